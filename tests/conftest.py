@@ -4,6 +4,7 @@ None has a deadline: on a shared machine time says nothing about the code."""
 
 from __future__ import annotations
 
+import gc
 import signal
 
 from hypothesis import HealthCheck, settings
@@ -20,3 +21,9 @@ settings.load_profile("default")
 # A shell that runs the tests in the background has them ignore interrupts, and with them all programs that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded now stays to the end: collections of garbage do not look through it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -101,6 +101,13 @@ def test_the_page_on_xarray_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert next(iter(repo.history())).message == "twice as much"
 
 
+def test_the_page_on_zip_archives_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = "".join(blocks("python", (ROOT / "docs" / "zip.md").read_text()))
+    exec(compile(page.replace("(16, 720, 1440)", "(1, 720, 1440)"), "zip.md", "exec"), {"__name__": "zip_page"})
+    assert len(frazil.open_group("many.zarr.zip")) == 20
+
+
 def test_the_page_on_import_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,6 +155,15 @@ def test_rounded_integers_keep_their_highest_bits(numbers: list[int], keepbits: 
             assert not rounded & ((1 << dropped) - 1)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_nan_stays_one(dtype: str) -> None:
+    """Whatever its bits: the largest would be rounded up to -0.0, the smallest down to an infinity."""
+    bits = np.array([-1, 0], f"i{np.dtype(dtype).itemsize}")
+    bits[1] = np.array(np.inf, dtype).view(bits.dtype) + 1
+    for keepbits in (1, 5):
+        assert np.isnan(BitRound(keepbits).encode(bits.view(dtype), chunk_spec(dtype, (2,)))).all()
+
+
 def test_bits_are_packed_from_the_lowest() -> None:
     array = np.array([True, False, True, True, False, False, False, False, True])
     spec = chunk_spec("bool", (9,))

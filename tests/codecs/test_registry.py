@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.codecs.users import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs, Widen
 from tests.conformance.shards import document, stored
+from tests.searches import search
 from tests.strategies import basic_selections, same, values
 
 import frazil
@@ -59,6 +60,7 @@ CHAINS: dict[str, list[Codec]] = {
 
 
 @pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+@search(share=4)
 @given(st.sampled_from(["int8", "uint16", "float64"]), st.integers(0, 2**32), st.integers(1, 2), st.data())
 def test_codecs_of_users_go_through_the_same_plan(
     chain: list[Codec], dtype: str, seed: int, threads: int, data: st.DataObject

@@ -103,8 +103,6 @@ def test_conversions_of_final_arrays(tmp_path: Path) -> None:
 
 def test_conversions_that_are_refused(tmp_path: Path) -> None:
     sea(tmp_path / "sea.zarr")
-    with pytest.raises(InvalidInputError, match="in place"):
-        frazil.convert(tmp_path / "sea.zarr")
     with pytest.raises(InvalidInputError, match="draft of 2022"):
         frazil.convert(tmp_path / "sea.zarr", tmp_path / "new.zarr", zarr_format="draft")
     assert not (tmp_path / "new.zarr").exists()
@@ -116,3 +114,25 @@ def test_conversions_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "Zarr v2" in capsys.readouterr().out
     assert main(["convert", str(tmp_path / "three.zarr"), str(tmp_path / "back.zarr"), "--to", "2"]) == 0
     np.testing.assert_array_equal(frazil.open_array(tmp_path / "back.zarr/a/x", zarr_format=2)[...], VALUES)
+
+
+@pytest.mark.parametrize("place", ["folder", "repository"])
+def test_exports(place: str, tmp_path: Path) -> None:
+    values = np.array(["a", "bé"], np.dtypes.StringDType())
+    if place == "repository":
+        repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+        with repo.transaction(message="x") as session:
+            session.create_array("g/x", data=VALUES, chunks=(2, 2), shards=(4, 4))
+            session.create_array("g/t", data=values)
+        source = f"{tmp_path / 'sea.repo'}@main/g"
+    else:
+        root = frazil.create_group(tmp_path / "three.zarr")
+        root.create_array("g/x", data=VALUES, chunks=(2, 2), shards=(4, 4))
+        root.create_array("g/t", data=values)
+        source = str(tmp_path / "three.zarr/g")
+    assert main(["export", source, str(tmp_path / "two.zarr"), "--format", "zarr2"]) == 0
+    group = frazil.open_group(tmp_path / "two.zarr", zarr_format=2)
+    np.testing.assert_array_equal(group["x"][...], VALUES)  # type: ignore[index]
+    np.testing.assert_array_equal(group["t"][...], values)  # type: ignore[index]
+    with pytest.raises(InvalidInputError, match="copied whole"):
+        frazil.export_file(source, tmp_path / "some.zarr", "zarr2", variables=["x"])

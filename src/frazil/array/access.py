@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from frazil.array.hierarchy.stored_document import StoredDocument
     from frazil.array.shards.shard_indexes import RememberedIndexes
+    from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.types import heap as heaps
     from frazil.metadata.types.core import DataType
     from frazil.metadata.types.fill_values import FillValue
@@ -81,6 +82,12 @@ class VariableElements(Record):
 
     data_type: DataType
     fill: FillValue
+
+
+def variable_elements(metadata: ArrayMetadata) -> VariableElements | None:
+    """Those of an array; None where elements have a fixed size."""
+    data_type = metadata.data_type
+    return None if data_type.element is data_type.dtype else VariableElements(data_type, metadata.fill_value)
 
 
 class ForkSafeLock:

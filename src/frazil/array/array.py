@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.array.access import Access, ForkSafeLock, VariableElements
+from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
@@ -116,8 +116,7 @@ class Array(ZarrArray):
         indexes = remembered_indexes(self._place, self._metadata, chain)
         document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
         options = self._place.shard_options
-        data_type, fill = self._metadata.data_type, self._metadata.fill_value
-        variable = None if data_type.element is data_type.dtype else VariableElements(data_type, fill)
+        variable = variable_elements(self._metadata)
         undefined = self._metadata.fill_is_undefined
         access = Access(
             self._place.path,

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from frazil.array.access import Access, ForkSafeLock, VariableElements
+from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.compiled_array import CompiledArray
 from frazil.array.hierarchy.nodes import Place
+from frazil.array.indexer import plan_of
 from frazil.array.io.read import read_selection
 from frazil.array.io.write import write
 from frazil.array.shards.shard_indexes import remembered_indexes
-from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
+from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection
 from frazil.metadata.model import ArrayMetadata
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
@@ -45,8 +46,7 @@ class ChunkAccess:
         indexes = remembered_indexes(at, metadata, compiled.chain)
         document = cast("StoredDocument", _NoDocument())
         self._compiled, self.dtype = compiled, metadata.dtype
-        data_type = metadata.data_type
-        variable = None if data_type.element is data_type.dtype else VariableElements(data_type, metadata.fill_value)
+        variable = variable_elements(metadata)
         self._access = Access(
             path, document, storage, compiled.chain, runtime, indexes, ForkSafeLock(), variable=variable
         )
@@ -76,10 +76,7 @@ class ChunkAccess:
         return found
 
     def _plan(self, selection: BoxSelection | PointSelection) -> BoxPlan | PointPlan:
-        leaf, counts = self._compiled.chain.leaf.shape, self._compiled.counts
-        if isinstance(selection, BoxSelection):
-            return box_plan(selection, leaf, counts)
-        return point_plan(selection, leaf, counts)
+        return plan_of(selection, self._compiled.chain.leaf.shape, self._compiled.counts)
 
 
 class _NoDocument:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 import numpy as np
@@ -46,3 +47,9 @@ def integer_range(number: Dtype) -> tuple[int, int]:
     """The least and the largest integer of a type."""
     bits = bits_of(number)
     return (0, (1 << bits) - 1) if number.name.startswith("u") else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def float_range(number: Dtype) -> tuple[float, float]:
+    """The least and the largest finite number of a floating-point type."""
+    info = np.finfo(number.name) if number.num < _OTHER_PACKAGES else import_module("ml_dtypes").finfo(number)
+    return float(info.min), float(info.max)

@@ -8,6 +8,8 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from frazil.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from frazil.operations.window import Window
 
@@ -15,8 +17,13 @@ if TYPE_CHECKING:
 def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object], piece_bytes: int = 2**25) -> None:
     """NumPy's own format, C order: version 1.0, or a later one where the names of fields need it.
 
-    report: called with the bytes of elements that were written;  piece_bytes: that are read at once"""
+    report: called with the bytes of elements that were written;  piece_bytes: that are read at once
+    Raises InvalidInputError for a data type that the format has not."""
     dtype = window.dtype
+    if dtype.kind in "OT" or dtype.isbuiltin == 2:  # which need pickles, or a package to be read again
+        raise InvalidInputError(
+            f"NumPy's files have no counterpart of the data type {dtype}", hint="leave it out, or choose another format"
+        )
     header: dict[str, object] = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": False,

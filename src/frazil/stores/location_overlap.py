@@ -6,6 +6,7 @@ import os
 
 from frazil.errors import InvalidInputError
 from frazil.stores.local.local_store import LocalStore
+from frazil.stores.locations import resolve
 from frazil.stores.memory import MemoryStore
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.operations.adapted_store import AdaptedStore
@@ -30,6 +31,17 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
     if isinstance(store, ObjectStore):
         return f"objects {store.server}", f"{store.place}/{root}"
     return id(store), root
+
+
+def address_of_zarr(array: object) -> tuple[object, str] | None:
+    """The same of an array of zarr-python; None for anything else."""
+    store, path = getattr(array, "store", None), getattr(array, "path", None)
+    if type(array).__module__.partition(".")[0] != "zarr" or store is None or not isinstance(path, str):
+        return None
+    try:
+        return address_of(*resolve(store, path))
+    except InvalidInputError:  # it is no location here
+        return None
 
 
 def origin_of(store: Store, root: str) -> str:

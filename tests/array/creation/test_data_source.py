@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
+import frazil.zarr
 from frazil import Runtime
 from frazil.array.creation.data_source import boxes
 from frazil.errors import InvalidInputError, SelectionError, StoreError
@@ -185,3 +188,15 @@ def test_boxes_cover_all_once(axes: list[tuple[int, int]], most: int) -> None:
         assert all(part.start % extent == 0 for part, extent in zip(box, parts, strict=True))
         assert seen[box].size <= max(most, int(np.prod(np.minimum(parts, np.maximum(shape, 1)))))
     assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["folder", "as_store", "memory"])
+def test_arrays_of_zarr_python_are_not_removed_before_they_are_read(kind: str, tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    store: Any = tmp_path / "a.zarr" if kind != "memory" else zarr.storage.MemoryStore()
+    frazil.create_array(store, data=np.arange(5))
+    theirs = zarr.open_array(frazil.zarr.as_store(store) if kind == "as_store" else store, mode="r")
+    for data in (theirs, da.from_array(theirs, chunks=2)):
+        with pytest.raises(InvalidInputError, match="same place"):
+            frazil.create_array(store, data=data, overwrite=True)
+    assert frazil.load(store).tolist() == [0, 1, 2, 3, 4]  # type: ignore[union-attr]

@@ -185,7 +185,7 @@ def test_chunks_without_elements_are_there_only_while_the_array_has_none() -> No
     store = MemoryStore()
     document = {"zarr_format": 2, "shape": [0], "chunks": [0], "dtype": "<i4", "compressor": None, "fill_value": 7, "order": "C", "filters": None}  # fmt: skip
     store.set(".zarray", json.dumps(document).encode())
-    frazil.open_array(store).resize(3)
+    frazil.open_array(store, "r+").resize(3)
     assert json.loads(store.get(".zarray") or b"") == {**document, "shape": [3], "chunks": [1]}
     assert frazil.open_array(store)[...].tolist() == [7, 7, 7]
 

@@ -253,3 +253,10 @@ def test_strings() -> None:
         array.resize((9, 6))
         expected[3:], expected[:, 4:] = "x", "x"
         assert array[...].tolist() == expected[:9].tolist()
+
+
+def test_grids_whose_plans_would_leave_64_bits_are_refused() -> None:
+    """In the plan of a shape all chunks have that shape."""
+    with pytest.raises(MetadataError, match=r"2\^63 - 1 elements"):
+        RectilinearGrid([[[2**20, 2**23], 2**47]])
+    assert RectilinearGrid([[[2**20, 2**15], 2**47]]).largest == (2**47,)

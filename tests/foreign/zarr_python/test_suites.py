@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("zarr.testing")
 
+import zarr
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
@@ -124,6 +125,12 @@ def test_store_machine(tmp_path: Path) -> None:
 def test_hierarchy_machine(kind: str, tmp_path: Path) -> None:
     machine = SessionMachine if kind == "session" else ZarrHierarchyStateMachine
     run(machine, partial(new_target, kind, tmp_path))
+
+
+def test_hierarchy_machine_through_our_pipeline(tmp_path: Path) -> None:
+    """Its arrays are read and written by our kernel; what is compared is by zarr-python's own store."""
+    with zarr.config.set({"codec_pipeline.path": "frazil.zarr.CodecPipeline"}):
+        run(ZarrHierarchyStateMachine, partial(new_target, "memory", tmp_path))
 
 
 def new_target(kind: str, folder: Path) -> Store:

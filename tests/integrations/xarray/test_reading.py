@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from tests.integrations.versions import OLD_XARRAY
 
 import frazil
 import frazil.xarray
@@ -231,7 +233,7 @@ def test_variables_that_cannot_be_read_may_be_left_out() -> None:
     dataset().frazil.write(store, group="g")
     document = store.get("g/mask/zarr.json")
     assert document is not None
-    store.set("g/mask/zarr.json", bytes(document).replace(b'"bool"', b'"unheard-of"'))
+    store.set("g/mask/zarr.json", json.dumps({**json.loads(document), "data_type": "unheard-of"}).encode())
     with pytest.raises((InvalidInputError, MetadataError), match="drop_variables"):
         opened(store, group="g")
     with pytest.raises((InvalidInputError, MetadataError)):
@@ -251,7 +253,10 @@ def test_variables_that_cannot_be_read_may_be_left_out() -> None:
         ("i2", -1, -1),
         ("S3", "YWI=", b"ab"),
         ("U3", "ab", "ab"),
-        ("c8", ["AAAAAAAA8D8=", "AAAAAAAAAEA="], 1 + 2j),
+        pytest.param(
+            *("c8", ["AAAAAAAA8D8=", "AAAAAAAAAEA="], 1 + 2j),
+            marks=pytest.mark.skipif(OLD_XARRAY, reason="xarray 2025.9 decodes no complex fill values"),
+        ),
     ],
 )
 def test_forms_of_fill_values(dtype: str, stored: object, value: object) -> None:
@@ -272,6 +277,7 @@ async def _loaded(found: xr.Dataset) -> xr.Dataset:
     return await found.load_async()
 
 
+@pytest.mark.skipif(OLD_XARRAY, reason="xarray 2025.9 loads no variables that it decodes in coroutines")
 def test_loading_from_a_coroutine(repository: frazil.Repository) -> None:
     import asyncio
 
@@ -284,3 +290,19 @@ def test_frazil_does_not_import_xarray() -> None:
 
     code = "import frazil, sys; print('xarray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
+
+
+def test_virtual_chunks_of_allowed_places(tmp_path: Path) -> None:
+    pytest.importorskip("netCDF4")
+    ds = xr.Dataset({"v": ("n", np.arange(6.0))})
+    ds.to_netcdf(tmp_path / "v.nc", format="NETCDF3_CLASSIC", engine="netcdf4")
+    place = tmp_path / "a.repo"
+    frazil.import_file(tmp_path / "v.nc", place, "virtual")
+    allowed = [tmp_path.resolve().as_uri() + "/"]
+    for name in (place, f"{place}@main"):
+        assert xr.open_dataset(name, engine="frazil", virtual_prefixes=allowed).identical(ds)
+        assert xr.open_datatree(name, engine="frazil", virtual_prefixes=allowed).dataset.identical(ds)
+    with pytest.raises(InvalidInputError, match="virtual_prefixes"):
+        xr.open_dataset(place, engine="frazil").load()
+    with pytest.raises(InvalidInputError, match="virtual_prefixes"):
+        xr.open_dataset(frazil.Repository.open(place), engine="frazil", virtual_prefixes=allowed)

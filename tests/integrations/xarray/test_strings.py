@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.integrations.versions import OLD_XARRAY, OLD_ZARR
 
 import frazil
 import frazil.xarray
@@ -58,6 +59,7 @@ def check_alike(one: xr.Dataset, other: xr.Dataset) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:variable .* has data in the form of a dask array with dtype=object")
+@pytest.mark.skipif(OLD_ZARR, reason="zarr-python 3.0 has no data type of text of fixed length")
 @pytest.mark.parametrize("chunks", [None, {"x": 2}])
 def test_both_engines_write_and_read_alike(tmp_path: Path, chunks: Any) -> None:
     pytest.importorskip("zarr")
@@ -133,7 +135,8 @@ def test_fill_values_of_text() -> None:
     source.frazil.write(store, encoding={"a": {"fill_value": "nothing"}})
     raw = opened(store, mask_and_scale=False)["a"]
     assert raw.attrs["_FillValue"] == "missing"
-    assert raw.encoding["fill_value"] == "nothing"
+    if not OLD_XARRAY:  # which forgets the encoding of text
+        assert raw.encoding["fill_value"] == "nothing"
     assert list(raw.values) == ["a", "missing"]
     masked = opened(store)["a"]
     assert masked.isnull().values.tolist() == [False, True]

@@ -10,6 +10,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+from tests.integrations.versions import OLD_ZARR
 
 import frazil
 import frazil.xarray
@@ -49,6 +50,7 @@ def same(one: xr.Dataset, other: xr.Dataset) -> None:
     xr.testing.assert_identical(plain(one), plain(other))
 
 
+@pytest.mark.skipif(OLD_ZARR, reason="zarr-python 3.0 has no data types of text and bytes of fixed length")
 def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     written = dataset()
@@ -308,3 +310,25 @@ def _written() -> MemoryStore:
     store = MemoryStore()
     dataset().frazil.write(store)
     return store
+
+
+@pytest.mark.parametrize("engine", ["frazil", "zarr"])
+def test_data_is_not_removed_before_it_is_read(engine: str, tmp_path: Path) -> None:
+    place = tmp_path / "a.zarr"
+    dataset().frazil.write(place)
+    before, lazy = opened(place).load(), opened(place, engine, chunks={})
+    with pytest.raises(InvalidInputError, match="one in the other"):
+        (lazy[["temp"]] * 2).frazil.write(place, mode="w")
+    assert opened(place).identical(before)
+    lazy.load().frazil.write(place, mode="w")
+    assert opened(place).identical(before)
+
+
+def test_consolidated_metadata_on_request(tmp_path: Path) -> None:
+    dataset().frazil.write(tmp_path / "a.zarr", group="g", consolidated=True)
+    assert len(frazil.open_consolidated(tmp_path / "a.zarr", path="g")) == len(dataset().variables)
+    repo = frazil.Repository.create(tmp_path / "a.repo")
+    for place in (repo, repo.writable_session(), tmp_path / "a.repo@main"):
+        with pytest.raises(InvalidInputError, match="consolidated"):
+            dataset().frazil.write(place, consolidated=True)
+    assert len(list(repo.history())) == 1

@@ -19,7 +19,6 @@ from zarr.codecs import ShardingCodec, TransposeCodec
 import frazil
 import frazil.zarr
 from frazil.errors import FallbackWarning, FrazilError
-from frazil.integrations.zarr import pipeline
 
 NUMBERS = np.arange(40, dtype="f4").reshape(10, 4)
 DATA_TYPES = (
@@ -98,7 +97,6 @@ LEFT: dict[str, str] = {
 
 @pytest.fixture(autouse=True)
 def ours() -> Iterator[None]:
-    pipeline._reported.clear()
     with zarr.config.set({"codec_pipeline.path": "frazil.zarr.CodecPipeline"}):
         yield
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,3 +102,34 @@ def test_one_request_opens_a_group_of_many_members() -> None:
     with serve(counting) as server:
         asked = Client(server)
         assert len(json.loads(asked.ask("/zarr.json").body)["consolidated_metadata"]["metadata"]) == 50
+
+
+def test_requests_at_once_share_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    frazil.create_group(store).create_array("a", shape=(1,), dtype="i1")
+    documents, listings, came = ConsolidatedDocuments(), [], []
+    listing, all_came = threading.Event(), threading.Event()
+    below, find_node = consolidated_documents.documents_below, consolidated_documents.find_node
+
+    def counted(*arguments: Any) -> Any:
+        listings.append(arguments)
+        listing.set()
+        assert all_came.wait(60)
+        return below(*arguments)
+
+    def found(*arguments: Any) -> Any:
+        came.append(arguments)
+        if len(came) == 9:
+            all_came.set()
+        return find_node(*arguments)
+
+    monkeypatch.setattr(consolidated_documents, "documents_below", counted)
+    monkeypatch.setattr(consolidated_documents, "find_node", found)
+    with ThreadPoolExecutor(9) as threads:
+        first = threads.submit(documents.document, store, "zarr.json")
+        assert listing.wait(60)
+        others = [threads.submit(documents.document, store, "zarr.json") for _ in range(8)]
+        assert len({one.result() for one in (first, *others)}) == 1
+    assert len(listings) == 2
+    frazil.open_group(store, "r+").create_array("b", shape=(1,), dtype="i1")
+    assert b'"b"' in (documents.document(store, "zarr.json") or b"")

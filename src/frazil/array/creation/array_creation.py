@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import array_metadata
-from frazil.array.creation.data_source import DataSource, arrays_read, data_source
+from frazil.array.creation.data_source import DataSource, addresses_read, data_source
 from frazil.array.hierarchy.nodes import Place, as_stored, create_nodes, find_node
 from frazil.array.hierarchy.removal import remove_node
 from frazil.errors import ConflictError, FrazilError, InvalidInputError
@@ -38,7 +38,7 @@ def new_array(
     """Creates an array from the arguments of array_metadata, which `data`, where given, completes, and writes the data. Others as in create_array and create_nodes.
 
     Where the data cannot be read or written the new array is removed again. Raises InvalidInputError for data that is read from what overwrite removes, as far as
-    arrays_read finds it."""
+    addresses_read finds it."""
     report = checked_progress(progress)
     source = None if data is None else _source(data, place)
     for name, value in () if source is None else (("shape", source.shape), ("dtype", source.dtype)):
@@ -102,9 +102,7 @@ def _check_apart(data: object, place: Place, replaces: str | None) -> None:
     erased = [(place.store, prefix) for prefix in place.layout.prefixes(place.path)]
     if replaces is not None:
         erased.append((place.entry_store or place.store, replaces))
-    for read in arrays_read(data):
-        source = read._place
-        address = location_overlap.address_of(source.store, source.layout.data_prefix(source.path))
+    for address in addresses_read(data):
         for store, prefix in erased:
             location_overlap.check_apart(
                 address,

@@ -6,19 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, product
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.interface.lazy_view import LazyView
 from frazil.errors import InvalidInputError
+from frazil.late import LateModule
 from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["DataSource", "arrays_read", "as_array", "boxes", "data_source"]
+    from frazil.stores import location_overlap
+else:
+    location_overlap = LateModule("frazil.stores.location_overlap")
+
+__all__ = ["DataSource", "addresses_read", "as_array", "boxes", "data_source"]
+
+_WRAPPERS: Final = 16  # of one array, at most
 
 Values: TypeAlias = "NDArray[np.generic]"
 Box = tuple[slice, ...]
@@ -97,14 +104,27 @@ def _is_sliced(data: object) -> bool:
     return whole and isinstance(dtype, np.dtype) and hasattr(data, "__getitem__")
 
 
-def arrays_read(data: object) -> list[Array]:
-    """The arrays of Frazil that data is read from: an array, the array of a view, and arrays that a dask array names in its graph. What others read, such as an array of
-    zarr-python, is not known."""
+def addresses_read(data: object) -> list[tuple[object, str]]:
+    """The places that data is read from, as address_of says them: of an array of Frazil or zarr-python, the array of a view, and arrays that a dask array names in its
+    graph. What others read is not known."""
     if isinstance(data, LazyView):
         data = data.array
     graph = getattr(data, "__dask_graph__", None)
     found = [data] if graph is None else [getattr(task, "value", task) for task in dict(graph()).values()]
-    return [one for one in found if isinstance(one, Array)]
+    return [address for one in found if (address := _address(one)) is not None]
+
+
+def _address(data: object) -> tuple[object, str] | None:
+    """The place of an array; None for anything else. Wrappers, as xarray has them, name what they wrap `array`, and its backends `_array`."""
+    for _ in range(_WRAPPERS):
+        if isinstance(data, Array):
+            return location_overlap.address_of(data._place.store, data._place.layout.data_prefix(data.path))
+        if (address := location_overlap.address_of_zarr(data)) is not None:
+            return address
+        if isinstance(data, np.ndarray) or type(data).__module__.partition(".")[0] not in ("xarray", "frazil"):
+            return None
+        data = getattr(data, "array", None) or getattr(data, "_array", None)
+    return None
 
 
 def boxes(shape: tuple[int, ...], parts: Sequence[int], most: int) -> Iterator[Box]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from frazil.errors import InvalidInputError, SelectionError, one_line, shown
 from frazil.late import LateModule
 
 if TYPE_CHECKING:
-    from typing import Protocol, Self
+    from typing import Protocol
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         def __getitem__(self, selection: object, /) -> Values | np.generic: ...
         def __setitem__(self, selection: object, value: ArrayLike, /) -> None: ...
 
+    SelectableT = TypeVar("SelectableT", bound=Selectable)
 
 else:
     html = LateModule("frazil.array.interface.html")
@@ -137,9 +138,9 @@ class ZarrArray:
         """A view whose selections compose without reading: `a.lazy[10:20][::-2]`. np.asarray reads it, assignment writes through."""
         return lazy_view.LazyView.of(self)
 
-    def update_attributes(self, new: Mapping[str, object]) -> Self:
+    def update_attributes(self: SelectableT, new: Mapping[str, object]) -> SelectableT:  # noqa: PYI019 (a Selectable)
         """Adds attributes, or replaces those of the same name; self."""
-        self.attrs.update(new)  # type: ignore[attr-defined] # of Array
+        self.attrs.update(new)
         return self
 
     # --- selections by the name of their kind --------------------------------------------------------------------------------------

@@ -85,9 +85,9 @@ class ZarrGroup:
         """Number of nodes below this group. max_depth: 0 for the direct members, None for all."""
         return sum(1 for _ in self.members(max_depth))
 
-    def update_attributes(self, new: Mapping[str, object]) -> Self:
+    def update_attributes(self: ParentT, new: Mapping[str, object]) -> ParentT:  # noqa: PYI019 (as above)
         """Adds attributes, or replaces those of the same name; self."""
-        self.attrs.update(new)  # type: ignore[attr-defined] # of Group
+        self.attrs.update(new)
         return self
 
     # --- at a prompt ---------------------------------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ _FRACTIONS = {"float16": 10, "float32": 23, "float64": 52, "bfloat16": 7}  # bit
 
 class BitRound(ArrayToArray):
     """keepbits: of a floating-point number that many bits of the fraction are kept, of an integer the highest ones from the first that is set. The others
-    are rounded to 0, ties to even. Decoding gives what was rounded."""
+    are rounded to 0, ties to even; a NaN stays one. Decoding gives what was rounded."""
 
     __slots__ = ("keepbits",)
     name: ClassVar[str] = "bitround"
     required: ClassVar[tuple[str, ...]] = ("keepbits",)
     fewest: ClassVar[int] = 1
+    keeps_nan: ClassVar[bool] = True
 
     def __init__(self, keepbits: int) -> None:
         self.keepbits = integer(keepbits, "keepbits", self.fewest, 64)
@@ -40,7 +41,12 @@ class BitRound(ArrayToArray):
         bits = np.ascontiguousarray(array).reshape(-1).view(f"u{number.itemsize}")
         if number.name in _FRACTIONS:
             dropped = max(_FRACTIONS[number.name] - self.keepbits, 0)
-            made = _rounded(bits, np.full(1, dropped, bits.dtype)) if dropped else bits
+            if not dropped:
+                return array
+            made = _rounded(bits, np.full(1, dropped, bits.dtype))
+            if self.keeps_nan:
+                lost = np.isnan(bits.view(number)) & ~np.isnan(made.view(number))  # rounded up or down to no NaN
+                made[lost] = bits[lost]
         else:
             made = _rounded_integers(bits, self.keepbits, signed=number.kind == "i")
         return made.view(spec.dtype).reshape(spec.shape)
@@ -50,11 +56,12 @@ class BitRound(ArrayToArray):
 
 
 class NumcodecsBitRound(BitRound):
-    """As numcodecs has it, for floating-point numbers alone."""
+    """As numcodecs has it, to the byte: for floating-point numbers alone, and some NaNs become other numbers."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.bitround"
     fewest: ClassVar[int] = 0
+    keeps_nan: ClassVar[bool] = False
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         most = _FRACTIONS.get(spec.dtype.name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isinf, isnan
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from frazil.codecs.array_to_array.scale_offset import scalar_of
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, ParseCodecs, choice, refuse_null
-from frazil.codecs.number_types import Dtype, bits_of, integer_range, is_integer
+from frazil.codecs.number_types import Dtype, bits_of, float_range, integer_range, is_integer
 from frazil.errors import ChunkDecodeError, DataError, FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.record import Record
@@ -147,47 +148,62 @@ class _Cast(Record):
     def _floats(self, array: Array) -> Array:
         # a long double holds every number of 64 bits exactly
         exact: Floats = array.astype(np.longdouble if is_integer(array.dtype) else np.float64)
-        with np.errstate(all="ignore"):
-            made = array.astype(self.target)
-            held: Floats = made.astype(np.float64).astype(exact.dtype)
-        wrong = (np.isnan(exact) != np.isnan(held)) | (np.isinf(exact) & (exact != held))
+        infinity, nan = np.array([np.inf, np.nan]).astype(self.target).astype(np.float64).tolist()
+        wrong = (np.isnan(exact) & (not isnan(nan))) | (np.isinf(exact) & (not isinf(infinity)))
         if wrong.any():
             raise self._refuse(array, wrong)
-        beyond = np.isinf(held) & np.isfinite(exact)
-        if self.rounding in ROUNDINGS[1:4] and beyond.any():
-            kept = beyond & self._rounds_inwards(exact)
-            made[kept] = np.copysign(self._largest(), exact[kept])
-            held[kept], beyond = exact[kept], beyond & ~kept
-        if beyond.any() and self.out_of_range is None:
-            raise self._refuse(array, beyond)
-        if self.rounding != ROUNDINGS[0]:
-            inexact = np.isfinite(held) & (held != exact)
-            made[inexact] = self._moved(made[inexact], held[inexact], exact[inexact])
+        low, high = float_range(self.target)
+        above, below = self._outside(exact, low, high)
+        if self.out_of_range is None and (above | below).any():
+            raise self._refuse(array, above | below)
+        finite = np.isfinite(exact)
+        made = self._rounded_floats(np.where(finite, np.clip(exact, low, high), exact), finite, (low, high))
+        made[above], made[below] = (np.inf, -np.inf) if isinf(infinity) else (high, low)
         return made
 
-    def _largest(self) -> Array:
-        zero = np.zeros(1, self.target)
-        return np.nextafter(zero + np.array(np.inf, self.target), zero)
+    def _outside(self, exact: Floats, low: float, high: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which finite numbers are above and below the type when they are rounded as if its exponents went on."""
+        top = np.array(high).astype(self.target)
+        with np.errstate(all="ignore"):
+            last = np.nextafter(top, np.array(low).astype(top.dtype)).astype(np.float64).astype(exact.dtype)
+            step = high - last if low < 0 else high  # powers of two have no negative numbers, nor zero
+            half, behind = high + step / 2, high + step
+        even = not int(top.view(f"u{top.dtype.itemsize}")) & 1  # a tie is rounded to it
 
-    def _rounds_inwards(self, exact: Floats) -> NDArray[np.bool_]:
-        """Which of the numbers beyond the largest one become that one: those before the next number that there would be with a larger exponent."""
-        largest = self._largest()
-        below = np.nextafter(largest, np.zeros(1, self.target)).astype(exact.dtype)
-        end = largest.astype(exact.dtype)
-        near: NDArray[np.bool_] = np.abs(exact) < end + end - below
-        if self.rounding == "towards-zero":
-            return near
-        return np.asarray(near & ((exact > 0) == (self.rounding == "towards-negative")), np.bool_)
+        def outside(numbers: Floats, up: str) -> NDArray[np.bool_]:
+            if self.rounding == up:
+                return np.asarray(numbers > high, np.bool_)
+            if self.rounding in ROUNDINGS[1:4]:
+                return np.asarray(numbers >= behind, np.bool_)
+            return np.asarray(numbers > half if even and self.rounding == ROUNDINGS[0] else numbers >= half, np.bool_)
 
-    def _moved(self, made: Array, held: Floats, exact: Floats) -> Array:
-        """Numbers that were rounded to the nearest one, rounded as is wanted. held, exact: the same and those before, in a type that holds both."""
-        up, down = np.array(np.inf, made.dtype), np.array(-np.inf, made.dtype)
+        finite = np.isfinite(exact)
+        below = exact < low if low > 0 else outside(-exact, "towards-negative")
+        return finite & outside(exact, "towards-positive"), finite & below
+
+    def _rounded_floats(self, exact: Floats, finite: NDArray[np.bool_], ends: tuple[float, float]) -> Array:
+        """Numbers between the ends of the type, and others that it has, rounded."""
+        registered = self.target.num >= 256  # with NumPy, by another package, which rounds to float32 first
+        with np.errstate(all="ignore"):
+            made: Array = (exact.astype(np.float64) if registered else exact).astype(self.target)
+            if self.rounding == ROUNDINGS[0] and not registered:
+                return made
+            held: Floats = made.astype(np.float64).astype(exact.dtype)
+            inexact = finite & (held != exact)
+            made[inexact] = self._moved(made[inexact], held[inexact], exact[inexact], ends)
+        return made
+
+    def _moved(self, made: Array, held: Floats, exact: Floats, ends: tuple[float, float]) -> Array:
+        """Numbers that were rounded to one beside them, rounded as is wanted. held, exact: the same and those before, in a type that holds both."""
+        down, up = (np.array(end).astype(made.dtype) for end in ends)
         other = np.where(held < exact, np.nextafter(made, up), np.nextafter(made, down))
         beside = other.astype(np.float64).astype(exact.dtype)
         if self.rounding == "towards-zero":
             better = np.abs(held) > np.abs(exact)
-        elif self.rounding == "nearest-away":
-            better = (np.abs(beside - exact) == np.abs(held - exact)) & (np.abs(beside) > np.abs(held))
+        elif self.rounding in ("nearest-even", "nearest-away"):
+            distance, nearer = np.abs(held - exact), np.abs(beside - exact)
+            tie = (nearer == distance) & (np.abs(beside) > np.abs(held))
+            better = (nearer < distance) | (tie & (self.rounding == "nearest-away"))
         else:
             better = held < exact if self.rounding == "towards-positive" else held > exact
         return np.where(better, other, made).astype(made.dtype)

@@ -77,7 +77,8 @@ class ScaleOffset(ArrayToArray):
 
 
 def scalar_of(value: Scalar, dtype: np.dtype[np.generic], path: str) -> np.generic:
-    """A number as a document has it, in the form of a fill value."""
+    """A number as a document has it, in the form of a fill value; the registry also writes "+Infinity"."""
+    value = "Infinity" if value == "+Infinity" else value
     return CORE_EXTENSIONS.data_type_from_user(dtype).parse_fill(value, path).scalar
 
 

@@ -54,7 +54,7 @@ def split_contiguous(shape: Sequence[int], itemsize: int, *, uneven: bool = True
     total = math.prod(whole) * itemsize
     target = _CHUNK_BYTES
     if 0 in shape and total > target:  # any will do
-        return (1,) * len(whole)
+        return tuple([min(extent, _CHUNK_BYTES) for extent in whole])
     while total > target * _MANY:
         target *= 2
     if total <= target:

@@ -44,6 +44,7 @@ class DatasetAccessor:
         align_chunks: bool | None = None,
         message: str | None = None,
         progress: Callable[[int], object] | None = None,
+        consolidated: bool = False,
     ) -> Delayed | str | None:
         """Writes the dataset into a group, as Dataset.to_zarr does.
 
@@ -60,9 +61,10 @@ class DatasetAccessor:
         safe_chunks  refuses chunks of dask that do not lie on chunks (shards) of the store; False: dask cuts them anew, as with align_chunks
         align_chunks whether dask cuts them anew; None: where chunks or shards are given here
         message  of the commit;  progress: called with the bytes of elements that were written since the last call
+        consolidated  whether the group gets consolidated metadata afterwards; a repository needs none
         The id of the snapshot, where it was committed. A plain store may be half written where this fails; in a session `discard` gives up the changes.
         Raises AlreadyExistsError, NotFoundError, InvalidInputError, MetadataError, ReadOnlyError, ConflictError, StoreError."""
-        options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress)
+        options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
         return write_dataset(self._dataset, target, mode, group, region, append_dim, encoding, options)
 
 
@@ -95,6 +97,7 @@ class TreeAccessor:
         align_chunks: bool | None = None,
         message: str | None = None,
         progress: Callable[[int], object] | None = None,
+        consolidated: bool = False,
     ) -> Delayed | str | None:
         """Writes the tree, each node into a group, as DataTree.to_zarr does; into a branch as one commit.
 
@@ -102,7 +105,7 @@ class TreeAccessor:
         encoding  by path of the node, and by variable
         write_inherited_coords  whether coordinates that a node has from its parents are written there too
         The others as for datasets."""
-        options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress)
+        options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
         return write_tree(
             self._tree, target, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
         )

@@ -16,6 +16,7 @@ from frazil.array.group import Group
 from frazil.integrations.xarray import accessors
 from frazil.integrations.xarray.data_store import FrazilDataStore, members_of
 from frazil.integrations.xarray.locations import group_to_read
+from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.store import Store
 
 __all__ = ["FrazilBackendEntrypoint"]
@@ -57,14 +58,16 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         group: str | None = None,
         consolidated: bool | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
+        virtual_prefixes: Prefixes | None = None,
     ) -> Dataset:
         """The dataset of one group.
 
         group         its path below the place
         consolidated  as the zarr engine has it; without effect, as members are read in one batch
         use_zarr_fill_value_as_mask  whether fill values of arrays mark missing values; None: in other dialects than Zarr v3
+        virtual_prefixes  places that virtual chunks of a repository may be read from, as for Repository.open
         The others are xarray's. Raises NotFoundError, MetadataError, StoreError."""
-        opened = group_to_read(filename_or_obj, group)  # type: ignore[arg-type] # which is checked there
+        opened = group_to_read(filename_or_obj, group, virtual_prefixes)  # type: ignore[arg-type] # which is checked there
         members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}
         decoders = {
             "mask_and_scale": mask_and_scale,
@@ -90,9 +93,10 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         group: str | None = None,
         consolidated: bool | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
+        virtual_prefixes: Prefixes | None = None,
     ) -> dict[str, Dataset]:
         """The datasets of a group and of all groups below it, by their paths; arguments as for open_dataset."""
-        root = group_to_read(filename_or_obj, group)  # type: ignore[arg-type] # which is checked there
+        root = group_to_read(filename_or_obj, group, virtual_prefixes)  # type: ignore[arg-type] # which is checked there
         groups: dict[str, tuple[Group, dict[str, Array]]] = {"": (root, {})}
         for path, node in members_of(root, drop_variables, None):
             above, _, name = path.rpartition("/")
@@ -127,6 +131,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         group: str | None = None,
         consolidated: bool | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
+        virtual_prefixes: Prefixes | None = None,
     ) -> DataTree:
         """A group and all groups below it as a tree; arguments as for open_dataset."""
         return DataTree.from_dict(
@@ -142,6 +147,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
                 group=group,
                 consolidated=consolidated,
                 use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
+                virtual_prefixes=virtual_prefixes,
             )
         )
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.api.places import open_group
-from frazil.api.references import cuts, has_repository, split_reference
+from frazil.api.references import Named, cuts, has_repository, split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.group import Group
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
 from frazil.stores.locations import Location
 
-__all__ = ["Place", "at_main", "branch_of", "expanded", "group_to_read", "joined", "store_of"]
+if TYPE_CHECKING:
+    from frazil.repository.virtual.prefixes import Prefixes
+
+__all__ = ["Place", "at_main", "branch_of", "expanded", "group_to_read", "joined", "named_of", "session_at", "store_of"]
 
 Place: TypeAlias = "Location | Group | Session | Repository"
 _MAIN = "main"
@@ -24,8 +27,19 @@ def joined(*paths: str | None) -> str:
     return "/".join([path.strip("/") for path in paths if path and path.strip("/")])
 
 
-def group_to_read(place: Place, path: str | None = None) -> Group:
-    """The group at a place, and at a path below it. A repository without a reference is read at `main`. Raises NotFoundError, MetadataError, InvalidInputError for an array."""
+def group_to_read(place: Place, path: str | None = None, virtual_prefixes: Prefixes | None = None) -> Group:
+    """The group at a place, and at a path below it. A repository without a reference is read at `main`.
+
+    virtual_prefixes  places that virtual chunks of the repository that a location names may be read from, as for Repository.open
+    Raises NotFoundError, MetadataError, InvalidInputError for an array, and for prefixes where no location of a repository is given."""
+    if virtual_prefixes:
+        named = named_of(expanded(place)) if isinstance(place, str | os.PathLike) else None
+        if named is None:
+            raise InvalidInputError(
+                "virtual_prefixes are for the location of a repository",
+                hint="open the repository with them: frazil.Repository.open(place, virtual_prefixes=...)",
+            )
+        place, path = session_at(named, virtual_prefixes), joined(named.path, path)
     if isinstance(place, Repository):
         place = place.readonly_session(_MAIN)
     if isinstance(place, Session):
@@ -51,6 +65,19 @@ def _opened(location: Location, path: str) -> Group:
         if on_main is None:
             raise
     return open_group(on_main)
+
+
+def named_of(location: Location) -> Named | None:
+    """The point in a repository that a location names, on `main` where it names none; None for any other location."""
+    if not isinstance(location, str | os.PathLike):
+        return None
+    return split_reference(location) or split_reference(at_main(os.fspath(location), ""))
+
+
+def session_at(named: Named, virtual_prefixes: Prefixes = ()) -> Session:
+    """A session to read what a repository has at a name. Raises NotFoundError."""
+    repo = Repository.open(named.repository, virtual_prefixes=virtual_prefixes)
+    return repo.readonly_session(snapshot=repo.lookup(named.reference or _MAIN))
 
 
 def at_main(text: str, path: str) -> str | None:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from xarray import DataArray, Dataset, DataTree
 
+from frazil.api.consolidated import consolidate_metadata
 from frazil.api.places import create_group, open_group
+from frazil.array.arguments import check_flag
+from frazil.array.creation.data_source import addresses_read
 from frazil.array.group import Group
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.integrations.xarray.data_store import FrazilDataStore
@@ -17,10 +20,13 @@ from frazil.integrations.xarray.new_variables import Mode, Target
 from frazil.integrations.xarray.region import checked_region
 from frazil.integrations.xarray.writer import Writer
 from frazil.record import Record
-from frazil.stores.locations import Location
+from frazil.stores.array_storage.node_store import NodeStore
+from frazil.stores.location_overlap import address_of, check_apart
+from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
+    from xarray.core.datatree import DatasetView
 
 __all__ = ["Options", "as_dataset", "write_dataset", "write_tree"]
 
@@ -38,6 +44,7 @@ class Options(Record):
     align_chunks: bool | None
     message: str | None
     progress: Callable[[int], object] | None
+    consolidated: bool = False
 
 
 def as_dataset(array: DataArray) -> Dataset:
@@ -69,6 +76,8 @@ def write_dataset(
 
     def write(location: Location, path: str) -> Delayed | None:
         writer = Writer(options.progress)
+        if chosen == "w":
+            _check_apart(dataset, location, joined(path, group))
         _dump(
             dataset,
             lambda: _opened(location, joined(path, group), chosen),
@@ -79,7 +88,7 @@ def write_dataset(
         )
         return writer.sync(compute=options.compute)
 
-    return _into(place, options, write)
+    return _into(place, group, options, write)
 
 
 def write_tree(
@@ -102,6 +111,9 @@ def write_tree(
 
     def write(location: Location, path: str) -> Delayed | None:
         writer = Writer(options.progress)
+        if chosen == "w":
+            for node in tree.subtree:
+                _check_apart(node.dataset, location, joined(path, group))
         root: list[Group] = []
 
         def opened(below: str) -> Group:
@@ -121,7 +133,7 @@ def write_tree(
             )
         return writer.sync(compute=options.compute)
 
-    return _into(place, options, write)
+    return _into(place, group, options, write)
 
 
 def _mode(mode: Mode | None, append_dim: str | None, region: object) -> Mode:
@@ -165,6 +177,19 @@ def _dump(
     dataset.dump_to_store(store, writer=writer, encoding=copied)
 
 
+def _check_apart(dataset: Dataset | DatasetView, location: Location, path: str) -> None:
+    """Refuses variables of dask that would be read after they were removed; the others are in memory by then. Raises InvalidInputError."""
+    store, prefix = resolve(location, path)
+    target = address_of(store, prefix)
+    for variable in dataset.variables.values():
+        for address in addresses_read(variable.data) if variable.chunks is not None else ():
+            check_apart(
+                address,
+                target,
+                "the data would be removed before it is read: load() it first; or write to another place",
+            )
+
+
 def _opened(location: Location, path: str, mode: Mode) -> Group:
     if mode == "r+":
         return open_group(location, "r+", path=path)
@@ -184,8 +209,11 @@ def _opened(location: Location, path: str, mode: Mode) -> Group:
         return found  # nothing is in it, as in the root of a new repository
 
 
-def _into(place: Place, options: Options, write: Callable[[Location, str], Delayed | None]) -> Delayed | str | None:
+def _into(
+    place: Place, group: str | None, options: Options, write: Callable[[Location, str], Delayed | None]
+) -> Delayed | str | None:
     """Lets `write` write to a place. Of a branch, the id of the snapshot."""
+    check_flag(options.consolidated, "consolidated")
     branch = branch_of(place)
     if branch is None:
         if options.message is not None:
@@ -193,7 +221,13 @@ def _into(place: Place, options: Options, write: Callable[[Location, str], Delay
                 "nothing is committed here",
                 hint="the message is for a branch, as in sea.repo@main, or for session.commit",
             )
-        return write(*store_of(place))
+        location, path = store_of(place)
+        _check_consolidated(options, in_repository=isinstance(location, NodeStore))
+        done = write(location, path)
+        if options.consolidated:
+            consolidate_metadata(location, path=joined(path, group))
+        return done
+    _check_consolidated(options, in_repository=True)
     if not options.compute:
         raise InvalidInputError(
             "what is computed later cannot be committed now",
@@ -204,3 +238,11 @@ def _into(place: Place, options: Options, write: Callable[[Location, str], Delay
     if not session.has_changes:
         return session.snapshot_id
     return session.commit(options.message or "written by xarray", rebase="disjoint")
+
+
+def _check_consolidated(options: Options, *, in_repository: bool) -> None:
+    if options.consolidated and in_repository:
+        raise InvalidInputError(
+            "a repository holds no consolidated metadata",
+            hint="it needs none: one read of a snapshot finds all its nodes",
+        )

@@ -45,7 +45,6 @@ __all__ = ["CodecPipeline"]
 
 _PRESENT: Final = {"status": "present"}
 _MISSING: Final = {"status": "missing"}
-_reported: set[str] = set()
 
 
 class _Call(Record):
@@ -128,10 +127,10 @@ class CodecPipeline(BatchedCodecPipeline):
         return _Call(self._access(batch[0][0].store, keys, compiled), found, items, spec)
 
     def _left(self, reason: str) -> _Call | None:
-        """Nothing is done here. Says, once for each reason, that zarr-python's own pipeline does it."""
-        if reason not in _reported:
-            _reported.add(reason)
-            warnings.warn(f"zarr-python's own codec pipeline is used: {reason}", FallbackWarning, stacklevel=2)
+        """Nothing is done here. Warns that zarr-python's own pipeline does it: once for an array, and Python shows equal warnings of this line once."""
+        if getattr(self, "_told", None) != reason:
+            object.__setattr__(self, "_told", reason)
+            warnings.warn(f"zarr-python's own codec pipeline is used: {reason}", FallbackWarning, stacklevel=1)
         return None
 
     def _compile(self, spec: ArraySpec) -> _Compiled:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import TypeAlias
 
 from zarr.abc.store import Store as ZarrStore
 
-from frazil.api.references import split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.group import Group
 from frazil.errors import ReadOnlyError
-from frazil.integrations.xarray.locations import at_main, expanded
+from frazil.integrations.xarray.locations import expanded, named_of, session_at
 from frazil.integrations.zarr.store import FrazilStore
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.locations import Location, key_prefix, resolve
@@ -50,11 +48,9 @@ def _store(target: Location | Session | Group | Repository, path: str) -> Frazil
     if isinstance(target, Group):
         return FrazilStore(target.store, key_prefix(target.path) + inside, read_only=target.read_only)
     location = expanded(target)
-    if isinstance(location, str | os.PathLike):
-        named = split_reference(location) or split_reference(at_main(os.fspath(location), ""))
-        if named is not None:
-            repo = Repository.open(named.repository)
-            session = repo.readonly_session(snapshot=repo.lookup(named.reference or _MAIN))
-            return FrazilStore(session.store, key_prefix(named.path) + inside, read_only=True)
+    named = named_of(location)
+    if named is not None:
+        session = session_at(named)
+        return FrazilStore(session.store, key_prefix(named.path) + inside, read_only=True)
     store, prefix = resolve(location)
     return FrazilStore(store, prefix + inside, read_only=False)

@@ -162,9 +162,13 @@ def _along(lengths: object, path: str) -> int | Runs:
         raise refusal(path, "a length, or a list with one at least", [])
     pairs = [_pair(entry, item(path, at)) for at, entry in enumerate(lengths)]
     joined = tuple((length, sum(count for _, count in same)) for length, same in groupby(pairs, lambda pair: pair[0]))
-    if sum(count for _, count in joined) > _MOST_CHUNKS or sum(length * count for length, count in joined) > INT64_MAX:
+    chunks = sum(count for _, count in joined)
+    if (
+        chunks > _MOST_CHUNKS or chunks * max(length for length, _ in joined) > INT64_MAX
+    ):  # each shape is planned by itself
         raise MetadataError(
-            f"there are at most {_MOST_CHUNKS} chunks along a dimension of this grid, and 2^63 - 1 elements", path=path
+            f"there are at most {_MOST_CHUNKS} chunks along a dimension of this grid, and 2^63 - 1 elements if all were as long as the longest",
+            path=path,
         )
     return joined
 

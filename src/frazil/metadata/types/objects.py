@@ -102,6 +102,10 @@ class ObjectType(VariableLengthType):
         return OBJECT_VIEW
 
     @property
+    def label(self) -> str:
+        return "objects"
+
+    @property
     def zero(self) -> FillValue:
         return ObjectFill(to_bytes(None))
 

@@ -20,7 +20,7 @@ from frazil.metadata.v3.documents import read_document
 from frazil.metadata.v3.layout import V3
 from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Hierarchy
 from frazil.operations.convert.journal import Journal, parse_journal
-from frazil.operations.convert.plan import check_in_place, plan_conversion
+from frazil.operations.convert.plan import check_in_place, check_kept_chunks, plan_conversion
 from frazil.operations.convert.report import Conversion
 from frazil.operations.convert.run import Chain, Cleaning, Conversions, Task
 from frazil.runtime import DEFAULT, Runtime
@@ -45,8 +45,8 @@ def convert(
 
     source       where the hierarchy begins: the folder of its zarr.json, or a store
     destination  an empty place, or one that an interrupted conversion of the same hierarchy left; None: in place. Then the hierarchy is of the old
-                 dialect, whole, until zarr.json is replaced at the end, and of the new one after; an interrupted run is finished by another one
-    zarr_format  3 (final Zarr v3), 2 (Zarr v2; to another location, from and to final Zarr v3 alone), "draft" (December 2022), "draft-2021" (its older dialect)
+                 dialect, whole, until zarr.json is replaced at the end (written, from Zarr v2; removed, to it), and of the new one after; an interrupted run is finished by another one
+    zarr_format  3 (final Zarr v3), 2 (Zarr v2; from and to final Zarr v3 alone), "draft" (December 2022), "draft-2021" (its older dialect)
     dry_run      writes nothing, and tells what would be done
     overwrite    whether what is at the destination is removed first
     recode       whether arrays whose codecs the new dialect cannot name are decoded, and encoded with its default codecs
@@ -67,12 +67,13 @@ def prepare(
     destination: Location | None,
     zarr_format: int | str,
     *,
+    path: str = "",
     overwrite: bool = False,
     recode: bool = False,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Conversions:
-    """All checks that need no writing. Arguments and errors as in `convert`."""
+    """All checks that need no writing. path: of the node below the source. Other arguments and errors as in `convert`."""
     check_flag(overwrite, "overwrite")
     check_flag(recode, "recode")
     check_surroundings(registry, runtime)
@@ -81,7 +82,7 @@ def prepare(
         raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
     registry = registry.without_fallbacks()  # a type that is read as another one would be written as that one
     runtime = runtime.checked()
-    store, root = resolve(source)
+    store, root = resolve(source, path)
     if destination is None:
         if overwrite:
             raise InvalidInputError("overwrite has no meaning in place", hint="give a destination")
@@ -91,7 +92,7 @@ def prepare(
     to_store, to_root = resolve(destination)
     check_apart(address_of(store, root), address_of(to_store, to_root), "leave the destination out to convert in place")
     hierarchy, nodes = read_hierarchy(store, root, registry)
-    _check_v2((hierarchy.layout.zarr_format, to), in_place=False)
+    _check_v2((hierarchy.layout.zarr_format, to))
     target = Hierarchy(to_root, _layout(to_root, to))
     plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode)
     journal = Journal(hierarchy.layout.zarr_format, to, origin_of(store, root))
@@ -114,13 +115,9 @@ def read_hierarchy(store: Store, root: str, registry: Registry) -> tuple[Hierarc
     return hierarchy, nodes
 
 
-def _check_v2(formats: tuple[ZarrFormat, ZarrFormat], *, in_place: bool) -> None:
-    """Refuses conversions from and to Zarr v2 in place, and between it and a draft."""
-    if 2 not in formats:
-        return
-    if in_place:
-        raise InvalidInputError("Zarr v2 is not converted in place", hint="give a destination")
-    if not {*formats} <= {2, 3}:
+def _check_v2(formats: tuple[ZarrFormat, ZarrFormat]) -> None:
+    """Refuses conversions between Zarr v2 and a draft."""
+    if 2 in formats and not {*formats} <= {2, 3}:
         raise InvalidInputError(
             "Zarr v2 and a draft of 2022 are not converted into each other", hint="convert to final Zarr v3 first"
         )
@@ -131,14 +128,16 @@ def _in_place(
 ) -> Conversions:
     hierarchy, nodes = read_hierarchy(store, root, registry)
     now = hierarchy.layout.zarr_format
-    _check_v2((now, to), in_place=True)
+    _check_v2((now, to))
     noted = store.get(hierarchy.journal_key)
 
     def task(to: ZarrFormat) -> Task:
         journal = Journal(now, to, documents=_texts(store, hierarchy, nodes))
         target = Hierarchy(root, _layout(root, journal.target_format))
         plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode)
-        if 3 in journal[:2]:
+        if 2 in journal[:2]:
+            check_kept_chunks(plan)
+        elif 3 in journal[:2]:
             check_in_place(plan)
         return Task(plan, store, store, journal, registry, runtime, again=noted is not None)
 
@@ -189,8 +188,8 @@ def _old_hierarchy(root: str, journal: Journal, registry: Registry) -> tuple[Hie
     """The hierarchy that was converted, from what the journal says of it. Pure."""
     values = {root + name: text.encode("latin-1") for name, text in journal.documents.items()}
     key = root + ENTRY_NAME
-    layout: Layout = V3
-    if journal.source_format != 3:
+    layout: Layout = V2 if journal.source_format == 2 else V3
+    if journal.source_format not in (2, 3):
         layout = DraftLayout(root, parse_entry(read_document(values[key], key), registry))
     hierarchy = Hierarchy(root, layout)
     nodes: dict[str, Metadata] = {}
@@ -203,7 +202,7 @@ def _old_hierarchy(root: str, journal: Journal, registry: Registry) -> tuple[Hie
 
 def _paths(layout: Layout, root: str, keys: Iterable[str]) -> list[str]:
     """All nodes that have one of these documents."""
-    top = root[:-1] if layout.zarr_format == 3 else ""
+    top = root[:-1] if layout.zarr_format in (2, 3) else ""
     below = sorted(key for key in keys if key.startswith(layout.documents_prefix(top)))
     return [top, *(candidate.path for candidate in layout.descendants(top, below))]
 

@@ -154,6 +154,21 @@ def check_in_place(plan: Plan) -> None:
         )
 
 
+def check_kept_chunks(plan: Plan) -> None:
+    """Raises ConversionError for arrays that would be encoded anew over the chunks that they have: from or to Zarr v2, in place."""
+    refusals = [
+        Refusal(path, "codecs", "its chunks would be replaced one by one by chunks of the same keys")
+        for path, array in plan.arrays.items()
+        if array.way == "recoded" and array.source.chunk_key_encoding == array.target.chunk_key_encoding
+    ]
+    if refusals:
+        raise _refused(
+            refusals,
+            f"this hierarchy cannot be converted in place, for {_count(refusals, 'array')}",
+            "convert it to another location",
+        )
+
+
 class _Maker:
     """One node on its way. made, value: what it becomes and its document (None for a group without one); refusals: what cannot be said of it."""
 
@@ -199,7 +214,7 @@ class _Maker:
         made = node if same else self._translated(node)
         value = self._said(made)
         if not isinstance(value, bytes) and (value.path or "").startswith("codecs"):
-            plain = self._with_defaults(made)
+            plain = self._with_defaults(made, node.zarr_format)
             second = value if plain is None else self._said(plain)
             if recode and plain is not None and isinstance(second, bytes):
                 made, value, self.way = plain, second, "recoded"
@@ -209,7 +224,10 @@ class _Maker:
             self._refuse(value.path, value.message)
             return
         for member in _differences(made, self._read_back(made, value)):
-            self._refuse(member, f"{_NAMES[made.zarr_format]} cannot say it exactly")
+            reason = f"{_NAMES[made.zarr_format]} cannot say it exactly"
+            if member == "data_type" and node.data_type.element != node.data_type.dtype:
+                reason = f"{_NAMES[made.zarr_format]} has no data type for elements that are {node.data_type.label}"
+            self._refuse(member, reason)
         if self.way == "bytes" and made.codecs not in (node.codecs, _rewritten(node.codecs, _without_idle)):
             self.way = "shard index"
         self.made, self.value = made, value
@@ -237,15 +255,14 @@ class _Maker:
             zarr_format=to,
         )
 
-    def _with_defaults(self, made: ArrayMetadata) -> ArrayMetadata | None:
+    def _with_defaults(self, made: ArrayMetadata, old: ZarrFormat) -> ArrayMetadata | None:
         if not isinstance(made.chunk_grid, RegularGrid):
             return None
         try:
-            return _with(
-                made,
-                codecs=_defaults(made, made.chunk_grid, self._registry),
-                dimension_names=made.dimension_names,
-            )
+            # chunks of Zarr v2 get other keys, so that what is new is never taken for what is old
+            keys = DefaultKeys("/") if old == 2 and made.zarr_format == 3 else None
+            codecs = _defaults(made, made.chunk_grid, self._registry)
+            return _with(made, codecs=codecs, dimension_names=made.dimension_names, keys=keys)
         except InvalidInputError:
             return None
 
@@ -354,7 +371,7 @@ def _defaults(metadata: ArrayMetadata, grid: RegularGrid, registry: Registry) ->
         *(default_codecs if metadata.zarr_format == 3 else draft_codecs)(spec.dtype),
     )
     chain: tuple[Codec, ...] = resolve(codecs, inner)
-    if old.levels:
+    if old.levels and metadata.zarr_format != 2:  # there a whole shard becomes a chunk
         chain = (ShardingIndexed(inner.shape, chain, [Bytes("little")]),)
     return tuple(codec.extension() for codec in chain)
 

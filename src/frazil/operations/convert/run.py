@@ -3,7 +3,7 @@ and only then, in place, the removal of what is old. A journal says that it is u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -81,9 +81,15 @@ class Task(Record):
         route, sweep = self._route(report), self._sweep()
         moved: dict[str, Moved] = {}
         for chunks in sweep:
-            done = move_chunks(route, plan.arrays[chunks.path], chunks)
+            done = (
+                Moved.of(self.store.sizes(chunks.keys))
+                if self._stay(chunks.path)
+                else move_chunks(route, plan.arrays[chunks.path], chunks)
+            )
             moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(done)
-        documents = [document for document in plan.documents if document[0] != plan.target.entry_key]
+        # what says of which dialect the hierarchy is comes last; zarr.json goes for Zarr v2 when all of it is there
+        last = "" if self._leaves_entry else plan.target.entry_key
+        documents = [document for document in plan.documents if document[0] != last]
         for first in range(0, len(documents), _AT_ONCE):
             part = documents[first : first + _AT_ONCE]
             to_store.put_many([key for key, _ in part], pieces_of([value for _, value in part]), [ANY] * len(part))
@@ -144,10 +150,8 @@ class Task(Record):
             if (also := getattr(array.chunk_key_encoding, "also", None)) and not array.ndim:
                 gone &= self.store.sizes([prefix + also]) < 0
             lost += [chunks.keys[i] for i in np.flatnonzero(gone).tolist()]
-        if self.in_place and self.store.get(plan.target.entry_key) != self.journal.documents[ENTRY_NAME].encode(
-            "latin-1"
-        ):
-            raise _changed(plan.target.entry_key)  # then another run has removed them, and what is here is all there is
+        if self.in_place and not self._is_source():
+            raise _changed(self._switch_key)  # then another run has removed them, and what is here is all there is
         _erase(self.to_store, lost)
 
     def _switch(self) -> None:
@@ -156,10 +160,43 @@ class Task(Record):
         if not self.in_place:
             self.to_store.put(key, value)
             return
-        expected = self.journal.documents[ENTRY_NAME].encode("latin-1")
+        if not self._is_source():
+            raise _changed(self._switch_key)
+        if self._leaves_entry:
+            self.store.erase(self._switch_key)
+            return
+        expected = self._source_entry
         self.store.update(key, lambda old: value if old == expected else None)
         if self.store.get(key) != value:
             raise _changed(key)
+
+    @property
+    def _switch_key(self) -> str:
+        """In place: the document that says of which dialect the hierarchy is. Without it, it is of Zarr v2."""
+        return self.plan.source.root + ENTRY_NAME
+
+    @property
+    def _source_entry(self) -> bytes | None:
+        """In place: this document before the conversion."""
+        old = self.plan.source.layout.zarr_format == 2
+        return None if old else self.journal.documents[ENTRY_NAME].encode("latin-1")
+
+    @property
+    def _leaves_entry(self) -> bool:
+        """Whether the conversion ends with the removal of this document."""
+        return self.in_place and self.plan.target.layout.zarr_format == 2
+
+    def _is_source(self) -> bool:
+        """In place: whether the hierarchy is still of the old dialect."""
+        return self.store.get(self._switch_key) == self._source_entry
+
+    def _stay(self, path: str) -> bool:
+        """Whether chunks of an array keep their place, as those of Zarr v2 do."""
+        array = self.plan.arrays[path]
+        if not self.in_place or array.way != "bytes":
+            return False
+        prefixes = self.plan.source.data_prefix(path), self.plan.target.data_prefix(path)
+        return prefixes[0] == prefixes[1] and array.source.chunk_key_encoding == array.target.chunk_key_encoding
 
     def _conversion(self, moved: Mapping[str, Moved], strays: int, removed: int, *, dry_run: bool) -> Conversion:
         plan = self.plan
@@ -233,25 +270,34 @@ class Chain(Record):
 
 
 def remove_nodes(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadata], others: Claims) -> int:
-    """Removes the documents of a hierarchy except zarr.json, its chunks, and folders that become empty; returns the number of keys.
+    """Removes the documents of a hierarchy except zarr.json, its chunks, and folders that become empty; returns the number of keys. Chunks that are those of the other
+    hierarchy, too, stay.
 
     Documents go first, so that no program finds a node of the old dialect and writes to it."""
-    documents = [
-        hierarchy.document_key(path, node) for path, node in nodes.items() if not getattr(node, "implicit", False)
-    ]
-    documents = [key for key in documents if key != hierarchy.entry_key and not others.is_document(key)]
+    documents = [key for path, node in nodes.items() for key in _documents(hierarchy, path, node)]
+    documents = [key for key in documents if key != hierarchy.root + ENTRY_NAME and not others.is_document(key)]
+    documents = [key for key, size in zip(documents, store.sizes(documents).tolist(), strict=True) if size >= 0]
     _erase(store, documents)
     count, tops = len(documents), _tops(documents, hierarchy.root)
     for chunks in Sweep(store, hierarchy, nodes, others):
-        _erase(store, chunks.keys)
-        count += len(chunks.keys)
-        tops.update(_tops(chunks.keys, hierarchy.root))
+        gone = [key for key in chunks.keys if others.chunk(key) is None]
+        _erase(store, gone)
+        count += len(gone)
+        tops.update(_tops(gone, hierarchy.root))
     layout = hierarchy.layout
     inner = {layout.documents_prefix(hierarchy.at("")), hierarchy.data_prefix("")} - {hierarchy.root}
     for prefix in [*sorted(tops), *sorted(inner)]:
         if store.is_empty(prefix):
             store.erase_prefix(prefix)
     return count
+
+
+def _documents(hierarchy: Hierarchy, path: str, node: Metadata) -> Iterator[str]:
+    """The keys of a node's own documents, and of the copies that it may keep of others."""
+    if not getattr(node, "implicit", False):
+        at, layout = hierarchy.at(path), hierarchy.layout
+        yield hierarchy.document_key(path, node)
+        yield from filter(None, (layout.attributes_key(at), layout.copies_key(at)))
 
 
 def _tops(keys: Sequence[str], root: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from threading import Lock
 from typing import Final
 
 from frazil.array.hierarchy.consolidated import documents_below, emit_copies
@@ -22,12 +23,17 @@ _REMEMBERED: Final = 16  # documents
 
 
 class ConsolidatedDocuments:
-    """The documents of the groups of a store. Safe to use from many threads. Those of a snapshot are remembered: they never change."""
+    """The documents of the groups of a store. Safe to use from many threads, one of which lists and reads the nodes below a group at a time.
 
-    __slots__ = ("_known",)
+    Those of a snapshot are remembered: they never change. Others are as new as the request: who waited takes what was begun meanwhile."""
+
+    __slots__ = ("_begun", "_known", "_last", "_listing")
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, object], bytes | None] = {}
+        self._listing = Lock()
+        self._begun = 0  # documents that were begun
+        self._last: tuple[int, Store | None, str, bytes | None] = (0, None, "", None)  # number, store, key and document
 
     def document(self, store: Store, key: str) -> bytes | None:
         """What is served under a key in place of the stored value, the `.zmetadata` of groups of Zarr v2 among it; None where that is served itself: for all but documents of groups, and where the nodes below cannot be
@@ -36,25 +42,38 @@ class ConsolidatedDocuments:
         if name not in (DOCUMENT_NAME, _V2_COPIES) or not store.capabilities.listable:
             return None
         if not isinstance(store, NodeStore):
-            return _made(store, key)
+            return self._made(store, key)
         known = self._known
         place = (key, store.nodes.version)
         if place not in known:
             if len(known) >= _REMEMBERED:
                 self._known = known = {}
-            known[place] = _made(store, key)
+            known[place] = self._made(store, key)
         return known[place]
 
+    def _made(self, store: Store, key: str) -> bytes | None:
+        """The document, listed now or by another thread that began to after this one came."""
+        came = self._begun
+        path, name = split(key)
+        place = Place(store, path) if name == DOCUMENT_NAME else Place(store, path, layout=v2_layout.V2)
+        try:
+            group = find_node(place)
+            if not isinstance(group, GroupMetadata):
+                return None
+            with self._listing:
+                number, of, last, document = self._last
+                if number <= came or of is not store or last != key:
+                    self._begun = number = self._begun + 1
+                    document = _document(place, group, name)
+                    self._last = (number, store, key, document)
+                return document
+        except (DataError, InvalidInputError):
+            return None
 
-def _made(store: Store, key: str) -> bytes | None:
-    path, name = split(key)
-    place = Place(store, path) if name == DOCUMENT_NAME else Place(store, path, layout=v2_layout.V2)
-    try:
-        group = find_node(place)
-        copies = documents_below(place, _MOST) if isinstance(group, GroupMetadata) else None
-    except (DataError, InvalidInputError):
-        return None
-    if copies is None or not isinstance(group, GroupMetadata):
+
+def _document(place: Place, group: GroupMetadata, name: str) -> bytes | None:
+    copies = documents_below(place, _MOST)
+    if copies is None:
         return None
     if name == _V2_COPIES:
         return dump_json(emit_copies(place, copies), 4)

@@ -73,14 +73,16 @@ class ByteCache:
     def _put(self, kind: int, key: tuple[Hashable, Hashable], value: object, nbytes: int) -> None:
         weight = nbytes + self.entry
         with self._lock:
-            self._remove(kind, key)
+            entries, used = self._entries[kind], self._bytes
+            if key in entries:
+                self._remove(kind, key)
             if weight > (self.limit // 2 if kind == _CHUNKS else self.limit):
                 return
-            self._entries[kind][key] = value, weight
-            self._bytes[kind] += weight
-            while self._bytes[_CHUNKS] > self.limit // 2:
+            entries[key] = value, weight
+            used[kind] += weight
+            while used[_CHUNKS] > self.limit // 2:
                 self._remove(_CHUNKS, next(iter(self._entries[_CHUNKS])))
-            while sum(self._bytes) > self.limit:
+            while used[_INDEXES] + used[_CHUNKS] > self.limit:
                 kind = _CHUNKS if self._entries[_CHUNKS] else _INDEXES
                 self._remove(kind, next(iter(self._entries[kind])))
 

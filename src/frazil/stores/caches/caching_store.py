@@ -16,7 +16,7 @@ from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ByteCache
-from frazil.stores.caches.memory_ranges import Filling, MemoryRanges, Part, RangeCache, Span
+from frazil.stores.caches.memory_ranges import Addition, Filling, MemoryRanges, Part, RangeCache, Span
 from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
@@ -127,14 +127,17 @@ class _Answer:
 
 
 class KeepingStore(WrappedStore):
-    """Keeps what is read of `inner`, whole values and ranges as they are stored, by a policy, in one of two backends."""
+    """Keeps what is read of `inner`, whole values and ranges as they are stored, by a policy, in one of two backends.
 
-    __slots__ = ("_kept", "_policy")
+    hits, misses  ranges (a whole value is one) that were answered by the cache; that were not, those of what is not there among them. Many threads may lose some"""
+
+    __slots__ = ("_kept", "_policy", "hits", "misses")
 
     def __init__(self, inner: Store, kept: RangeCache, policy: CachePolicy) -> None:
         super().__init__(inner)
         self._kept: RangeCache = kept
         self._policy = policy
+        self.hits = self.misses = 0
 
     @property
     def uncached(self) -> Store:
@@ -186,7 +189,7 @@ class KeepingStore(WrappedStore):
                 unsure.add(row)
         if unsure:
             return self._completed(answer, sorted(unsure), missing, expect)
-        self._kept.count(len(answer.spans), 0)
+        self.hits += len(answer.spans)
         return answer.fetched(None, {})
 
     def _completed(
@@ -194,8 +197,13 @@ class KeepingStore(WrappedStore):
     ) -> Fetched:
         """The rest of an answer, from the store below: of the names of some rows."""
         place = {row: at for at, row in enumerate(rows)}
+        new = len(missing) == len(answer.spans) and len(rows) == len(answer.names) and max(answer.sizes, default=-1) < 0
         asked = self._ask(answer, place, missing, expect)
         inner, changed = asked.fetched, set()
+        if new and inner.sources.files is None and not self._kept.takes(int(inner.rows[:, 2].sum()), len(missing)):
+            self.misses += len(missing)
+            # a pass over much data, handed on as it is
+            return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, asked, place)))
         repeats = inner.version_may_repeat or [False] * len(rows)
         for row, version, status, size, repeat in zip(
             rows, inner.versions, inner.status, inner.sizes.tolist(), repeats, strict=True
@@ -207,8 +215,8 @@ class KeepingStore(WrappedStore):
         late = [i for i, span in enumerate(answer.spans) if span[0] in changed and answer.parts[i] is not None]
         self._take(answer, missing, asked, place)
         self._take_continued(answer, late, asked, place)
-        fetched = len(missing) + len(late)
-        self._kept.count(len(answer.spans) - fetched, fetched)
+        self.hits += len(answer.spans) - len(missing) - len(late)
+        self.misses += len(missing) + len(late)
         return answer.fetched(asked, place)
 
     def _ask(
@@ -248,8 +256,8 @@ class KeepingStore(WrappedStore):
         if missing[1]:
             place = {row: at for at, row in enumerate(sorted({answer.spans[i][0] for i in missing[1]}))}
             self._take(answer, missing[1], self._ask(answer, place, missing[1], versions), place)
-        fetched = len(missing[0]) + len(missing[1])
-        self._kept.count(len(answer.spans) - fetched, fetched)
+        self.hits += len(answer.spans) - len(missing[0]) - len(missing[1])
+        self.misses += len(missing[0]) + len(missing[1])
         for row, wanted in enumerate(() if expect is None else expect):
             if wanted is not None and wanted != (answer.versions[row] or ABSENT):
                 answer.status[row] = STALE
@@ -264,29 +272,29 @@ class KeepingStore(WrappedStore):
 
     def _take(self, answer: _Answer, which: Sequence[int], asked: _Asked, place: Mapping[int, int]) -> None:
         """Puts what the store below answered to some spans into the answer, and keeps it."""
+        policy = self._policy
         values = read_views(asked.fetched, asked.names, _spans(answer, which, place))
-        keeps = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
-        gone = []
+        takes = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
+        additions, gone = [], []
         for i, value in zip(which, values, strict=True):
             row, start, length = answer.spans[i]
+            name, version, size = answer.names[row], answer.versions[row], answer.sizes[row]
             if answer.status[row] == FOUND != asked.fetched.status[place[row]]:
                 # also where it is gone: what was found before is none to be read as fill values
                 answer.status[row] = STALE
             if value is None:
-                gone.append(answer.names[row])
+                gone.append(name)
                 continue
-            part = answer.parts[i] = Part(clip_span(start, length, answer.sizes[row])[0], value)
-            if keeps:
-                self._keep(asked.filling, answer, row, part)
+            first = start if 0 <= start <= size else clip_span(start, length, size)[0]
+            answer.parts[i] = Part(first, value)
+            fit = not policy.compares or (version is not None and not answer.version_may_repeat[row])
+            if takes and fit and policy.keeps(name, len(value)):
+                # bytes of its own, so that no more is held than is counted
+                additions.append(Addition(name, version, size, Part(first, bytes(value))))
         if gone:
             self._kept.drop(gone)
-
-    def _keep(self, filling: Filling, answer: _Answer, row: int, part: Part) -> None:
-        """Keeps a part as bytes of its own, so that no more is held than is counted."""
-        name, version, value = answer.names[row], answer.versions[row], part.value
-        fit = not self._policy.compares or (version is not None and not answer.version_may_repeat[row])
-        if fit and self._policy.keeps(name, len(value)):
-            self._kept.add(filling, name, version, answer.sizes[row], Part(part.start, bytes(value)))
+        if additions:
+            self._kept.add(asked.filling, additions)
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
@@ -379,16 +387,6 @@ class CachingStore(KeepingStore):
     def nbytes_kept(self) -> int:
         """The bytes that are kept now."""
         return self._values.memory.nbytes
-
-    @property
-    def hits(self) -> int:
-        """Ranges (a whole value is one) that were answered from memory."""
-        return self._values.hits
-
-    @property
-    def misses(self) -> int:
-        """Ranges that were not, those of what is not there among them."""
-        return self._values.misses
 
     def clear(self) -> None:
         """Forgets all that is kept."""

@@ -5,15 +5,13 @@ The files are cache_folder.py's; how a fetch is put together of what is kept and
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Sequence
 from typing import Final
-from weakref import WeakSet
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.caches.cache_folder import LONGEST_VERSION, CacheFolder, Entry, object_id, open_folder
 from frazil.stores.caches.caching_store import CachePolicy, KeepingStore
-from frazil.stores.caches.memory_ranges import Filling, KeptObject, Part, Span
+from frazil.stores.caches.memory_ranges import Addition, Filling, KeptObject, Part, Span
 from frazil.stores.store import Store
 from frazil.stores.values import Version, clip_span
 
@@ -69,49 +67,27 @@ class DiskCache(KeepingStore):
     def folder(self) -> str:
         return self._files.folder.path
 
-    @property
-    def hits(self) -> int:
-        """Ranges that this store answered from the folder."""
-        return self._files.hits
-
-    @property
-    def misses(self) -> int:
-        """Ranges that it did not."""
-        return self._files.misses
-
 
 class DiskRanges:
     """Parts of values in a CacheFolder (memory_ranges.RangeCache). Of a key there may be several versions, written by other processes; what is handed out is of the one
     asked for."""
 
     __slots__ = (
-        "__weakref__",
         "_listed",
-        "_lock",
         "_measured",
+        "_measuring",
         "_written",
         "folder",
-        "hits",
         "identity",
         "limit",
-        "misses",
     )
 
     def __init__(self, folder: CacheFolder, identity: str, limit: int) -> None:
         self.folder, self.identity, self.limit = folder, identity, limit
-        self.hits = self.misses = 0
         self._measured = -1  # bytes in the folder when it was last looked at; below 0: not yet
         self._written = 0  # since then, by this process
         self._listed: tuple[str, int, list[Entry]] = ("", 0, [])  # an object, and what was kept of it at which time
-        self.after_fork()
-        _living.add(self)
-
-    def after_fork(self) -> None:
-        self._lock = allocate_lock()
-
-    def count(self, hits: int, misses: int) -> None:
-        self.hits += hits
-        self.misses += misses
+        self._measuring = 0  # the process of which a thread does; a child of it does not
 
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
@@ -149,9 +125,13 @@ class DiskRanges:
     def begin(self) -> Filling:
         return Filling()
 
-    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
+    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
         """Nothing that was dropped meanwhile can be brought back: what may change is compared before it is handed out."""
-        start, value = part
+        for addition in additions:
+            self._add(addition)
+
+    def _add(self, addition: Addition) -> None:
+        key, version, size, (start, value) = addition
         if not value or len(value) > min(self.limit // 4, _LARGEST) or (version and len(version) > LONGEST_VERSION):
             return
         new = Entry(object_id(self.identity, key), version, start, start + len(value), size)
@@ -192,8 +172,9 @@ class DiskRanges:
         """Trims the folder when it may be full: what this process wrote it knows; what others did, it looks up now and then."""
         self._written += nbytes
         full = self._measured < 0 or self._measured + self._written > self.limit or self._written > self.limit // 16
-        if not full or not self._lock.acquire(False):
+        if not full or self._measuring == os.getpid():
             return
+        self._measuring = os.getpid()
         try:
             self._written = 0
             found = self.folder.usage().nbytes
@@ -201,7 +182,7 @@ class DiskRanges:
         except StoreError:  # the folder is gone, or not ours any more: reading goes on without it
             self._measured = 0
         finally:
-            self._lock.release()
+            self._measuring = 0
 
 
 def cached(
@@ -225,15 +206,3 @@ def _check_limit(limit: object) -> None:
 def _again(inner: Store, folder: str, limit: int, policy: CachePolicy) -> DiskCache:
     unchanging = None if policy.compares else policy.beginnings
     return DiskCache(inner, folder, limit, unchanging=unchanging, small=policy.smallest - 1)
-
-
-_living: WeakSet[DiskRanges] = WeakSet()  # of this process, for its children
-
-
-def _after_fork() -> None:
-    for kept in _living:
-        kept.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -5,7 +5,9 @@ What is kept, and when it is compared, is decided in caching_store.py; the backe
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, Protocol
 from weakref import WeakSet
 
@@ -13,7 +15,7 @@ from frazil.record import Record
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.values import Version, clip_span
 
-__all__ = ["Filling", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
+__all__ = ["Addition", "Filling", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
 
 Span = tuple[
     int, int, int
@@ -25,6 +27,15 @@ class Part(Record):
 
     start: int
     value: bytes | memoryview
+
+
+class Addition(Record):
+    """A part that is to be kept, as bytes of its own, of a value of `size` bytes."""
+
+    key: str
+    version: Version | None
+    size: int
+    part: Part
 
 
 class KeptObject(Protocol):
@@ -49,9 +60,6 @@ class Filling:
 class RangeCache(Protocol):
     """Where parts of values are kept, by key, the least recently used of which go first. Safe to use from many threads, and after a fork."""
 
-    def count(self, hits: int, misses: int) -> None:
-        """Adds to what is told of the use."""
-
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
@@ -65,8 +73,8 @@ class RangeCache(Protocol):
     def begin(self) -> Filling:
         """Before a fetch of what is to be added."""
 
-    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
-        """Keeps a part, unless the key was dropped since the filling began; parts of another version are forgotten. The part's value is bytes."""
+    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
+        """Keeps parts, unless their keys were dropped since the filling began; parts of another version are forgotten."""
 
     def drop(self, keys: Sequence[str]) -> None:
         """Forgets keys, whose values were changed or may have been."""
@@ -93,7 +101,7 @@ class MemoryRanges:
     largest  bytes that one fetch may bring to be kept
     chunks   whether all of it goes before whatever else the ByteCache keeps"""
 
-    __slots__ = ("_fillings", "_objects", "_parts", "hits", "largest", "memory", "misses")
+    __slots__ = ("_fillings", "_objects", "_parts", "largest", "memory")
 
     def __init__(self, memory: ByteCache, largest: int, *, chunks: bool = False) -> None:
         self.memory: Final = memory
@@ -101,12 +109,6 @@ class MemoryRanges:
         self._objects: Final[CacheSection[_Object]] = CacheSection(memory, "object", chunks=chunks)
         self._parts: Final[CacheSection[Part]] = CacheSection(memory, "part", chunks=chunks)
         self._fillings: WeakSet[Filling] = WeakSet()
-        self.hits = self.misses = 0
-
-    def count(self, hits: int, misses: int) -> None:
-        with self.memory.lock:
-            self.hits += hits
-            self.misses += misses
 
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
@@ -139,10 +141,6 @@ class MemoryRanges:
             del known.starts[place - 1]
         return None
 
-    def _ends_within(self, known: _Object, start: int, end: int) -> bool:
-        part = self._parts.get((known, start))
-        return part is None or start + len(part.value) <= end
-
     def takes(self, nbytes: int, count: int) -> bool:
         return nbytes + self.memory.entry * count <= self.largest
 
@@ -152,25 +150,51 @@ class MemoryRanges:
             self._fillings.add(filling)
         return filling
 
-    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
-        start, nbytes = part.start, len(part.value)
+    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
         with self.memory.lock:
-            if filling.everything or key in filling.keys or nbytes + len(key) > self.memory.limit:
-                return
-            known = self._objects.get(key)
-            if known is None or (known.version, known.size) != (version, size):
+            for key, own in groupby(additions, attrgetter("key")):
+                if not filling.everything and key not in filling.keys:
+                    self._add(key, own)
+
+    def _add(self, key: str, additions: Iterable[Addition]) -> None:
+        """Keeps parts of one value."""
+        known = self._objects.get(key)
+        last: Part | None = None  # that was added: most come in order
+        for _, version, size, part in additions:
+            nbytes = len(part.value)
+            if nbytes + len(key) > self.memory.limit:
+                continue
+            if known is None or known.version != version or known.size != size:
                 self._forget(key)
-                known = _Object(key, version, size)
-            end = start + nbytes
-            before = self._part_at(known, start)
-            if before is not None and before.start + len(before.value) >= end:
-                return  # inside of one that another thread brought
-            low, high = bisect_left(known.starts, start), bisect_right(known.starts, end)
-            covered = [at for at in known.starts[low:high] if self._ends_within(known, at, end)]
-            self._parts.drop([(known, at) for at in covered])
-            known.starts[low:high] = [start, *(at for at in known.starts[low:high] if at not in covered)]
+                known, last = _Object(key, version, size), None
+            if last is not None and known.starts[-1] == last.start < last.start + len(last.value) <= part.start:
+                last = part  # behind all others
+                known.starts.append(part.start)
+                self._parts.put((known, part.start), part, nbytes)
+            else:
+                last = self._insert(known, part)
+        if known is not None:  # used later than its parts, without which it is of no use
             self._objects.put(key, known, len(key))
-            self._parts.put((known, start), part, nbytes)
+
+    def _insert(self, known: _Object, part: Part) -> Part:
+        """Keeps a part, instead of those that are inside of it; what is kept then, which may be one that has it inside."""
+        (start, value), starts = part, known.starts
+        end = start + len(value)
+        before = self._part_at(known, start) if starts else None
+        if before is not None and before.start + len(before.value) >= end:
+            return before  # that another thread brought
+        low = bisect_left(starts, start)
+        inside = [at for at in starts[low : bisect_right(starts, end)] if not self._ends_behind(known, at, end)]
+        if inside:
+            self._parts.drop([(known, at) for at in inside])
+            known.starts = starts = [at for at in starts if at not in inside]
+        starts.insert(low, start)
+        self._parts.put((known, start), part, len(value))
+        return part
+
+    def _ends_behind(self, known: _Object, start: int, end: int) -> bool:
+        part = self._parts.get((known, start))
+        return part is not None and start + len(part.value) > end
 
     def drop(self, keys: Sequence[str]) -> None:
         with self.memory.lock:

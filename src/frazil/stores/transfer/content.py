@@ -49,7 +49,7 @@ def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[b
                 raise StoreError("a fetch with `single_read` is read by the kernel alone", key=names[name])
         elif blob < 0:
             value = _view(fetched.sources.buffers[-1 - blob], start, length)
-            if sizes[name] >= 0 and len(value) != clip_span(asked, count, sizes[name])[1]:
+            if len(value) != count and sizes[name] >= 0 and len(value) != clip_span(asked, count, sizes[name])[1]:
                 raise StoreError(
                     f"the store brought {len(value)} bytes of {clip_span(asked, count, sizes[name])[1]}",
                     key=names[name],

@@ -28,8 +28,8 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
-    clip_spans,
     flat_buffer,
+    resolve_span,
     resolve_spans,
 )
 from frazil.stores.zip.archive_file import JOURNAL, Journal, parse_journal
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AnsweredEntries", "Object", "fetch_entries", "load_directory"]
 
+_FEW: Final = 8  # up to so many spans Python's integers are quicker than columns
 _LOCAL_EXTRA: Final = 64  # bytes between name and data that are read together with small entries
 
 
@@ -134,27 +135,31 @@ def fetch_entries(
     there = np.array(status, np.int64) == FOUND
     asked = spans[there[spans[:, 0]]]
     reader = _Reader(place, entries, found, names, version, held)
-    for name in np.unique(asked[:, 0]).tolist():
-        _check_most(asked[asked[:, 0] == name, 2], int(sizes[name]), names[name])
-    if len(asked) and not reader.prepare(np.unique(asked[:, 0])):
+    _check_most(asked, sizes, names)
+    if len(asked) and not reader.prepare(asked[:, 0]):
         return None
-    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    answered = reader.rows(asked, sizes)
-    if answered is None or reader.held is None:
+    rows = reader.rows(asked, sizes)
+    if rows is None or reader.held is None:
         return None
-    rows[there[spans[:, 0]]] = answered
+    if len(asked) < len(spans):
+        answered, rows = rows, np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
+        rows[there[spans[:, 0]]] = answered
     recent = reader.held.version_may_repeat
     buffers = AnsweredEntries(reader.buffers, reader.held, entries, found)
     files = reader.held.sources.files
     return Fetched(Sources(files, buffers), status, versions, sizes, rows, [True] * len(names) if recent else None)
 
 
-def _check_most(lengths: Columns, size: int, name: str) -> None:
+def _check_most(asked: Columns, sizes: Columns, names: Sequence[str]) -> None:
     """A length below -1 says how many bytes of a value are expected at most (values.up_to)."""
-    most = int((-1 - lengths[lengths < -1]).min(initial=size))
-    if size > most:
+    size, most = sizes[asked[:, 0]], -1 - asked[:, 2]
+    beyond = np.flatnonzero((most > 0) & (size > most))
+    if beyond.size:
+        row = int(beyond[0])
         raise StoreError(
-            f"a value of {size} bytes, where at most {most} are expected", key=name, hint="look what it is"
+            f"a value of {size[row]} bytes, where at most {most[row]} are expected",
+            key=names[int(asked[row, 0])],
+            hint="look what it is",
         )
 
 
@@ -210,6 +215,7 @@ class _Reader:
         new = wanted[table[wanted, DATA] < 0]
         if not len(new):
             return True
+        new = np.unique(new)
         header, name = table[new, HEADER], table[new, NAME]
         end = header + FIXED + name
         whole = np.zeros(len(new), np.bool_)
@@ -265,37 +271,40 @@ class _Reader:
     def rows(self, asked: Columns, sizes: Columns) -> Columns | None:
         """Rows of spans in entries; None where the object has another version by now."""
         table, name = self.found.table, asked[:, 0]
-        start, length = resolve_spans(asked[:, 1], np.where(asked[:, 2] < -1, -1, asked[:, 2]), sizes[name])
-        first, inside = clip_spans(asked[:, 1], np.where(asked[:, 2] < -1, -1, asked[:, 2]), sizes[name])
+        rows = _resolved(asked, sizes)
+        start, length = rows[:, 1], rows[:, 2]
+        inside = np.minimum(length, np.maximum(sizes[name] - start, 0))
+        spans = np.stack(
+            (np.zeros(len(asked), np.int64), table[name, DATA] + np.minimum(start, sizes[name]), inside), axis=1
+        )
         deflated = table[name, METHOD] != 0
-        rows = np.stack((np.zeros(len(asked), np.int64), start, length), axis=1)
+        if not self.near and not deflated.any():
+            answer = self._fetch(spans)
+            return None if answer is None else self._not_beyond(answer[1], length, name)
         near = np.array([row in self.near for row in name.tolist()], np.bool_)
         far = ~deflated & ~near
         packed = np.unique(name[deflated & ~near])
-        spans = np.concatenate(
-            (
-                np.stack((np.zeros(int(far.sum()), np.int64), (table[name, DATA] + first)[far], inside[far]), axis=1),
-                np.stack((np.zeros(len(packed), np.int64), table[packed, DATA], table[packed, STORED]), axis=1),
-            )
-        )
-        answer = self._fetch(spans)
+        whole = np.stack((np.zeros(len(packed), np.int64), table[packed, DATA], table[packed, STORED]), axis=1)
+        answer = self._fetch(np.concatenate((spans[far], whole)))
         if answer is None:
             return None
         count = int(far.sum())
-        rows[far] = self._not_beyond(answer[1][:count], length[far], [self.names[row] for row in name[far].tolist()])
+        rows[far] = self._not_beyond(answer[1][:count], length[far], name[far])
         self._inflate(packed, answer[1][count:])
         for i in np.flatnonzero(~far).tolist():
             row = int(name[i])
             rows[i, 0] = -1 - (self._inflated(row) if deflated[i] else self.near[row])
         return rows
 
-    def _not_beyond(self, rows: Columns, length: Columns, names: Sequence[str]) -> Columns:
+    def _not_beyond(self, rows: Columns, length: Columns, name: Columns) -> Columns:
         """Rows of stored entries. A range that reaches out of its entry gets a buffer of its own, where reading it fails: behind the entry lies another one."""
         beyond = np.flatnonzero(rows[:, 2] != length)
         if not len(beyond):
             return rows
         rows = rows.copy()
-        out, offsets = self._bytes(np.ascontiguousarray(rows[beyond]), [names[i] for i in beyond.tolist()])
+        out, offsets = self._bytes(
+            np.ascontiguousarray(rows[beyond]), [self.names[row] for row in name[beyond].tolist()]
+        )
         for number, i in enumerate(beyond.tolist()):
             self.buffers.append(out[offsets[number] : offsets[number + 1]])
             rows[i] = (-len(self.buffers), 0, length[i])
@@ -317,6 +326,18 @@ class _Reader:
         size, checksum = int(self.found.table[row, SIZE]), int(self.found.table[row, CRC])
         self.inflated[row] = len(self.buffers)
         self.buffers.append(inflate(packed, size, checksum, self.names[row]))
+
+
+def _resolved(asked: Columns, sizes: Columns) -> Columns:
+    """Spans in entries, with starts and lengths that count from their begin; not cut to the entry."""
+    rows = asked.copy()
+    if len(asked) > _FEW:
+        rows[:, 1], rows[:, 2] = resolve_spans(asked[:, 1], asked[:, 2], sizes[asked[:, 0]])
+        return rows
+    for i, (name, start, length) in enumerate(asked.tolist()):
+        if start < 0 or length < 0:
+            rows[i, 1:] = resolve_span(start, length, int(sizes[name]))
+    return rows
 
 
 def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import h5py
@@ -127,3 +128,49 @@ def test_what_is_refused_leaves_nothing(root: frazil.Group, tmp_path: Path) -> N
     frazil.export_file(root, tmp_path / "a.nc", variables=["y"], overwrite=True)
     with netCDF4.Dataset(tmp_path / "a.nc") as file:
         assert list(file.variables) == ["y"]
+
+
+@pytest.mark.parametrize(
+    "name", ["CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_Netcdf4Dimid", "", "a\0b", "x" * 70_000]
+)
+def test_attributes_that_hdf5_has_not_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    root.create_array("a", data=np.arange(3.0), dimension_names=("x",), attributes={name: "v"})
+    with pytest.raises(InvalidInputError, match="HDF5"):
+        frazil.export_file(root, tmp_path / "a.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", ["a\0b", ["a", "b\0c"], [2**70, 1], [2**64], "\ud800", None, [[1], [2]]])
+def test_values_that_hdf5_has_not_become_json(value: object, tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore(), attributes={"q": value})
+    root.create_array("a", data=np.arange(3.0))
+    frazil.export_file(root, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert json.loads(file.attrs["q"]) == value
+
+
+def test_floats_of_two_bytes_and_names_of_dimensions_in_netcdf(tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    root.create_array("a", data=np.arange(6, dtype="f2").reshape(2, 3), dimension_names=("x/y", ".."))
+    frazil.export_file(root, tmp_path / "a.nc")
+    with h5py.File(tmp_path / "a.nc") as file:
+        assert file["a"].dtype == np.float32  # netCDF-C has no smaller one, and crashes where it finds one
+        assert np.array_equal(file["a"][...], root["a"][...])  # type: ignore[index]
+        assert set(file) == {"a", "x_y", "dim_3"}
+
+
+@pytest.mark.parametrize("name", ["a.nc", "x/c/0"])
+def test_a_file_never_goes_among_those_of_its_source(name: str, tmp_path: Path) -> None:
+    place = tmp_path / "a.zarr"
+    frazil.create_group(place).create_array("x", data=np.arange(3.0))
+    with pytest.raises(InvalidInputError, match="one in the other"):
+        frazil.export_file(place, place / name, "npz", overwrite=True)
+    assert np.array_equal(frazil.open_array(place / "x")[...], np.arange(3.0))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "string"])
+def test_numpy_files_of_types_that_need_pickles_are_refused(dtype: str, tmp_path: Path) -> None:
+    array = frazil.create_array(MemoryStore(), shape=(2,), dtype=dtype)
+    with pytest.raises(InvalidInputError, match="counterpart"):
+        frazil.export_file(array, tmp_path / "a.npy")

@@ -95,3 +95,24 @@ def test_without_tifffile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(InvalidInputError) as caught:
         scan_file(tmp_path / "a.tif")
     assert "frazil[tiff]" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("tile", [None, (16, 16)])
+@pytest.mark.parametrize("other", ["b.ome.tif", "../secret.tif"])
+def test_pages_in_other_files_are_refused(tile: tuple[int, int] | None, other: str, tmp_path: Path) -> None:
+    names = "".join(
+        f'<TiffData FirstT="{i}" IFD="0" PlaneCount="1"><UUID FileName="{name}">urn:uuid:aaaaaaaa-0000-0000-0000-00000000000{i}</UUID></TiffData>'
+        for i, name in enumerate(("a.ome.tif", other))
+    )
+    described = (
+        '<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="urn:uuid:aaaaaaaa-0000-0000-0000-000000000000">'
+        '<Image ID="Image:0"><Pixels ID="P:0" DimensionOrder="XYZCT" Type="uint16" SizeX="64" SizeY="64" SizeZ="1" SizeC="1" SizeT="2">'
+        f'<Channel ID="C:0" SamplesPerPixel="1"/>{names}</Pixels></Image></OME>'
+    )
+    folder = tmp_path / "in"
+    folder.mkdir()
+    page = np.arange(64 * 64, dtype="u2").reshape(64, 64)
+    for name in ("a.ome.tif", other):
+        tifffile.imwrite(folder / name, page, description=described, metadata=None, tile=tile)
+    with pytest.raises(InvalidInputError, match="other files"):
+        frazil.import_file(folder / "a.ome.tif", MemoryStore())

@@ -55,8 +55,8 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "convert",
-    "a hierarchy of one dialect of Zarr v3 as one of another",
-    "Converts between final Zarr v3 and the drafts of 2022 and 2021. Chunks and shards move as the bytes that they are; what the\n"
+    "a hierarchy of one dialect of Zarr as one of another",
+    "Converts between final Zarr v3, Zarr v2, and the drafts of 2022 and 2021. Chunks and shards move as the bytes that they are; what the\n"
     "dialect cannot express is listed before anything is written. Run again, it continues where it was interrupted;\n"
     "in place, the hierarchy can be read at any time: as the old dialect until zarr.json is replaced, then as the new one.",
     (

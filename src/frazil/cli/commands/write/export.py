@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from frazil.array.array import Array
@@ -12,6 +14,7 @@ from frazil.cli.layout_arguments import memory
 from frazil.cli.locations import add_virtual_prefix, open_node
 from frazil.cli.output import add_json, say_result
 from frazil.cli.progress import Progress
+from frazil.errors import FrazilError
 from frazil.late import LateModule
 from frazil.runtime import Runtime
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 else:
     export_file = LateModule("frazil.integrations.files.exports.export_file")
 
-_FORMATS = ("netcdf4", "hdf5", "npy", "npz", "tiff", "zarr")
+_FORMATS = ("netcdf4", "hdf5", "npy", "npz", "tiff", "zarr", "zarr2")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -32,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="its ending says the format: .nc, .h5, .npy, .npz, .tif, .zarr (a folder or URL)"
     )
-    parser.add_argument("--format", choices=_FORMATS, help="where the ending does not say it")
+    parser.add_argument("--format", choices=_FORMATS, help="where the ending does not say it; zarr2 is Zarr v2")
     parser.add_argument(
         "--variables", metavar="NAMES", type=_names, help="only these arrays, as in level1/temp,salt or 'level1/*'"
     )
@@ -54,7 +57,7 @@ def _names(text: str) -> list[str]:
 def run(options: Namespace) -> None:
     node = open_node(options.source, "", options.virtual_prefix)
     total = node.nbytes if isinstance(node, Array) else None
-    with Progress("exporting", total) as report:
+    with _flags_named(), Progress("exporting", total) as report:
         done = export_file.export_file(
             node,
             options.file,
@@ -70,6 +73,16 @@ def run(options: Namespace) -> None:
     say_result(options, document, f"{options.file}: {done.format}, {count}, {human(done.nbytes)}")
 
 
+@contextmanager
+def _flags_named() -> Iterator[None]:
+    """The hint of an error in the words of the command line."""
+    try:
+        yield
+    except FrazilError as error:
+        error.hint = error.hint and error.hint.replace("overwrite=True", "--overwrite").replace("format=", "--format")
+        raise
+
+
 COMMAND = Command(
     "export",
     "an array or a group, as a file of NetCDF, HDF5, NumPy or TIFF, or as plain Zarr",
@@ -78,6 +91,7 @@ COMMAND = Command(
     (
         ("frazil export ocean.zarr all.nc", "a group with all below it, as NetCDF4"),
         ("frazil export sea.repo@v1 v1.zarr", "what a tag of a repository has, as plain Zarr"),
+        ("frazil export ocean.zarr old.zarr --format zarr2", "a group as plain Zarr v2"),
         ("frazil export ocean.zarr/level1/temp temp.npy", "one array, for NumPy"),
         ("frazil export ocean.zarr part.h5 --skip flat --json", "all but one array, as HDF5; for programs"),
     ),

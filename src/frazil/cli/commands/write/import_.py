@@ -152,7 +152,12 @@ def _explain(options: Namespace, files: list[FileImport], plans: list[Imported])
     """What will be written, with the reason for chunks and shards; on standard error where standard output has a result."""
     stream = sys.stdout if options.dry_run and not options.json else sys.stderr
     for one, plan in zip(files, plans, strict=True):
-        print(one_line(f"{one.file}: {one.scanned.kind}, {len(plan.arrays)} arrays, {human(plan.nbytes)}"), file=stream)
+        print(
+            one_line(
+                f"{one.file}: {one.scanned.kind}, {len(plan.arrays)} array{'s' * (len(plan.arrays) != 1)}, {human(plan.nbytes)}"
+            ),
+            file=stream,
+        )
         for array, chosen in zip(one.scanned.arrays, plan.layouts, strict=False):
             extents = " x ".join(map(str, array.shape)) or "()"
             print(one_line(f"  {array.path} ({extents} {array.dtype.name}): {chosen.reason}"), file=stream)

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import PurePath
-from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from frazil.api.destinations import check_output
 from frazil.api.places import open_node
@@ -19,15 +19,19 @@ from frazil.integrations.files.exports.hdf5_file import Form, write_hdf5
 from frazil.integrations.files.exports.other_files import write_npy_file, write_npz, write_tiff
 from frazil.integrations.files.exports.source import Exported, exported
 from frazil.integrations.files.imports.importer import IMPORTS
+from frazil.operations.convert.convert import prepare as prepare_conversion
 from frazil.operations.copy.copy import prepare_copy
 from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.location_overlap import address_of, check_apart
 
 if TYPE_CHECKING:
     from frazil.runtime import Runtime
     from frazil.stores.locations import Location
 
-Format: TypeAlias = Literal["netcdf4", "hdf5", "npy", "npz", "tiff", "zarr"]
+Format: TypeAlias = Literal["netcdf4", "hdf5", "npy", "npz", "tiff", "zarr", "zarr2"]
+_ALL: Final = get_args(Format)
 
 FORMATS: Final[dict[str, Format]] = {  # by the ending of the file
     ".nc": "netcdf4", ".nc4": "netcdf4", ".h5": "hdf5", ".hdf5": "hdf5", ".hdf": "hdf5", ".npy": "npy", ".npz": "npz", ".tif": "tiff", ".tiff": "tiff",
@@ -61,11 +65,11 @@ def export_file(
     progress: Callable[[int], object] | None = None,
     runtime: Runtime = IMPORTS,
 ) -> ExportDone:
-    """Writes an array, or a group with all below it, as a file of another format; or as plain Zarr v3, whose chunks are copied as the bytes that they are.
+    """Writes an array, or a group with all below it, as a file of another format; or as plain Zarr, whose chunks are copied as the bytes that they are.
 
     source       an Array, a Group, or the location of one; in a repository as in "sea.repo@v1/level1"
     destination  the file; for plain Zarr any location
-    format       "netcdf4", "hdf5", "npy" (one array), "npz", "tiff" (one array), "zarr"; None: by the ending of the name
+    format       "netcdf4", "hdf5", "npy" (one array), "npz", "tiff" (one array), "zarr" (as the source has it), "zarr2" (Zarr v2; chunks that it cannot hold are encoded anew); None: by the ending of the name
     path         of the node below the source
     variables, skip  paths of arrays that are written (None: all) and that are left out
     overwrite    whether a file that is there is replaced
@@ -74,16 +78,23 @@ def export_file(
     NotFoundError, StoreError, DataError."""
     report = checked_progress(progress)
     chosen = format or _format_of(destination)
-    if chosen not in FORMATS.values():
-        raise InvalidInputError(f"format is {format!r}; it must be one of {', '.join(dict.fromkeys(FORMATS.values()))}")
+    if chosen not in _ALL:
+        raise InvalidInputError(f"format is {format!r}; it must be one of {', '.join(_ALL)}")
     node = _node(source, path, runtime)
     name = PurePath(os.fspath(destination)).name.split(".")[0] or "values"
     found = exported(node, name, variables, skip)
-    if chosen == "zarr":
+    if chosen in ("zarr", "zarr2"):
         if variables is not None or skip:
             raise InvalidInputError("plain Zarr is copied whole", hint="name the array or the group to be copied")
+        if chosen == "zarr2":
+            task = prepare_conversion(
+                node.store, destination, 2, path=node.path, overwrite=overwrite, recode=True, runtime=runtime
+            )
+            task.run(report)
+            return ExportDone(chosen, tuple(found.arrays), found.nbytes)
         prepare_copy(node.store, destination, path=node.path, overwrite=overwrite, runtime=runtime).run(report)
     else:
+        _check_outside(node, os.fspath(destination))
         _write(found, os.fspath(destination), chosen, overwrite, runtime.checked().bytes_in_flight, report)
     return ExportDone(chosen, tuple(found.arrays), found.nbytes)
 
@@ -96,6 +107,13 @@ def _node(source: Location | Array | Group, path: str, runtime: Runtime) -> Arra
             raise InvalidInputError("an array has no nodes below it", path=path)
         return source
     return open_node(source, path=path, runtime=runtime)
+
+
+def _check_outside(node: Array | Group, file: str) -> None:
+    """Refuses a file among those of the source, of which it could be one. Raises InvalidInputError."""
+    if not is_remote(file):
+        source = address_of(node.store, f"{node.path}/" if node.path else "")
+        check_apart(source, address_of(LocalStore(file), ""), "choose a file beside the source")
 
 
 def _format_of(destination: str | os.PathLike[str]) -> Format:

@@ -5,7 +5,6 @@ A NetCDF4 file is an HDF5 file whose dimensions are datasets (dimension scales),
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,8 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.integrations.files.hdf5.types import load_h5py
+from frazil.metadata.json_text import as_json
+from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, decode_fill
 from frazil.operations.array_source import with_limit
 from frazil.operations.slabs import plan_slabs, read_slabs
 from frazil.record import Record
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 _LEVEL: Final = 4  # of deflate
 _ALONE: Final = "This is a netCDF dimension but not a netCDF variable. "  # begins the NAME of a scale without variable
-_FILL: Final = "_FillValue"
+_OWN: Final = frozenset(
+    {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict"}
+)  # fmt: skip # attributes by which HDF5 and NetCDF4 say what a dimension is: other values of these names crash the library
 
 
 class Form(Record):
@@ -44,7 +47,7 @@ def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], 
         for path, group in source.groups.items():
             target = made.require_group(path) if path else made
             for name, value in group.attrs.items():
-                target.attrs[name] = _attribute(value)
+                _set_attribute(target, path, name, _attribute(value))
         datasets = {path: _dataset(made, path, array, form) for path, array in source.arrays.items()}
         if form.netcdf:
             _add_dimensions(made, source, datasets)
@@ -67,7 +70,9 @@ def _check_dtype(path: str, array: Array, form: Form) -> None:
 
 
 def _dataset(made: Any, path: str, array: Array, form: Form) -> Any:
-    dtype = np.dtype(np.int8) if array.dtype.kind == "b" and form.netcdf else array.dtype
+    dtype = array.dtype
+    if form.netcdf:  # which has neither booleans nor floats of two bytes
+        dtype = np.dtype({"?": "i1", "e": "f4"}.get(dtype.char, dtype.str))
     plain = not array.shape or 0 in array.shape
     dataset = made.create_dataset(
         path,
@@ -80,42 +85,48 @@ def _dataset(made: Any, path: str, array: Array, form: Form) -> Any:
         fillvalue=None if array.dtype.kind == "S" else array.fill_value.astype(dtype),
     )
     for name, value in array.attrs.items():
-        if name == _FILL:
-            value = _fill_value(value, array.dtype)
-            dataset.attrs.create(name, value, dtype=dtype if dtype.kind != "S" else None)
-        else:
-            dataset.attrs[name] = _attribute(value)
+        fill = decode_fill(as_json(value, name), array.dtype) if name == FILL_ATTRIBUTE else None
+        _set_attribute(dataset, path, name, _attribute(value) if fill is None else fill.astype(dtype))
     if array.dtype.kind == "b" and form.netcdf:
         dataset.attrs["dtype"] = "bool"  # as xarray says it
     return dataset
+
+
+def _set_attribute(owner: Any, path: str, name: str, value: object) -> None:
+    """Raises InvalidInputError for an attribute that the format cannot hold."""
+    if name in _OWN or not name or "\0" in name:
+        raise InvalidInputError(
+            f"HDF5 has no attribute {name!r} of users", path=path or "/", hint="rename it, or remove it"
+        )
+    try:
+        owner.attrs[name] = value
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"HDF5 cannot hold the attribute {name!r}: {error}", path=path or "/", hint="change it, or remove it"
+        ) from error
 
 
 def _attribute(value: object) -> object:
     """An attribute's value as HDF5 has it; what it has not, as JSON text."""
     if isinstance(value, bool):
         return np.int8(value)
-    if isinstance(value, str | float):
-        return value
-    if isinstance(value, int) and -(2**63) <= value < 2**64:
+    if isinstance(value, str):
+        return value if _is_plain(value) else json.dumps(value)
+    if isinstance(value, float) or (isinstance(value, int) and -(2**63) <= value < 2**64):
         return value
     if isinstance(value, list) and value:
         if all(isinstance(item, int | float) and not isinstance(item, bool) for item in value):
-            return np.asarray(value)
-        if all(isinstance(item, str) for item in value):
+            numbers = np.asarray(value)
+            if numbers.dtype.kind in "iuf":
+                return numbers
+        elif all(isinstance(item, str) and _is_plain(item) for item in value):
             return list(value)
     return json.dumps(value)
 
 
-def _fill_value(value: object, dtype: np.dtype[np.generic]) -> object:
-    """`_FillValue` from the form that xarray gives it in Zarr v3: base64 of float64 for floats."""
-    if isinstance(value, list) and dtype.kind == "c":
-        return complex(*[float(np.frombuffer(b64decode(str(part)), "<f8")[0]) for part in value])
-    if isinstance(value, str) and dtype.kind == "f":
-        try:
-            return float(np.frombuffer(b64decode(value, validate=True), "<f8")[0])
-        except ValueError:
-            return float(value)  # "NaN", "Infinity"
-    return value
+def _is_plain(text: str) -> bool:
+    """Whether HDF5 can hold a text: UTF-8 without NUL."""
+    return "\0" not in text and not any(0xD800 <= ord(letter) < 0xE000 for letter in text)
 
 
 # --- dimensions of NetCDF4 -------------------------------------------------------------------------------------------------------------
@@ -129,13 +140,19 @@ def _add_dimensions(made: Any, source: Exported, datasets: Mapping[str, Any]) ->
         array, group = source.arrays[path], path.rpartition("/")[0]
         names = array.dimension_names or (None,) * array.ndim
         for axis, (name, length) in enumerate(zip(names, array.shape, strict=True)):
-            name = _free_name(name or f"dim_{length}", length, group, scales, source, taken=names[:axis])
+            name = _free_name(_dimension_name(name, length), length, group, scales, source, taken=names[:axis])
             scale = _found(name, length, group, scales)
             if scale is None:
                 scale, number = _new_scale(made, group, name, length, number, source, datasets), number + 1
                 scales[group, name] = scale
             if scale != datasets[path]:
                 datasets[path].dims[axis].attach_scale(scale)
+
+
+def _dimension_name(name: str | None, length: int) -> str:
+    """A name that a dataset may have."""
+    plain = (name or "").replace("/", "_").replace("\0", "_")
+    return plain if plain.strip(".") else f"dim_{length}"
 
 
 def _found(name: str, length: int, group: str, scales: Mapping[tuple[str, str], Any]) -> Any:

@@ -5,6 +5,7 @@ Tiles that are not compressed, or with deflate or zstd and no predictor, are dec
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -45,6 +46,7 @@ _CODECS: Final[dict[int, Mapping[str, Json] | None]] = {  # by the number of the
     34926: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
 }
 _NAMES: Final = {"X": "x", "Y": "y", "Z": "z", "T": "time", "C": "channel", "S": "sample"}
+_FILE_NAME: Final = re.compile(r"""FileName=["']([^"']*)["']""")  # in OME-XML, of the file that has a page
 _MOST_TEXT: Final = 2**16  # letters of a description that is kept
 
 
@@ -68,7 +70,8 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
     arrays: list[ScannedArray] = []
     skipped: list[Skipped] = []
     try:
-        with tifffile.TiffFile(file) as tiff:
+        # a file must not choose which others are opened: those that OME-XML names
+        with tifffile.TiffFile(file, _multifile=False) as tiff:
             levels = [(i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)]
             for i, k, level in levels:
                 path = array_name(name) if len(levels) == 1 else f"series{i}" + (f"_level{k}" if k else "")
@@ -92,6 +95,8 @@ def _scanned(tiff: Any, series: Any, path: str, place: str, file: BinaryIO, size
     check_shape(shape)
     names = tuple([_NAMES.get(axis, axis.lower()) for axis in series.axes])
     attributes = _attributes(series)
+    if len(set(_FILE_NAME.findall(tiff.ome_metadata or ""))) > 1 or any(page is None for page in series.pages):
+        raise InvalidInputError("pages of it are in other files, or missing: this file alone does not have it")
     if series.dataoffset is not None:
         return scan_run(
             file, size, path, dtype, shape, int(series.dataoffset), attributes=attributes, dimension_names=names
@@ -150,7 +155,7 @@ def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], ra
             lengths[number] = page.databytecounts[:count]
     coordinates = np.indices(grid, np.int64).reshape(len(grid), -1).T
     flat, held = offsets.reshape(-1), lengths.reshape(-1)
-    if ((flat + held) > size).any():
+    if (flat > size - held).any():
         raise InvalidInputError(f"the file is cut short: a tile ends behind the file's {size} bytes")
     there = np.flatnonzero(held > 0)
     return ChunkColumns(np.ascontiguousarray(coordinates[there]), flat[there], held[there])
@@ -164,7 +169,7 @@ def open_tiff(
 ) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
     """Readers of series, by path. files: closes what is opened. Raises InvalidInputError without tifffile."""
     tifffile = load_tifffile()
-    tiff: Any = files.enter_context(tifffile.TiffFile(files.enter_context(open_file(source))))
+    tiff: Any = files.enter_context(tifffile.TiffFile(files.enter_context(open_file(source)), _multifile=False))
 
     def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
         assert array.library is not None

@@ -1,0 +1,153 @@
+"""Object arrays of Zarr v2: values of every kind, fill values, and what is refused. With other programs: tests/foreign/interop/test_zarr_v2_objects.py."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frazil
+from frazil.codecs import DEFAULT_REGISTRY, Pickle
+from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.types.objects import from_bytes, to_bytes
+from frazil.stores import MemoryStore
+
+GOOD = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "compressor": None, "fill_value": None, "order": "C", "filters": None}  # fmt: skip
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["", "a"]), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+def stored(filters: object, chunk: bytes | None = None, **members: object) -> MemoryStore:
+    store = MemoryStore()
+    store.set("x/.zarray", json.dumps({**GOOD, "filters": filters, **members}).encode())
+    if chunk is not None:
+        store.set("x/0", chunk)
+    return store
+
+
+def objects(*values: object) -> np.ndarray:
+    made = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        made[i] = value
+    return made
+
+
+@given(PLAIN)
+def test_an_object_is_kept(value: object) -> None:
+    assert from_bytes(to_bytes(value)) == value
+
+
+@given(st.lists(PLAIN, min_size=3, max_size=3))
+def test_objects_are_read_as_they_were_written(values: list[object]) -> None:
+    array = frazil.create_array(
+        MemoryStore(), shape=(3,), chunks=(2,), dtype=object, filters=[{"id": "msgpack2"}], zarr_format=2
+    )
+    array[...] = objects(*values)
+    assert array[...].tolist() == values
+    array[1:2] = objects("new")
+    assert array[...].tolist() == [values[0], "new", values[2]]
+
+
+@pytest.mark.parametrize(
+    ("filters", "fill", "found"),
+    [
+        *[([{"id": "vlen-utf8"}], fill, "") for fill in (None, 0, "")],
+        ([{"id": "vlen-utf8"}], "n/a", "n/a"),
+        *[([{"id": "vlen-bytes"}], fill, b"") for fill in (None, 0, "")],
+        ([{"id": "vlen-bytes"}], "YQ==", b"a"),
+        *[([{"id": "json2"}], fill, fill) for fill in (None, 0, "", {"a": [1]})],
+    ],
+)
+def test_fill_values(filters: list[object], fill: object, found: object) -> None:
+    array = frazil.open_array(stored(filters, fill_value=fill), "r+", path="x")
+    assert array.fill_value == found
+    assert array[...].tolist() == [found, found]
+    value: object = "new" if isinstance(found, str) or filters[0] == {"id": "json2"} else b"new"
+    array[1:] = objects(value)
+    assert array[...].tolist() == [found, value]
+
+
+def test_the_empty_array_is_the_fill_value() -> None:
+    for fill in (None, 0, ""):
+        array = frazil.open_array(stored([{"id": "vlen-array", "dtype": "<i2"}], fill_value=fill), "r+", path="x")
+        assert [one.tolist() for one in array[...]] == [[], []]  # type: ignore[union-attr]
+        array[1:] = objects([1, 2])
+        assert [one.tolist() for one in array[...]] == [[], [1, 2]]  # type: ignore[union-attr]
+        with pytest.raises(InvalidInputError):
+            array[:1] = objects("text")
+
+
+@pytest.mark.parametrize(
+    ("name", "chunk"),
+    [
+        *[("json2", chunk) for chunk in (
+            b"", b"[", b"{}", b"[1]", b'[1,2,"|O",[3]]', b'[1,"|O",[2]]', b'[1,2,3,"|O",[2]]', b"\xff", b"[" * 100_000, b"[1,2,3,[2]]",
+        )],
+        *[("msgpack2", chunk) for chunk in (b"", b"\x90", b"\xc1", b"\x94\x01\x02\xa2|O\x91\x03", b"\x91" * 10_000, b"\xdd\xff\xff\xff\xff")],
+        ("vlen-utf8", b"\x02\x00\x00\x00\xff\xff\xff\x7f"),
+        ("vlen-array", b"\x02\x00\x00\x00\x01\x00\x00\x00a\x00\x00\x00\x00"),
+    ],
+)  # fmt: skip
+def test_damaged_chunks(name: str, chunk: bytes) -> None:
+    more = {"dtype": "<i2"} if name == "vlen-array" else {}
+    array = frazil.open_array(stored([{"id": name, **more}], chunk), path="x")
+    with pytest.raises(ChunkDecodeError):
+        array[...]
+
+
+def test_pickles_are_refused_unless_they_are_allowed() -> None:
+    store = stored([{"id": "pickle", "protocol": 5}], pickle.dumps(objects("a", [1])))
+    with pytest.raises(UnknownExtensionError, match="pickled") as refused:
+        frazil.open_array(store, path="x")
+    assert "with_codec(frazil.codecs.Pickle)" in (refused.value.hint or "")
+    assert refused.value.key == "x/.zarray"
+    array = frazil.open_array(store, path="x", registry=DEFAULT_REGISTRY.with_codec(Pickle))
+    assert array[...].tolist() == ["a", [1]]
+    store.set("x/0", pickle.dumps(objects("a", {1, 2})))
+    with pytest.raises(ChunkDecodeError, match="set"):
+        array[...]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [None, [], [{"id": "zlib"}], [{"id": "nothing"}], [{"id": "vlen-array"}], [{"id": "vlen-array", "dtype": "|O"}], [{"id": "json2", "encoding": "no"}],
+     [{"id": "zlib"}, {"id": "vlen-utf8"}]],
+)  # fmt: skip
+def test_filters_that_say_no_data_type(filters: object) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        frazil.open_array(stored(filters), path="x")
+    assert caught.value.key == "x/.zarray"
+
+
+def test_what_is_not_created() -> None:
+    store = MemoryStore()
+    root = frazil.create_group(store, zarr_format=2)
+    for arguments in (
+        {},
+        {"filters": [{"id": "zlib"}]},
+        {"filters": [{"id": "pickle"}]},
+        {"filters": [{"id": "json2"}], "order": "F"},
+        {"filters": [{"id": "json2"}], "fill_value": {1, 2}},
+        {"filters": [{"id": "vlen-array", "dtype": "<i2"}], "fill_value": 7},
+    ):
+        with pytest.raises((MetadataError, UnknownExtensionError)):
+            root.create_array("x", shape=(2, 2), dtype=object, **arguments)  # type: ignore[arg-type]
+    assert list(root) == []
+    array = root.create_array("x", shape=(2,), dtype=object, filters=[{"id": "json2"}])
+    before = store.list()
+    for value in ({1, 2}, object(), b"bytes", {1: 2}):
+        with pytest.raises(InvalidInputError):
+            array[:1] = objects(value)
+    assert store.list() == before

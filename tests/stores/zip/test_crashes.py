@@ -1,0 +1,168 @@
+"""Writers of archives that fail or are killed, at each call of the system: the old archive is there, or the new one, whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from errno import ENOSPC
+from itertools import count
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+from frazil.errors import StoreError
+from frazil.stores import ZipStore
+from frazil.stores.zip import archive_file
+
+CALLS = ("pwrite", "rename", "ftruncate", "unlink", "utime", "link")
+OLD = {"a": b"old", "b/c": b"x" * 500}
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@contextmanager
+def failing(number: int, error: BaseException, *, half: bool) -> Iterator[list[int]]:
+    """The call of that number fails; of one that writes half is done before. How many calls there were."""
+    seen = [0]
+
+    def wrapped(name: str) -> Callable[..., object]:
+        real = getattr(os, name)
+
+        def call(*args: object, **named: object) -> object:
+            seen[0] += 1
+            if seen[0] == number:
+                if half and name == "pwrite":
+                    real(args[0], bytes(args[1])[: len(bytes(args[1])) // 2], args[2])  # type: ignore[call-overload]
+                raise error
+            return real(*args, **named)
+
+        return call
+
+    class System:
+        def __getattr__(self, name: str) -> object:
+            return wrapped(name) if name in CALLS else getattr(os, name)
+
+    with patch.object(archive_file, "os", System()):
+        yield seen
+
+
+def write(store: ZipStore) -> None:
+    store.set("a", b"new")
+    store.erase("b/c")
+    store.set("large", bytes(2**21))
+    store.set("large", b"small")  # and the archive is rewritten
+
+
+STATES = [
+    OLD,
+    {**OLD, "a": b"new"},
+    {"a": b"new"},
+    {"a": b"new", "large": bytes(2**21)},
+    {"a": b"new", "large": b"small"},
+]
+
+
+def content(path: Path) -> dict[str, bytes | None]:
+    store = ZipStore(path)
+    return {key: store.get(key) for key in store.list()}
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_writer_is_killed_at_each_call(tmp_path: Path, half: bool) -> None:
+    found: list[dict[str, bytes | None]] = []
+    for number in count(1):
+        path = tmp_path / f"{number}.zip"
+        ZipStore(path).put_many(list(OLD), _pieces(list(OLD.values())), [None, None])
+        store = ZipStore(path)
+        with failing(number, Killed(), half=half) as seen, patch.object(archive_file.ArchiveFile, "restore", _nothing):
+            try:
+                write(store)
+            except Killed:
+                pass
+        if seen[0] < number:
+            break
+        found.append(content(path))
+        assert found[-1] in STATES
+        ZipStore(path).set("next", b"!")
+        with zipfile.ZipFile(path) as file:
+            assert {name: file.read(name) for name in file.namelist()} == {**found[-1], "next": b"!"}
+        assert os.path.getsize(path) < 2 * 2**21 + 2**21
+    assert [STATES.index(state) for state in found] == sorted(STATES.index(state) for state in found)  # type: ignore[arg-type]
+
+
+def test_a_disk_is_full_at_each_call(tmp_path: Path) -> None:
+    """What was there is there at once, for every program, and the store goes on."""
+    for number in count(1):
+        path = tmp_path / f"{number}.zip"
+        ZipStore(path).put_many(list(OLD), _pieces(list(OLD.values())), [None, None])
+        store = ZipStore(path)
+        with failing(number, OSError(ENOSPC, "full"), half=True) as seen:
+            failed = _error_of(store)
+        if seen[0] < number:
+            break
+        assert failed == ENOSPC or not failed, "what cannot be removed afterwards is no failure"
+        found = content(path)
+        assert found in STATES
+        with zipfile.ZipFile(path) as file:
+            assert {name: file.read(name) for name in file.namelist()} == found
+        store.set("next", b"!")
+        assert content(path) == {**found, "next": b"!"}
+
+
+def _error_of(store: ZipStore) -> int | None:
+    try:
+        write(store)
+    except StoreError as error:
+        return error.errno
+    return None
+
+
+def _nothing(_: object) -> bool:
+    return False
+
+
+def _pieces(values: list[bytes]) -> object:
+    from frazil.stores.values import pieces_of
+
+    return pieces_of(values)
+
+
+_WRITER = """
+import sys
+from frazil.stores import ZipStore
+store, first = ZipStore(sys.argv[1]), int(sys.argv[2])
+print("begun", flush=True)
+for number in range(first, first + 100_000):
+    store.set(f"k/{number % 50}", b"%d" % number * 1000)
+    print(number, flush=True)
+"""
+
+
+def test_writers_are_killed(tmp_path: Path) -> None:
+    path, random, done = tmp_path / "x.zip", Random(3), -1
+    for _ in range(5):
+        writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(path), str(done + 1)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"begun\n"
+        for _ in range(random.randint(1, 60)):
+            said = writer.stdout.readline()
+        writer.send_signal(signal.SIGKILL)
+        rest = writer.stdout.read().splitlines(keepends=True)
+        writer.wait()
+        writer.stdout.close()
+        told = max(int(line) for line in [said, *rest] if line.endswith(b"\n"))
+        found = {key: value for key, value in content(path).items() if value is not None}
+        numbers = {key: int(value[: len(value) // 1000]) for key, value in found.items()}
+        assert all(found[key] == b"%d" % number * 1000 for key, number in numbers.items())
+        done = max(numbers.values())
+        assert done in {told, told + 1}
+        assert sorted(numbers.values()) == list(range(max(0, done - 49), done + 1))
