@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from frazil.cli.progress import Progress
+from frazil.cli.progress import Progress, Steps
 
 
 class Terminal(io.StringIO):
@@ -54,3 +54,17 @@ def test_lines() -> None:
     bar(750)
     assert bar.line(4.0) == "writing [########################] 100% of 1000 B, 250 B/s"
     assert "100%" in Progress("reading", 0, io.StringIO()).line(0.0)
+
+
+def test_steps() -> None:
+    stream, nobody = Terminal(), io.StringIO()
+    for target in (stream, nobody):
+        with Steps(target) as report:
+            report._next = 0
+            report("chunks listed", 5)
+            report._next = 0
+            report("chunks listed", 7)
+            report._next = 0
+            report("manifests read", 1)
+    assert nobody.getvalue() == ""
+    assert stream.getvalue() == "\r5 chunks listed\r12 chunks listed\r1 manifests read" + "\r" + " " * 16 + "\r"

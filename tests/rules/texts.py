@@ -54,7 +54,9 @@ def forbidden_texts(sources: Mapping[str, str]) -> list[str]:
 # In docstrings: "codecs/chain.py", "chain.py", "rust/src/lib.rs", "array/io/".
 NAMED = re.compile(r"(?<![\w/.:$<{\"'`-])((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|rs|md)|(?:[a-z0-9_]+/)+)(?![\w/<$*{\"'])")
 ROOTS = ("", "src/frazil/", "rust/src/", "docs/")
-KEYS = frozenset({"refs/", "meta/", "data/"})  # of stores and repositories
+KEYS = frozenset(
+    {"refs/", "meta/", "data/", "gc/", "gc/condemned/", "gc/marks/", "gc/pins/"}
+)  # of stores and repositories
 
 
 def missing_files(sources: Mapping[str, str], files: Iterable[str]) -> list[str]:

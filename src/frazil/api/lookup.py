@@ -13,7 +13,9 @@ from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import parse_time
 from frazil.late import LateModule
 from frazil.metadata.extensions import suggestion
-from frazil.repository.format import RepositoryFormat
+from frazil.repository.format import Ancestor, RepositoryFormat
+from frazil.repository.maintenance.expired import expired_error, expired_ids, find_expired
+from frazil.repository.maintenance.id_columns import Ids, among, id_column
 
 if TYPE_CHECKING:
     from frazil.array.interface import html_table
@@ -96,8 +98,21 @@ class History(Iterator[Commit]):
 
 
 def commits(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[Commit]:
-    """A snapshot and those before it, newest first. Errors as those of RepositoryFormat.ancestors."""
-    return (Commit(files, found.info, found.parent) for found in files.ancestors(snapshot))
+    """A snapshot and those before it, newest first; it ends where the rest has expired. Errors as those of RepositoryFormat.ancestors."""
+    return _commits(files, files.ancestors(snapshot))
+
+
+def _commits(files: RepositoryFormat, ancestors: Iterator[Ancestor]) -> Iterator[Commit]:
+    expired: Ids | None = None
+    for found in ancestors:
+        parent = found.parent
+        if parent is not None:
+            expired = expired_ids(files) if expired is None else expired
+            if len(expired) and among(id_column([parent]), expired)[0]:
+                parent = None
+        yield Commit(files, found.info, parent)
+        if parent is None:
+            return
 
 
 # --- by time -----------------------------------------------------------------------------------------------------------------------------
@@ -108,7 +123,7 @@ def as_of(files: RepositoryFormat, snapshot: ObjectId, time: datetime | str) -> 
 
     time  a datetime with a zone, which stands for the whole of its microsecond; or a text of RFC 3339, such as "2024-10-13T18:53:45Z"
     Raises InvalidInputError for what is no time; NotFoundError where all are younger, and where that snapshot has expired."""
-    limit = _nanoseconds(time)
+    limit = nanoseconds(time)
     oldest: Commit | None = None
     for commit in commits(files, snapshot):
         if commit.written_ns <= limit:
@@ -118,7 +133,8 @@ def as_of(files: RepositoryFormat, snapshot: ObjectId, time: datetime | str) -> 
     raise NotFoundError(f"there is no snapshot as old as {time}{since}")
 
 
-def _nanoseconds(time: datetime | str) -> int:
+def nanoseconds(time: datetime | str) -> int:
+    """A time that users give, in nanoseconds since 1970. Raises InvalidInputError for what is none."""
     if isinstance(time, datetime) and time.utcoffset() is not None:
         return (time - _EPOCH) // timedelta(microseconds=1) * 1000 + 999
     found = parse_time(time) if isinstance(time, str) else None
@@ -146,6 +162,7 @@ def lookup(files: RepositoryFormat, text: str) -> ObjectId:
         return tip.snapshot
     found = _by_id(files, text)
     if found is None:
+        _refuse_expired(files, text)
         deleted = "" if tip is None else ", and the branch of this name is deleted"
         raise NotFoundError(
             f"no tag, branch or snapshot is called {text!r}{deleted}",
@@ -159,14 +176,21 @@ def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
     """As lookup, of ids alone, whatever branches and tags are called."""
     found = _by_id(files, text) if isinstance(text, str) else None
     if found is None:
+        _refuse_expired(files, text)
         hint = f"{_HINT}; repo.lookup finds those of branches and tags"
         raise NotFoundError(f"there is no snapshot {text!r}", key=files.key("snapshots/"), hint=hint)
     return found
 
 
-def _by_id(files: RepositoryFormat, text: str) -> ObjectId | None:
+def _id_start(text: str) -> str | None:
+    """The beginning of an id as files have it; None for what is none."""
     start = text.upper().translate(_ALIKE) if text.isascii() else ""
-    if not _SHORTEST <= len(start) <= ID_CHARACTERS or start.strip(ALPHABET):
+    return None if not _SHORTEST <= len(start) <= ID_CHARACTERS or start.strip(ALPHABET) else start
+
+
+def _by_id(files: RepositoryFormat, text: str) -> ObjectId | None:
+    start = _id_start(text)
+    if start is None:
         return None
     if len(start) == ID_CHARACTERS:
         try:
@@ -181,6 +205,14 @@ def _by_id(files: RepositoryFormat, text: str) -> ObjectId | None:
             hint="give more characters of the id",
         )
     return found[0] if found else None
+
+
+def _refuse_expired(files: RepositoryFormat, text: object) -> None:
+    """Raises NotFoundError where a text is, or begins, the id of a snapshot that has expired."""
+    start = _id_start(text) if isinstance(text, str) else None
+    expired = None if start is None else find_expired(files, start)
+    if expired is not None:
+        raise expired_error(files, expired)
 
 
 # --- what was meant ----------------------------------------------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from frazil.api import maintenance
 from frazil.api.destinations import check_destination
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
@@ -24,6 +25,8 @@ from frazil.repository.alpha import branches
 from frazil.repository.alpha.file_cache import UNCHANGING, Files
 from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
+from frazil.repository.maintenance.pins import pinned
+from frazil.repository.maintenance.report import Collected, Expired
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
@@ -319,7 +322,9 @@ class Repository:
         """A new branch that begins at a snapshot (or where a branch or tag is).
 
         Raises AlreadyExistsError, NotFoundError; InvalidInputError also for a name that the alpha library cannot open, in a compatible repository."""
-        self._files.create_branch(name, lookup_name(self._files, snapshot))
+        target = lookup_name(self._files, snapshot)
+        with pinned(self._files, target):
+            self._files.create_branch(name, target)
 
     def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
         """Lets a branch point to another snapshot; what it had stays where it was, by its id.
@@ -328,7 +333,8 @@ class Repository:
         expected = None if expect is None else lookup_name(self._files, expect)
         target = lookup_name(self._files, snapshot)
         try:
-            self._files.reset_branch(name, target, expected)
+            with pinned(self._files, target):
+                self._files.reset_branch(name, target, expected)
         except NotFoundError as error:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
@@ -363,7 +369,56 @@ class Repository:
 
     def create_tag(self, name: str, snapshot: str) -> None:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
-        self._files.create_tag(name, lookup_name(self._files, snapshot))
+        target = lookup_name(self._files, snapshot)
+        with pinned(self._files, target):
+            self._files.create_tag(name, target)
+
+    def delete_tag(self, name: str) -> None:
+        """Deletes a tag, in formats that have a way to; its snapshot stays until it is collected. Raises NotFoundError; InvalidInputError where tags are for ever, as in the
+        alpha."""
+        self._files.delete_tag(name, self._tagged(name))
+
+    # --- maintenance ---------------------------------------------------------------------------------------------------------------
+
+    def garbage_collect(
+        self,
+        *,
+        wait: timedelta = maintenance.DEFAULT_WAIT,
+        now: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[str, int], object] | None = None,
+    ) -> Collected:
+        """Condemns what no branch and no tag leads to, and removes what was condemned at least `wait` ago and still is not needed: chunks of writers that were killed, discarded
+        forks, manifests of commits that came too late, expired snapshots. Safe beside readers and writers; two runs, `wait` apart, remove what is dead.
+
+        wait      from condemning to removing, one hour or more, by the clock of the store. Sessions of other programs (in a compatible repository) must not be open longer
+        now       removes all of it at once: only where nobody writes, and no session is open
+        dry_run   tells what would be done, and writes nothing
+        progress  is called with what was done and how many objects since the last call
+        It may be interrupted at any time; the next run goes on. Raises InvalidInputError, ConflictError while a copy to this place is under way, FormatError where something
+        is damaged or missing (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
+        return maintenance.garbage_collect(self._files, wait, now=now, dry_run=dry_run, progress=progress)
+
+    def expire(
+        self,
+        *,
+        older_than: datetime | timedelta | str,
+        keep_last: int = 1,
+        keep_tagged: bool = True,
+        expire_branches: bool = False,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Ends histories before snapshots that are too old. No file is written anew, and none removed: a record says what has expired, and garbage collections remove what
+        only that led to. Branches and tags stay, with the snapshots that they point to.
+
+        older_than       a time (as in readonly_session), or an age: snapshots that were written before that expire
+        keep_last        of each branch so many snapshots stay, whatever their age
+        keep_tagged      False also deletes tags of snapshots that are too old; refused in formats in which tags are for ever, as in the alpha
+        expire_branches  also deletes branches whose last commit is too old, but not `main`
+        Raises InvalidInputError, FormatError for damaged histories, StoreError, ReadOnlyError."""
+        return maintenance.expire(
+            self._files, older_than, keep_last, keep_tagged=keep_tagged, branches_too=expire_branches, dry_run=dry_run
+        )
 
 
 def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:

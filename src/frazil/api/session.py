@@ -17,7 +17,7 @@ from frazil.formats.ids import encode_id
 from frazil.metadata.members import json_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
-from frazil.repository.commit.commit import attempt_commit
+from frazil.repository.commit.commit import attempt_commit, follow_held
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.forks import fork, merge
 from frazil.repository.merge.rebase import meet
@@ -173,7 +173,7 @@ class Session:
                 )
                 if snapshot is not None:
                     return encode_id(snapshot)
-                if rebase is None:
+                if rebase is None and not follow_held(transaction):
                     raise self._moved()
         finally:
             if reusable:

@@ -1,4 +1,4 @@
-"""A bar on standard error for long work, drawn on a terminal alone."""
+"""What long work shows on standard error, drawn on a terminal alone: a bar of bytes, or what was counted."""
 
 from __future__ import annotations
 
@@ -47,6 +47,35 @@ class Progress:
     def _draw(self, line: str) -> None:
         print("\r" + line.ljust(self._drawn), end="", file=self._stream, flush=True)
         self._drawn = len(line)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            print("\r" + " " * self._drawn + "\r", end="", file=self._stream, flush=True)
+
+
+class Steps:
+    """Called with what was done and how many since the last call: `with Steps() as report: ... report("chunks listed", 100)`. Shows the last step and its count. Removes its
+    line at the end."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._shows = self._stream.isatty()
+        self._next, self._drawn = time.monotonic() + _PATIENCE, 0
+        self._step, self._count = "", 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, step: str, count: int) -> None:
+        self._count = count + (self._count if step == self._step else 0)
+        self._step = step
+        if self._shows and (now := time.monotonic()) >= self._next:
+            self._next = now + _BETWEEN
+            line = f"{self._count} {self._step}"
+            print("\r" + line.ljust(self._drawn), end="", file=self._stream, flush=True)
+            self._drawn = len(line)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

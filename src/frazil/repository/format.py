@@ -43,6 +43,7 @@ __all__ = [
     "NodeMatching",
     "ObjectKind",
     "Outcome",
+    "Referenced",
     "RepositoryFormat",
     "Rules",
     "Tip",
@@ -178,6 +179,13 @@ class Written(Record):
     reusable: Mapping[str, Buffer]
 
 
+class Referenced(Record):
+    """What some snapshots refer to beside other snapshots, each id at least once."""
+
+    manifests: Sequence[ObjectId]
+    attributes: Sequence[ObjectId]
+
+
 class Documents(Protocol):
     """The metadata of nodes as documents mean it."""
 
@@ -241,6 +249,9 @@ class RepositoryFormat(Protocol):
         TAKEN      none of them happened, and none ever will
         UNKNOWN    without a tip as long as the branch stands at `tip`; with the tip that one of them made where it could not be synced"""
 
+    def hold(self, tip: Tip) -> Answer:
+        """As advance, to the snapshot that the tip has already. COMMITTED and TAKEN: no other change of the branch that rests on `tip` can happen any more."""
+
     def branches(self) -> list[str]:
         """The names of all branches, sorted."""
 
@@ -255,6 +266,13 @@ class RepositoryFormat(Protocol):
 
     def create_tag(self, name: str, snapshot: ObjectId) -> None:
         """Errors as those of create_branch."""
+
+    @property
+    def deletes_tags(self) -> bool:
+        """Whether the format has a way to delete tags."""
+
+    def delete_tag(self, name: str, expect: ObjectId | None = None) -> None:
+        """Deletes a tag. expect: the snapshot that it must point to, else ConflictError. Raises NotFoundError; InvalidInputError where the format has no way to."""
 
     def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
         """Lets a branch point to any snapshot that can be read. expect: the one that it points to until then, else ConflictError."""
@@ -276,7 +294,12 @@ class RepositoryFormat(Protocol):
     # --- history, snapshots and their files -------------------------------------------------------------------------------------
 
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
-        """A snapshot and those before it, newest first. Raises NotFoundError where it is not there."""
+        """A snapshot and those before it, newest first. It may go on behind what has expired, and ends at the latest where that is not there any more.
+
+        Raises NotFoundError where the snapshot is not there; while walking, FormatError where one before it is not there and has not expired."""
+
+    def referenced(self, snapshots: Sequence[ObjectId]) -> Referenced:
+        """What these snapshots refer to, fetched in one batch. Raises NotFoundError, FormatError also for a node that makes no sense and may refer to something."""
 
     def snapshot_id(self, named: ObjectId) -> ObjectId:
         """The id under which a snapshot that a history names can be loaded. Raises NotFoundError."""

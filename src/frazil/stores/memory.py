@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from weakref import WeakSet
@@ -41,12 +42,13 @@ _tables: WeakSet[_Table] = WeakSet()  # of this process, for its children
 class _Table:
     """The content of a store, shared by all stores of one name. Readers take no lock: a value is put in place whole, together with its version."""
 
-    __slots__ = ("__weakref__", "_sorted", "lock", "mark", "objects", "written")
+    __slots__ = ("__weakref__", "_sorted", "lock", "mark", "objects", "times", "written")
 
     def __init__(self, objects: dict[str, tuple[bytes, Version | None]], written: int) -> None:
         self.lock = threading.Lock()
         self.mark = os.urandom(16).hex()  # no other content has it
         self.objects = objects
+        self.times: dict[str, int] = {}  # when each was put, ns since 1970
         self.written = written  # values ever put: the next version, never used twice
         self._sorted: list[str] | None = None
         _tables.add(self)
@@ -72,9 +74,11 @@ class _Table:
         self.written += 1
         version = self.written.to_bytes(8, "little")
         self.objects[key] = (value, version)
+        self.times[key] = time.time_ns()
         return version
 
     def erase(self, key: str) -> None:
+        self.times.pop(key, None)
         if self.objects.pop(key, None) is not None:
             self._sorted = None
 
@@ -191,7 +195,9 @@ class MemoryStore(Store):
         found = [self._table.objects.get(key, _NOTHING) for key in page.keys]
         sizes = np.array([-1 if version is None else len(value) for value, version in found], np.int64)
         return page._replace(
-            sizes=sizes, versions=[version for _, version in found], modified=np.full(len(found), -1, np.int64)
+            sizes=sizes,
+            versions=[version for _, version in found],
+            modified=np.array([self._table.times.get(key, -1) for key in page.keys], np.int64),
         )
 
 

@@ -278,6 +278,16 @@ class Store(StorePort):
             following = page.next
         return True
 
+    @property
+    def uncached(self) -> Store:
+        """The store beneath caches, which says what is there now."""
+        return self
+
+    def erase_leftovers(self, prefix: str, before: int) -> int:
+        """Removes files below a prefix that are no keys, left by writers that ended early, and were changed before a time of the store (ns since 1970); how many. Stores
+        without such files have none to remove."""
+        return 0
+
     def require(self, capability: str) -> None:
         """Raises StoreError, or ReadOnlyError, where the store has not this capability."""
         can = self.capabilities

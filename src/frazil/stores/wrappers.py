@@ -47,6 +47,9 @@ class WrappedStore(Store, PartialWriter):
     ) -> list[Version | Changed]:
         return self.inner.put_many(names, pieces, expect)
 
+    def erase_leftovers(self, prefix: str, before: int) -> int:
+        return self.inner.erase_leftovers(prefix, before)
+
     def write_parts(self, writes: Writes) -> None:
         """By `inner`, where the subclass changes neither how values are read nor how they are put; else whole values are read and put."""
         kind = type(self)

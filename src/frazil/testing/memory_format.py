@@ -16,6 +16,7 @@ from frazil.errors import (
     AlreadyExistsError,
     CommitUnknownError,
     ConflictError,
+    FormatError,
     InvalidInputError,
     NotFoundError,
     StoreError,
@@ -41,6 +42,7 @@ from frazil.repository.format import (
     Tip,
     Written,
 )
+from frazil.repository.maintenance.expired import has_expired, require_history
 from frazil.repository.session.transaction import Options
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
@@ -190,6 +192,18 @@ class MemoryFormat(AlphaSnapshots):
                 return Answer(UNKNOWN, after)
         return Answer(UNKNOWN) if now is None else Answer(TAKEN, now)
 
+    def hold(self, tip: Tip) -> Answer:
+        held = tip._replace(sequence=tip.sequence + 1)
+
+        def change(state: _State) -> Answer | None:
+            now = _tip(state, tip.branch) if tip.branch in state.branches else None
+            if now != tip:
+                return Answer(TAKEN, now or tip)
+            state.branches[tip.branch] = (held.sequence, encode_id(tip.snapshot))
+            return None
+
+        return self._update(change, lambda state: held if state.branches[tip.branch][0] > tip.sequence else None)
+
     def branches(self) -> list[str]:
         return sorted(name for name, (_, snapshot) in self._state()[0].branches.items() if snapshot is not None)
 
@@ -277,19 +291,45 @@ class MemoryFormat(AlphaSnapshots):
         if self._update(change, done).outcome == UNKNOWN:
             raise CommitUnknownError(f"whether the tag {name!r} was created is not known")
 
+    @property
+    def deletes_tags(self) -> bool:
+        return True
+
+    def delete_tag(self, name: str, expect: ObjectId | None = None) -> None:
+        _check_name(name)
+        check_commits(self)
+
+        def change(state: _State) -> Answer | None:
+            if name not in state.tags:
+                raise NotFoundError(f"there is no tag {name!r}")
+            if expect is not None and state.tags[name] != encode_id(expect):
+                raise ConflictError(f"the tag {name!r} points to {state.tags[name]}")
+            del state.tags[name]
+            return None
+
+        if self._update(change, lambda state: None if name in state.tags else _tip(state, MAIN)).outcome == UNKNOWN:
+            raise CommitUnknownError(f"whether the tag {name!r} was deleted is not known")
+
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
         self.snapshot(snapshot)
         parents = self._state()[0].parents
         at: str | None = encode_id(snapshot)
         while at is not None:
             parent = parents.get(at)
-            info = self.snapshot(decode_id(at)).metadata
+            try:
+                info = self.snapshot(decode_id(at)).metadata
+            except NotFoundError as error:
+                if has_expired(self, decode_id(at)):
+                    return
+                raise FormatError(f"the snapshot {at} is missing", key=error.key) from error
             yield Ancestor(info, None if parent is None else decode_id(parent))
             at = parent
 
     def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
         own = {found.snapshot for found in self.ancestors(old)}
         common = next((found.snapshot for found in self.ancestors(new) if found.snapshot in own), None)
+        if common is None:
+            require_history(self)
         same_below = None if common is None else next_node(self.snapshot(common))
         return match_nodes(self.snapshot(old).nodes, self.snapshot(new).nodes, same_below)
 

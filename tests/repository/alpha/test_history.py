@@ -26,6 +26,8 @@ from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.branches import open_tip, read_tag
 from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.repository.alpha.history import common_ancestor, snapshot_file
+from frazil.repository.maintenance.expired import record_expired
+from frazil.repository.maintenance.id_columns import id_column
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
 
@@ -131,7 +133,9 @@ def test_bounded_histories_go_on(count: int, bound: int) -> None:
     assert [commit.message for commit in commits] == [f"commit {number}" for number in range(count, 0, -1)]
     assert [commit.parent for commit in commits] == [*(commit.id for commit in commits[1:]), None]
     assert store.count("fetch") == 1 + max(0, -(-(count - 1 - bound) // bound))
-    assert store.count() == store.count("fetch")
+    # whether anything has expired is looked up once
+    assert store.count("list") == (count > 1)
+    assert store.count() == store.count("fetch") + store.count("list")
 
 
 def test_a_walk_reads_no_more_than_it_needs() -> None:
@@ -140,7 +144,7 @@ def test_a_walk_reads_no_more_than_it_needs() -> None:
     put_chain(files, {number: number - 1 or None for number in range(1, 200)}, 32)
     store.clear()
     assert len(list(islice(ancestry(Files(store), info(199).id), 32))) == 32
-    assert store.count() == 1
+    assert (store.count("fetch"), store.count("list")) == (1, 1)
 
 
 def test_ancestors_whose_files_are_gone() -> None:
@@ -149,9 +153,17 @@ def test_ancestors_whose_files_are_gone() -> None:
     for number in (1, 5, 9, 25):
         files.store.erase(f"snapshots/{encode_id(info(number).id)}")
     cold = Files(files.store)
-    assert numbers(cold, 29) == list(range(29, 8, -1))  # 19 tells of 9, and nobody of 8
+    with pytest.raises(FormatError, match="no record of an expiry"):  # 19 tells of 9, and nobody of 8
+        numbers(cold, 29)
+    record_expired(cold, id_column([info(number).id for number in range(8, 0, -1)]))
+    with pytest.raises(FormatError, match="no record of an expiry"):
+        numbers(cold, 29)
+    record_expired(cold, id_column([info(9).id]))
+    assert numbers(cold, 29) == list(range(29, 9, -1))
     *_, oldest = ancestry(cold, info(29).id)
-    assert (oldest.snapshot, oldest.parent, oldest.metadata) == (info(9).id, None, {})
+    assert (oldest.snapshot, oldest.parent) == (info(10).id, None)
+    with pytest.raises(NotFoundError, match="has expired"):
+        lookup(cold, encode_id(info(5).id))
     with pytest.raises(NotFoundError):
         ancestry(cold, info(25).id)  # at once, not at the first step
     with pytest.raises(NotFoundError, match="no snapshot as old as"):

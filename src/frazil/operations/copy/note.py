@@ -13,6 +13,7 @@ from frazil.metadata.json_text import Json, dump_json, parse_json
 from frazil.operations.copy.plan import is_document, is_reference
 from frazil.operations.copy.run import erase_names, names_below
 from frazil.record import Record
+from frazil.stores.keys.names import COPY_NOTE
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, Changed, Version, pieces_of
 
@@ -27,7 +28,7 @@ __all__ = [
     "require_only_note",
 ]
 
-NOTE_NAME: Final = "__frazil_copy.json"  # no node has a name that begins so, and no dialect looks for it
+NOTE_NAME: Final = COPY_NOTE
 
 _MARK: Final = "frazil_copy"
 

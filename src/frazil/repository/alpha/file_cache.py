@@ -98,6 +98,11 @@ class Files:
         self._keep_snapshot(name, snapshot, len(data))
         return snapshot
 
+    def read_snapshots(self, files: Sequence[ObjectId]) -> list[SnapshotFile]:
+        """Several snapshots, read from the store in one batch, and not remembered. Errors as those of `snapshot`."""
+        names = [snapshot_key(file) for file in files]
+        return [decode_snapshot(data, self.key(name)) for name, data in zip(names, self._read(names), strict=True)]
+
     def _known_snapshot(self, name: str) -> SnapshotFile | None:
         last = self._last
         known = last[1] if last is not None and last[0] == name else self._kept.get(name)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.errors import FrazilError, NotFoundError, StoreError
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.alpha.refs import check_name
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
@@ -14,7 +14,7 @@ from frazil.formats.manifests import Manifest
 from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.repository.alpha import branches, history
+from frazil.repository.alpha import branches, history, snapshot_references
 from frazil.repository.alpha.alpha_library import add_guard, check_deletion, check_library_branch
 from frazil.repository.alpha.documents import check_grid, from_attributes, from_metadata
 from frazil.repository.alpha.file_cache import Files
@@ -31,6 +31,7 @@ from frazil.repository.format import (
     NewCommit,
     NodeMatching,
     ObjectKind,
+    Referenced,
     Rules,
     Tip,
     Written,
@@ -80,6 +81,9 @@ class AlphaSnapshots(Files):
 
     def snapshot_id(self, named: ObjectId) -> ObjectId:
         return history.snapshot_file(self, named)
+
+    def referenced(self, snapshots: Sequence[ObjectId]) -> Referenced:
+        return snapshot_references.referenced(self, snapshots)
 
     def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
         try:
@@ -179,6 +183,9 @@ class AlphaFormat(AlphaSnapshots):
             outcome = UNKNOWN
         return Answer(outcome, ahead)
 
+    def hold(self, tip: Tip) -> Answer:
+        return branches.put_next(self, tip, tip.snapshot)
+
     def branches(self) -> list[str]:
         return branches.list_branches(self)
 
@@ -195,6 +202,17 @@ class AlphaFormat(AlphaSnapshots):
 
     def create_tag(self, name: str, snapshot: ObjectId) -> None:
         branches.create_tag(self, name, snapshot)
+
+    @property
+    def deletes_tags(self) -> bool:
+        return False
+
+    def delete_tag(self, name: str, expect: ObjectId | None = None) -> None:
+        check_name("tag", name)
+        raise InvalidInputError(
+            f"the tag {name!r} cannot be deleted: the format of this repository says that tags cannot be deleted once created (Icechunk specification, Tags)",
+            hint="it keeps its own snapshot, and nothing before that",
+        )
 
     def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
         check_name("branch", name)

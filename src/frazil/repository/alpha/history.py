@@ -15,6 +15,7 @@ from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, enc
 from frazil.repository.alpha.branches import read_first
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, Ancestor
+from frazil.repository.maintenance.expired import has_expired
 
 __all__ = ["ancestry", "common_ancestor", "find_snapshots", "list_ids", "snapshot_file"]
 
@@ -26,9 +27,10 @@ _PAGE: Final = 64  # keys of a listing
 
 def ancestry(files: Files, snapshot: ObjectId) -> Iterator[Ancestor]:
     """A snapshot and its ancestors, newest first. Further files are read where a history is bounded, as the walk comes to its end. It also ends where such a file is
-    not there.
+    not there
+    and has expired.
 
-    Raises NotFoundError where the snapshot itself is not there; while walking, FormatError for files that make no sense, and for a history that comes back to
+    Raises NotFoundError where the snapshot itself is not there; while walking, FormatError for files that make no sense or are missing, and for a history that comes back to
     itself."""
     return _walk(files, snapshot, files.snapshot(snapshot))
 
@@ -57,8 +59,14 @@ def _continued(files: Files, snapshot: SnapshotFile) -> SnapshotFile | None:
     last = snapshot.history[-1].id
     try:
         older = files.snapshot(last)
-    except NotFoundError:
-        return None
+    except NotFoundError as error:
+        if has_expired(files, last):
+            return None
+        raise FormatError(
+            f"the history of a snapshot is damaged: {encode_id(last)} is missing, and no record of an expiry names it",
+            key=error.key,
+            hint="restore it from a copy of the repository",
+        ) from error
     if older.total_parents >= snapshot.total_parents:
         raise FormatError(
             f"a snapshot has {older.total_parents} ancestors, but one that comes after it has {snapshot.total_parents}: "

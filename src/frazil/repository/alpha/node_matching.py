@@ -11,6 +11,7 @@ from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.history import ancestry, common_ancestor, snapshot_file
 from frazil.repository.alpha.snapshot_flags import has_freedoms, next_node
 from frazil.repository.format import NodeMatching
+from frazil.repository.maintenance.expired import require_history
 
 __all__ = ["match_nodes", "match_snapshots"]
 
@@ -27,6 +28,7 @@ def _shared_ids(files: Files, old: ObjectId, new: ObjectId) -> int | None:
     one more than the highest of the parent snapshot. Then an id means one node as long as no snapshot on the way has only lower ones."""
     common = common_ancestor(files, old, new)
     if common is None:
+        require_history(files)
         return None
     if all(has_freedoms(files.snapshot(file)) for file in (old, new)):
         return next_node(files.snapshot(common))

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, StoreError
+from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats import manifests as columns_of
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.json_values import Json
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
+from frazil.repository.commit.condemned_chunks import check_written, may_be_condemned
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip, Written
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
     from frazil.repository.session.changed_references import Rows
 
-__all__ = ["attempt_commit", "settle"]
+__all__ = ["attempt_commit", "follow_held", "settle"]
 
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 
@@ -65,6 +66,11 @@ def attempt_commit(
             raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
         if has_moved:
             return None
+        if may_be_condemned(transaction):
+            check_written(transaction)
+            if reusable:  # manifests of an earlier attempt may be as old
+                files.erase(reusable)
+                reusable.clear()
         place_pending(transaction.changes, files, packing=transaction.packing, order=order)
         written = files.write_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
         intent = Intent(written.id, tip, transaction.state, written.files)
@@ -74,6 +80,21 @@ def attempt_commit(
             files.erase(reusable.keys() - intent.files)
             reusable.clear()  # what the intent has is not the caller's to remove
         return _advance(transaction, intent, written, reusable)
+
+
+def follow_held(transaction: Transaction) -> bool:
+    """Where the branch moved without another snapshot, as when a garbage collection takes its next number: the session goes on from there, without a rebase."""
+    with transaction.lock:
+        if transaction.tip is None or transaction.written.intents:
+            return False
+        try:
+            tip = transaction.files.tip(transaction.tip.branch, transaction.tip)
+        except NotFoundError:
+            return False
+        if tip.snapshot != transaction.base_id:
+            return False
+        transaction.tip = tip
+        return True
 
 
 def _advance(
@@ -229,4 +250,5 @@ def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Ti
     transaction.written.intents = ()
     transaction.written.lost(others)
     transaction.forget_reads()
+    transaction.begin_anew()
     transaction.written.sweep()

@@ -61,7 +61,14 @@ def meet(transaction: Transaction, tip: Tip | None = None) -> Meeting:
     with transaction.lock:
         tip, files = tip or _new_tip(transaction), transaction.files
         new = files.snapshot(tip.snapshot)
-        matching = files.match_nodes(transaction.base_id, tip.snapshot)
+        try:
+            matching = files.match_nodes(transaction.base_id, tip.snapshot)
+        except NotFoundError as error:
+            raise ConflictError(
+                f"the branch {tip.branch!r} has moved, and a rebase needs what is gone: {error.message}",
+                key=error.key,
+                hint="discard the session, and make the changes again in a new one",
+            ) from error
         ours = session_delta(transaction)
         asked = ours.touched()
         if ours.reads is not None:

@@ -243,6 +243,16 @@ class ChangedReferences:
             changed.kinds[rows], changed.ids[rows] = NATIVE, ids
         self._columns = changed  # all at once, whatever interrupts this
 
+    def replace_files(self, old: NDArray[np.bytes_], new: NDArray[np.bytes_]) -> None:
+        """Native rows that name one of some chunk files (12 bytes an element, sorted) name another one now, which has the same bytes; others may refer to it, too."""
+        columns = self._columns
+        ids = np.ascontiguousarray(columns.ids).reshape(-1).view(old.dtype)
+        at = np.minimum(old.searchsorted(ids), len(old) - 1)
+        changed = (columns.kinds == NATIVE) & (old[at] == ids)
+        ids, objects = ids.copy(), columns.objects.copy()
+        ids[changed], objects[changed] = new[at[changed]], SHARED
+        self._columns = columns._replace(ids=ids.view(np.uint8).reshape(-1, ID_BYTES), objects=objects)
+
     def selected(self, rows: Columns) -> Rows:
         """Some of the rows."""
         return self._columns.pick(rows)

@@ -29,6 +29,7 @@ from frazil.runtime import DEFAULT, Runtime
 
 __all__ = ["Options", "SessionState"]
 
+_EVER: Final = 2**62  # nanoseconds
 _WAITING_BYTES: Final = 2**26  # of chunks in memory at most, before they are written
 
 
@@ -50,7 +51,8 @@ class SessionState:
     tips    the last that was seen of each branch; whoever opened the session may share it, so as not to look for what it committed
     known   the extensions that documents may name
     state   another number after every change; renewals: after nodes changed otherwise than through the port
-    reads   what was read, where that counts in conflicts"""
+    reads   what was read, where that counts in conflicts
+    has_older_files  it refers to files that nothing else may refer to, and that may be older than itself"""
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class SessionState:
         self.tip, self.ended = tip, False
         self.tips: dict[str, Tip] = {}
         self.state = self.renewals = 0
+        self.begin_anew()
         self.written = WrittenFiles(files)
         self.reads: ReadLog | None = None
         self.begin(base_id, base, ChangeSet(base.nodes) if changes is None else changes)
@@ -106,6 +109,19 @@ class SessionState:
     @property
     def packing(self) -> bool:
         return self.options.packing and self.rules.packs
+
+    def begin_anew(self) -> None:
+        """Nothing that the session wrote before counts any more."""
+        self._since = time.time_ns(), time.monotonic_ns()
+        self.has_older_files = False
+
+    def age(self) -> int:
+        """Nanoseconds, at most, since the oldest file was written that only this session refers to. By two clocks of this machine, of which one may be set back and the other
+        may stand still while the machine sleeps."""
+        if self.has_older_files:
+            return _EVER
+        wall, steady = self._since
+        return max(time.time_ns() - wall, time.monotonic_ns() - steady)
 
     def require_writable(self) -> None:
         if self.ended:

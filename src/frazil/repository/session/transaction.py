@@ -272,6 +272,7 @@ class Transaction(SessionState):
             self.written.sweep()
             self.written.forget()
             self.forget_reads()
+            self.begin_anew()
 
     def end(self) -> None:
         """From now on the nodes of the session can only be read. What was not committed is given up, unless a commit of it may have happened."""
@@ -290,4 +291,5 @@ class Transaction(SessionState):
             self.changes.leave_files()  # they are the copy's as well
         state = self.base_id, self.base, self.tip, self.known, self.options, None
         changes = self.changes if self.forked else None
-        return Transaction, (self.files, *state, changes, self.forked), {"reads": self.reads}
+        others = {"reads": self.reads, "has_older_files": self.has_older_files}
+        return Transaction, (self.files, *state, changes, self.forked), others

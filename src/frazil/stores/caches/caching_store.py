@@ -140,6 +140,10 @@ class KeepingStore(WrappedStore):
         self.hits = self.misses = 0
 
     @property
+    def uncached(self) -> Store:
+        return self.inner.uncached
+
+    @property
     def capabilities(self) -> Capabilities:
         # few large ranges are kept more cheaply than many small ones
         return self.inner.capabilities._replace(direct=False)

@@ -16,7 +16,17 @@ from frazil.stores.keys.names import check_key
 from frazil.stores.local.kernel_results import numbers_of, pack_version
 from frazil.stores.values import Page, Version
 
-__all__ = ["LOCK_SUFFIX", "RootFolder", "check_names", "clear_below", "has_keys", "make_folders", "page_below"]
+__all__ = [
+    "LOCK_SUFFIX",
+    "RootFolder",
+    "check_names",
+    "clear_below",
+    "each_folder",
+    "enter_folder",
+    "has_keys",
+    "make_folders",
+    "page_below",
+]
 
 LOCK_SUFFIX: Final = ".__lock"
 _LOCKED: Final = LOCK_SUFFIX + "/"
@@ -184,10 +194,10 @@ def _names_after(folder: int, start: str, after: str, delimited: bool) -> list[s
 
 def has_keys(folder: int, path: str) -> bool:
     """Whether any key lies below `path` ("" or ending in "/"); stops at the first."""
-    return any(not name.endswith((LOCK_SUFFIX, "/")) for _, names in _each_folder(folder, path) for name in names)
+    return any(not name.endswith((LOCK_SUFFIX, "/")) for _, names in each_folder(folder, path) for name in names)
 
 
-def _each_folder(root: int, prefix: str) -> Iterator[tuple[str, Iterator[str]]]:
+def each_folder(root: int, prefix: str) -> Iterator[tuple[str, Iterator[str]]]:
     """Each folder at and below a prefix, those above others first: its prefix, and its names as _each_name gives them. What lies below is found as the names are
     taken. One folder is open at a time, at any depth."""
     left, at, folder = [prefix], "", os.dup(root)
@@ -219,7 +229,7 @@ def clear_below(root: int, prefix: str, erase: Callable[[list[str]], object]) ->
     """Has all keys below prefix erased, folder by folder, also those of which a crash left only the lock file; then removes the empty folders, the deepest
     first."""
     cleared = []
-    for at, names in _each_folder(root, prefix):
+    for at, names in each_folder(root, prefix):
         keys = {name.removesuffix(LOCK_SUFFIX) for name in names if name[-1] != "/"}
         keys.discard("")
         erase([at + name for name in sorted(keys)])

@@ -54,11 +54,12 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores.local import hard_links, new_files
+    from frazil.stores.local import hard_links, leftovers, new_files
     from frazil.stores.transfer import append
 else:
     append = LateModule("frazil.stores.transfer.append")
     hard_links = LateModule("frazil.stores.local.hard_links")
+    leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
 
 __all__ = ["LocalStore"]
@@ -329,6 +330,9 @@ class LocalStore(Store):
                 self.erase_many(part, [None] * len(part))
 
         self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
+
+    def erase_leftovers(self, prefix: str, before: int) -> int:
+        return self._listed(prefix, lambda root: leftovers.erase_leftovers(root, prefix, before), 0)
 
     def copy_in(
         self,

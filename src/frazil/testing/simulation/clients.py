@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.errors import CommitUnknownError, ConflictError, StoreError
+from frazil.errors import CommitUnknownError, ConflictError, DataError, NotFoundError, StoreError
+from frazil.testing.simulation.collectors import WAIT_NS
 from frazil.testing.simulation.hierarchy import Act, act_on, choose, difference, read, shapes
 from frazil.testing.simulation.ledger import Ledger, Request, Reset
 from frazil.testing.simulation.merging import Side, lost, merged, moved, places, state_of
@@ -43,6 +44,7 @@ class Program:
         self.session: tuple[Session, Side] | None = None  # goes on after its commit
         self.handles: dict[str, Array] = {}
         self.readers: list[tuple[Session, str]] = []
+        self.since = 0  # simulated time when the oldest session began
 
     def run(self) -> None:
         """Does its tasks. Raises AssertionError, or whatever no fault explains."""
@@ -57,6 +59,8 @@ class Program:
         }
         tasks = [every[task] for task in self.plan.tasks if task in every]
         for _ in range(self.plan.steps):
+            if self.session is None:
+                self.since = self.world.scheduler.now
             try:
                 repo = self.open() if repo is None else repo
                 self.random.choice(tasks)(repo)
@@ -65,6 +69,14 @@ class Program:
                     raise
                 assert self.plan.faults, f"an error without a fault: {error!r}"
                 self.session = None
+            except (NotFoundError, DataError):
+                if not self._is_old():
+                    raise
+                self.session = None
+
+    def _is_old(self) -> bool:
+        """Whether a collection may have removed what a session of this client rests on."""
+        return self.ledger.collected and self.world.scheduler.now - self.since >= WAIT_NS
 
     def _token(self) -> str:
         self.made += 1
@@ -331,8 +343,15 @@ class Program:
         """Reads the tip, and what was opened before."""
         session = repo.readonly_session()
         self.readers.append((session, session.snapshot_id))
-        session, snapshot = self.random.choice(self.readers)
-        told = difference(read(session.root), self.ledger.state(snapshot))
+        session, snapshot = reader = self.random.choice(self.readers)
+        try:
+            found = read(session.root)
+        except (NotFoundError, DataError):
+            if not self.ledger.may_be_gone(snapshot):
+                raise
+            self.readers.remove(reader)
+            return
+        told = difference(found, self.ledger.state(snapshot))
         assert told is None, f"{self.client.name} reads {snapshot} otherwise: {told}"
 
     def _reset(self, repo: Repository) -> None:
@@ -346,6 +365,10 @@ class Program:
             repo.reset_branch("main", reset.target, expect=expect)
         except (ConflictError, StoreError):
             reset.status = "refused"
+        except NotFoundError:
+            reset.status = "refused"
+            if not self.ledger.may_be_gone(reset.target):
+                raise
         except BaseException:
             reset.status = "unknown"
             raise
@@ -355,7 +378,12 @@ class Program:
     def _tag(self, repo: Repository) -> None:
         """Names a snapshot."""
         name, snapshot = f"tag-{self._token()}", self.random.choice(sorted(self.ledger.states))
-        repo.create_tag(name, snapshot)
+        try:
+            repo.create_tag(name, snapshot)
+        except (NotFoundError, ConflictError):
+            if not self.ledger.may_be_gone(snapshot):
+                raise
+            return
         self.ledger.tags[name] = snapshot
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from frazil.formats.ids import encode_id
 from frazil.record import Record
 from frazil.testing.simulation.hierarchy import Act, State, acted, difference, read
 from frazil.testing.simulation.merging import Side, outcomes
@@ -100,6 +101,7 @@ class Ledger:
         self.parents: dict[str, str] = {}
         self.tokens: dict[str, str] = {}  # snapshots by the tokens of their requests
         self.tags: dict[str, str] = {}  # those that were acknowledged
+        self.collected = False  # what no ref leads to may be gone
 
     def begin(self, request: Request) -> Request:
         """Notes a request before anything is sent of it."""
@@ -122,11 +124,12 @@ class Ledger:
         token = commit.metadata.get("token")
         request = self.requests.get(str(token))
         assert request is not None, f"{commit.id} was committed, and nobody asked for it: {commit!r}"
-        assert commit.parent is not None, f"{commit.id} of {token} has no parent"
-        parent = self.states[commit.parent]
+        before = self._parent(commit)
+        assert before is not None, f"{commit.id} of {token} has no parent"
+        parent = self.states[before]
         found = read(self.repository.readonly_session(snapshot=commit.id).root)
         first = f"it was committed in spite of a conflict, and holds {found}"
-        for number, state in enumerate(request.outcomes(parent, lambda began: self._ways(began, commit.parent or ""))):
+        for number, state in enumerate(request.outcomes(parent, lambda began: self._ways(began, before))):
             told = difference(found, state)
             if told is None:
                 break
@@ -135,7 +138,14 @@ class Ledger:
             raise AssertionError(f"{commit.id} of {token} is not what was asked for: {first}")
         self._check_reads(request, commit, parent)
         assert token not in self.tokens, f"{token} was committed as {self.tokens[str(token)]}, and as {commit.id}"
-        self.states[commit.id], self.parents[commit.id], self.tokens[str(token)] = state, commit.parent, commit.id
+        self.states[commit.id], self.parents[commit.id], self.tokens[str(token)] = state, before, commit.id
+
+    def _parent(self, commit: Commit) -> str | None:
+        """The snapshot before a commit, also where that has expired since."""
+        if commit.parent is not None or not self.collected:
+            return commit.parent
+        parent = next(self.repository._files.ancestors(commit.snapshot)).parent
+        return None if parent is None else encode_id(parent)
 
     def _check_reads(self, request: Request, commit: Commit, parent: State) -> None:
         by_uid = {node.uid: node for node in parent.values()}
@@ -186,13 +196,18 @@ class Ledger:
         """All of it, as somebody sees it who remembers nothing: `repository`."""
         ids = {commit.id for commit in repository.history()}
         self.state(next(repository.history()).id)
+        there = self.reachable(repository) if self.collected else self.states.keys()
+        if self.collected:
+            ids = {*self._line(next(repository.history()).id)}
         for snapshot, state in self.states.items():
+            if snapshot not in there:
+                continue
             told = difference(read(repository.readonly_session(snapshot=snapshot).root), state)
             assert told is None, f"{snapshot} cannot be read as it was: {told}"
-        there = ids | self._dropped(self._resets())
+        known = ids | self._dropped(self._resets())
         for token, request in self.requests.items():
             assert request.status != "refused" or token not in self.tokens, f"{token} was refused, and is there"
-            assert request.status != "committed" or request.snapshot in there, (
+            assert request.status != "committed" or request.snapshot in known, (
                 f"{token} was acknowledged, and is not there"
             )
         for reset in self.resets:
@@ -200,6 +215,17 @@ class Ledger:
                 self._check_reset(reset, ids)
         for name, snapshot in self.tags.items():
             assert repository.lookup_tag(name) == snapshot, f"the tag {name} was acknowledged, and is not there"
+
+    def reachable(self, repository: Repository) -> set[str]:
+        """The snapshots that the branch and the tags lead to."""
+        tagged = [commit.id for name in repository.tags for commit in repository.history(repository.lookup_tag(name))]
+        own = [commit.id for commit in repository.history()]
+        assert own == self._line(own[0])[: len(own)], f"the history is {own}"
+        return {*own, *tagged}
+
+    def may_be_gone(self, snapshot: str) -> bool:
+        """Whether a collection may have removed a snapshot."""
+        return self.collected and snapshot not in self.reachable(self.repository)
 
     def _check_reset(self, reset: Reset, ids: set[str]) -> None:
         """The branch was reset: its target is there, and what was the tip is not, unless other resets explain it."""

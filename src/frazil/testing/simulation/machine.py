@@ -13,13 +13,11 @@ from _thread import allocate_lock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Final
 
-from frazil.testing.simulation.scheduler import Scheduler, Task
+from frazil.testing.simulation.scheduler import EPOCH, Scheduler, Task
 
 __all__ = ["SimulatedLock", "simulated_machine"]
 
-_EPOCH: Final = 1_700_000_000_000_000_000  # nanoseconds; when every simulation begins
 _one_at_a_time = allocate_lock()  # the names that are replaced belong to the process
 
 
@@ -71,7 +69,7 @@ def simulated_machine(scheduler: Scheduler) -> Iterator[None]:
 
     def simulated_ns() -> int:
         task = scheduler.current()
-        return time_ns() if task is None else _EPOCH + scheduler.now + task.client.skew
+        return time_ns() if task is None else EPOCH + scheduler.now + task.client.skew
 
     def simulated_seconds() -> float:
         return seconds() if scheduler.current() is None else simulated_ns() / 1e9

@@ -4,6 +4,7 @@ Both are tables of values with versions, below the store port. Which operation f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from frazil.stores.values import ABSENT, Capabilities, Changed, Version
@@ -21,6 +22,9 @@ class Medium:
 
     def __init__(self) -> None:
         self.values: dict[str, Value] = {}
+        self.modified: dict[str, int] = {}  # when each was put, by the clock of the medium, ns since 1970
+        self.clock: Callable[[], int] = int
+        self.at_put: Callable[[str], object] = str  # is told the key of what was put
         self._written = 0
 
     def get(self, key: str) -> Value | None:
@@ -35,6 +39,8 @@ class Medium:
         self._written += 1
         version = self._written.to_bytes(8, "big")
         self.values[key] = data, version
+        self.modified[key] = self.clock()
+        self.at_put(key)
         return version
 
     def erase(self, key: str, expect: Version | None) -> Changed | None:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-__all__ = ["Client", "Scheduler", "Task"]
+__all__ = ["EPOCH", "Client", "Scheduler", "Task"]
 
+EPOCH: Final = 1_700_000_000_000_000_000  # nanoseconds since 1970; when every simulation begins
 _MOST_STEPS: Final = 50_000  # of one run, which takes some hundreds: more is a loop without an end
 _GAP: Final = 1_000_000  # nanoseconds of simulated time from one step to the next
 
@@ -20,9 +21,10 @@ class Client:
 
     skew     nanoseconds that its clock is ahead of the simulated time
     death    the exception that every store operation of a dead client raises; None while it lives
-    threads  that it has now"""
+    threads  that it has now
+    collects  garbage, and nothing else"""
 
-    __slots__ = ("death", "name", "random", "skew", "threads")
+    __slots__ = ("collects", "death", "name", "random", "skew", "threads")
 
     def __init__(self, name: str, seed: str) -> None:
         self.name = name
@@ -30,6 +32,7 @@ class Client:
         self.skew = self.random.randrange(-3_600_000_000_000, 3_600_000_000_000)
         self.death: SystemExit | None = None
         self.threads = 0
+        self.collects = False
 
     def die(self) -> SystemExit:
         """Ends the client: nothing that it does from now on reaches the store."""
@@ -69,6 +72,7 @@ class Scheduler:
         self.trace: list[tuple[int, str, str]] = []
         self.tasks: list[Task] = []
         self.steps = 0
+        self._passed = 0
         self.broken: str | None = None  # why the run cannot go on
         self.at_point: Callable[[], None] = _nothing  # what else happens between steps
         self._of_thread: dict[int, Task] = {}
@@ -77,7 +81,11 @@ class Scheduler:
     @property
     def now(self) -> int:
         """Nanoseconds of simulated time since the run began."""
-        return self.steps * _GAP
+        return self.steps * _GAP + self._passed
+
+    def let_pass(self, duration: int) -> None:
+        """Nothing happens for so many nanoseconds."""
+        self._passed += duration
 
     def current(self) -> Task | None:
         """The task of the calling thread; None in a thread that is not simulated."""

@@ -12,6 +12,7 @@ from frazil.runtime import Runtime
 from frazil.stores.store import Store
 from frazil.testing.memory_format import create_memory_repository, open_memory_repository
 from frazil.testing.simulation.clients import Program
+from frazil.testing.simulation.collectors import COLLECTORS, Collector, check_collected, watch
 from frazil.testing.simulation.hierarchy import KINDS, Act, Node, act_on, acted
 from frazil.testing.simulation.ledger import Ledger
 from frazil.testing.simulation.machine import simulated_machine
@@ -78,6 +79,9 @@ class Simulation:
                         break
                 world.settle()
                 ledger.check(self._observe(world))
+                if "collect" in self.plan.tasks:
+                    check_collected(world, self._observe(world))
+                    ledger.check(self._observe(world))
         except Exception as error:
             raise self._failure(scheduler, error) from error
         commits = len(list(ledger.repository.history()))
@@ -110,6 +114,9 @@ class Simulation:
         *_, first, empty = ledger.repository.history()
         ledger.states |= {empty.id: {"": Node(("creator", 0))}, first.id: state}
         ledger.parents[first.id] = empty.id
+        if "collect" in self.plan.tasks:
+            ledger.collected = True
+            world.medium.at_put = partial(watch, scheduler=world.scheduler, ledger=ledger)
         return ledger
 
     def _live(self, world: World, ledger: Ledger, life: int) -> None:
@@ -121,6 +128,12 @@ class Simulation:
             store = self._wrap(SimulatedStore(world, client))
             program = Program(world, client, ledger, lambda store=store: self._open(store))  # type: ignore[misc]
             programs.append((client, program.run))
+        world.collectors = COLLECTORS if "collect" in self.plan.tasks else 0
+        for number in range(world.collectors):
+            client = Client(f"collector {life}.{number}", f"{self.plan.seed}")
+            store = self._wrap(SimulatedStore(world, client))
+            collector = Collector(world, client, lambda store=store: self._open(store))  # type: ignore[misc]
+            programs.append((client, collector.run))
         self._run(world, programs)
         if world.crashed:
             world.medium.crash(world.random)

@@ -34,7 +34,7 @@ from frazil.stores.values import (
 )
 from frazil.testing.simulation.media import Medium
 from frazil.testing.simulation.plan import Fault, Plan
-from frazil.testing.simulation.scheduler import Client, Scheduler
+from frazil.testing.simulation.scheduler import EPOCH, Client, Scheduler
 
 if TYPE_CHECKING:
     pass
@@ -52,6 +52,8 @@ _WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # in which a write of a call 
     "die": ("not", "now", "late", "unsynced"),
     "crash": ("not", "now", "late", "unsynced"),
 }
+_SKEW: Final = 600_000_000_000  # nanoseconds that the clock of a medium may be ahead
+_STALL: Final = 0.05  # probability at an operation
 _WRITE: Final = 4  # times more likely a fault is where a condition decides, as there commits are made
 
 
@@ -68,7 +70,11 @@ class World:
         self.sent: list[tuple[str, Callable[[], object]]] = []
         self.calm = False  # nothing goes wrong any more
         self.crashed = False
+        self.collectors = 0  # that are at work
+        self.collections = 0  # that they made, or tried to make
         scheduler.at_point = self._deliver
+        skew = Random(f"medium {plan.seed}").randrange(-_SKEW, _SKEW)
+        medium.clock = lambda: EPOCH + skew + scheduler.now
 
     @property
     def random(self) -> Random:
@@ -82,6 +88,14 @@ class World:
             return None
         fault = self.random.choice(self.faults)
         return "fail" if fault in ("lose", "late", "unsynced") and not write else fault
+
+    def stall(self, client: Client, *, conditional: bool = False) -> None:
+        """A client may stand still, while others collect garbage some times."""
+        rate = _STALL * (_WRITE if conditional else 1)
+        if self.collectors and not client.collects and self.random.random() < rate:
+            until = self.collections + self.random.randrange(1, 5)
+            self.scheduler.note("stands still")
+            self.scheduler.wait(lambda: self.collections >= until or not self.collectors)
 
     def _deliver(self) -> None:
         if self.sent and self.random.random() < 0.1:
@@ -193,7 +207,10 @@ class SimulatedStore(Store):
         return page._replace(
             sizes=np.array([-1 if one is None else len(one[0]) for one in found], np.int64),
             versions=[None if one is None else one[1] for one in found],
-            modified=np.full(len(found), -1, np.int64),
+            modified=np.array(
+                [-1 if one is None else medium.modified[row] for row, one in zip(page.keys, found, strict=True)],
+                np.int64,
+            ),
         )
 
     # --- what happens to them --------------------------------------------------------------------------------------------------------
@@ -205,6 +222,7 @@ class SimulatedStore(Store):
             return
         if client.death is not None:
             raise client.death
+        world.stall(client)
         world.scheduler.point()
         fault = world.fault(write=False, conditional=False)
         world.scheduler.note(f"{what} {_told(names)}{f': {fault}' if fault else ''}")
@@ -219,6 +237,7 @@ class SimulatedStore(Store):
             return [self._do(write) for write in writes]
         if client.death is not None:
             raise client.death
+        world.stall(client, conditional=conditional)
         world.scheduler.point()
         fault = world.fault(write=True, conditional=conditional)
         world.scheduler.note(f"{what} {_told(names)}{f': {fault}' if fault else ''}")

@@ -1,0 +1,68 @@
+"""Garbage collection and expiry as users ask for them: the arguments of Repository.garbage_collect and Repository.expire, checked.
+
+What is done is in repository/maintenance/."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from frazil.api.lookup import nanoseconds
+from frazil.array.arguments import check_flag
+from frazil.errors import InvalidInputError
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance import collection, expiry
+from frazil.repository.maintenance.condemned import WAIT
+from frazil.repository.maintenance.report import Collected, Expired
+
+__all__ = ["DEFAULT_WAIT", "expire", "garbage_collect"]
+
+DEFAULT_WAIT: Final = timedelta(microseconds=WAIT // 1000)
+
+
+def garbage_collect(
+    files: RepositoryFormat,
+    wait: timedelta,
+    *,
+    now: bool,
+    dry_run: bool,
+    progress: Callable[[str, int], object] | None,
+) -> Collected:
+    """As Repository.garbage_collect."""
+    check_flag(now, "now")
+    check_flag(dry_run, "dry_run")
+    if not isinstance(wait, timedelta):
+        raise InvalidInputError(f"wait is {wait!r}; it must be a timedelta", hint="wait=timedelta(hours=24)")
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function")
+    waits = 0 if now else max(_ns(wait), 1)
+    return collection.collect(files, waits, progress or _nobody, dry_run=dry_run)
+
+
+def expire(
+    files: RepositoryFormat,
+    older_than: datetime | timedelta | str,
+    keep_last: int,
+    *,
+    keep_tagged: bool,
+    branches_too: bool,
+    dry_run: bool,
+) -> Expired:
+    """As Repository.expire."""
+    check_flag(keep_tagged, "keep_tagged")
+    check_flag(branches_too, "expire_branches")
+    check_flag(dry_run, "dry_run")
+    if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1:
+        raise InvalidInputError(f"keep_last is {keep_last!r}; it must be a whole number, 1 or more")
+    limit = time.time_ns() - _ns(older_than) if isinstance(older_than, timedelta) else nanoseconds(older_than)
+    return expiry.expire(files, expiry.Policy(limit, keep_last, keep_tagged, branches_too), dry_run=dry_run)
+
+
+def _ns(duration: timedelta) -> int:
+    return duration // timedelta(microseconds=1) * 1000
+
+
+def _nobody(_what: str, _count: int) -> None:
+    """Nobody is told."""

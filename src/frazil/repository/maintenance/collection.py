@@ -1,0 +1,252 @@
+"""Garbage collection: objects that nothing refers to are condemned, and those that were condemned long enough ago are removed.
+
+Why no order of events loses an object is said in docs/design/072-garbage-collection.md; each step here that the argument rests on says so. What is reachable is found in
+reachable.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import ConflictError, InvalidInputError, StoreError
+from frazil.formats.ids import encode_ids
+from frazil.record import Record
+from frazil.repository.format import UNKNOWN, ObjectKind, RepositoryFormat
+from frazil.repository.maintenance.condemned import (
+    KINDS,
+    SHORTEST_WAIT,
+    WAIT,
+    IdsByKind,
+    condemned_ids,
+    count_by_kind,
+    write_condemned,
+)
+from frazil.repository.maintenance.id_columns import Ids, among, ids_of_names, octets, without
+from frazil.repository.maintenance.marks import load_marks, save_marks
+from frazil.repository.maintenance.notes import Note, list_notes, new_note, write_note
+from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark
+from frazil.repository.maintenance.report import Collected
+from frazil.stores.keys.names import COPY_NOTE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["collect"]
+
+_PAGE: Final = 2**18  # keys of one listing, where each looks at the whole folder
+_AT_ONCE: Final = 4096  # keys that are erased, and whose sizes are looked up, in one call
+_PIN_LIFE: Final = (
+    7 * WAIT
+)  # nanoseconds after which a pin is given up, whose tag may have been created or not: no request is under way for so long
+
+
+class Listed(Record):
+    """The objects of one kind. ids sorted; sizes: bytes of each, None where nobody said them"""
+
+    ids: Ids
+    sizes: NDArray[np.int64] | None
+
+
+class _Clock(Record):
+    """Ages by the clock of the store, ns. now: -1 where it tells no times; wait: after which a list is ripe, 0: at once"""
+
+    now: int
+    wait: int
+
+    def is_past(self, note: Note, life: int = 0) -> bool:
+        """Whether a file is as old as the wait, and as its life."""
+        if not self.wait:
+            return True
+        return min(note.modified, self.now) >= 0 and self.now - note.modified >= max(self.wait, life)
+
+
+def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: bool = False) -> Collected:
+    """Collects garbage. wait: nanoseconds from condemning to removal; 0: all that is unreachable is removed now, which is safe where nobody writes.
+
+    Whatever ends it, the next collection goes on from there. Raises InvalidInputError, ConflictError where a copy to this place is under way, FormatError for what is
+    damaged or missing (then nothing is removed), StoreError, ReadOnlyError."""
+    if wait and wait < SHORTEST_WAIT:
+        raise InvalidInputError(
+            f"the wait must be at least {SHORTEST_WAIT // 60_000_000_000} minutes: a session must be able to tell that it may be too old",
+            hint="now=True removes at once, where nobody writes",
+        )
+    files.require()
+    store = files.store
+    store.require("listable")
+    if dry_run:
+        # nothing is removed by this clock, which may be wrong
+        return _collect(files, _Clock(time.time_ns(), wait), progress, None)
+    files.check_commits()
+    store.require("erasable")
+    run = new_note("runs")
+    try:
+        write_note(files, run, {})
+        # who pins a snapshot sees this file before the collection reads pins, or is seen by it
+        return _collect(files, _store_time(files, run, wait), progress, run)
+    finally:
+        files.erase([run])
+
+
+def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
+    """The time now, which is when the store stored the file of this run."""
+    now = next((note.modified for note in list_notes(files, "runs") if note.name == run), -1)
+    if now < 0 and wait:
+        raise StoreError(
+            f"{files.store!r} does not say when it stored a file, so that nothing is ever old enough to be removed",
+            hint="now=True removes at once, where nobody writes",
+        )
+    return _Clock(now, wait)
+
+
+def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: str | None) -> Collected:
+    notes = list_notes(files)
+    copy_notes = _copy_notes(files, clock)
+    lists = [note for note in notes if note.folder == "condemned"]
+    ripe = [note for note in lists if clock.is_past(note)]
+    before = condemned_ids(files, [note for note in lists if note not in ripe])
+    # listed before the refs are read: what a commit made reachable meanwhile is not condemned
+    listed = {kind: _listed(files, kind) for kind in KINDS}
+    for kind, found in listed.items():
+        progress(f"{kind} listed", len(found.ids))
+    known = load_marks(files)
+    reachable, marks = mark(files, known, progress, saves=run is not None)
+    dead = _dead(listed, reachable)
+    doomed = dict(dead) if not clock.wait else _those_among(dead, condemned_ids(files, ripe))
+    held = 0
+    if run is not None and any(map(len, doomed.values())):
+        # no commit that was sent before this can succeed after it; those that did are marked now
+        held = _hold_branches(files)
+        reachable, marks = mark(files, marks, progress, saves=False)
+        dead = _dead(listed, reachable)
+        doomed = _those_among(doomed, dead)
+    sizes = {kind: _sizes(files, kind, doomed[kind], listed[kind]) for kind in KINDS}
+    fresh = {kind: without(without(dead[kind], doomed[kind]), before[kind]) for kind in KINDS}
+    fresh_bytes = sum(_sizes(files, kind, fresh[kind], listed[kind]) for kind in KINDS)
+    leftovers = 0
+    if run is not None:
+        if marks.snapshots.tobytes() != known.snapshots.tobytes() or len(marks.read) != len(known.read):
+            save_marks(files, marks)
+        _remove(files, doomed, progress)
+        # after what they name: who still sees them takes all of that for condemned, who does not finds it gone
+        _erase_notes(files, ripe)
+        write_condemned(files, fresh)
+        leftovers = _remove_leftovers(files, notes, clock, run, copy_notes)
+    return Collected(
+        dry_run=run is None,
+        live={kind: len(listed[kind].ids) - len(dead[kind]) for kind in KINDS},
+        removed=count_by_kind(doomed),
+        removed_bytes=sum(sizes.values()),
+        condemned=count_by_kind(fresh),
+        condemned_bytes=fresh_bytes,
+        waiting=count_by_kind(_those_among(dead, before)),
+        leftovers=leftovers,
+        held=held,
+    )
+
+
+# --- what is there, and what of it is dead -----------------------------------------------------------------------------------------------
+
+
+def _listed(files: RepositoryFormat, kind: ObjectKind) -> Listed:
+    """All objects of a kind. Foreign files are left out, and left alone."""
+    store, folder = files.store, files.key(f"{kind}/")
+    details = not store.capabilities.direct  # else they cost a look at each file
+    ids: list[Ids] = []
+    sizes: list[NDArray[np.int64]] = []
+    following: str | None = ""
+    while following is not None:
+        page = store.list_page(folder, following, details=details, limit=None if details else _PAGE)
+        found, rows = ids_of_names([key[len(folder) :] for key in page.keys])
+        ids.append(found)
+        if page.sizes is not None:
+            sizes.append(page.sizes[rows])
+        following = page.next
+    return Listed(np.concatenate(ids), np.concatenate(sizes) if details else None)
+
+
+def _dead(listed: dict[ObjectKind, Listed], reachable: Reachable) -> dict[ObjectKind, Ids]:
+    return {kind: without(found.ids, getattr(reachable, kind)) for kind, found in listed.items()}
+
+
+def _those_among(ids: IdsByKind, others: IdsByKind) -> dict[ObjectKind, Ids]:
+    return {kind: ids[kind][among(ids[kind], others[kind])] for kind in KINDS}
+
+
+def _names(kind: ObjectKind, ids: Ids) -> Iterator[list[str]]:
+    """The names of objects, some at a time."""
+    for low in range(0, len(ids), _AT_ONCE):
+        yield [f"{kind}/{text}" for text in encode_ids(octets(ids[low : low + _AT_ONCE]))]
+
+
+def _sizes(files: RepositoryFormat, kind: ObjectKind, ids: Ids, listed: Listed) -> int:
+    """The bytes of some of the objects that were listed."""
+    if listed.sizes is not None:
+        return int(listed.sizes[listed.ids.searchsorted(ids)].sum())
+    total = 0
+    for names in _names(kind, ids):
+        found = files.store.sizes([files.key(name) for name in names])
+        total += int(found[found > 0].sum())
+    return total
+
+
+# --- what is done --------------------------------------------------------------------------------------------------------------------------
+
+
+def _hold_branches(files: RepositoryFormat) -> int:
+    """Takes the next number of every branch, for the snapshot that it points to; how many. Raises StoreError where that is not known."""
+    tips = heads(files)
+    for tip in tips:
+        if files.hold(tip).outcome == UNKNOWN:
+            raise StoreError(
+                f"whether the branch {tip.branch!r} got its next number is not known: the answer was lost",
+                key=files.key("refs/"),
+                hint="collect again; nothing was removed",
+            )
+    return len(tips)
+
+
+def _remove(files: RepositoryFormat, doomed: IdsByKind, progress: Progress) -> None:
+    """Removes objects, those that refer to others first. Raises StoreError; then what refers to something that is left is left, too."""
+    if any(map(len, doomed.values())):
+        files.memory.forget()
+    for kind in KINDS:
+        for names in _names(kind, doomed[kind]):
+            files.store.erase_values([files.key(name) for name in names])
+            progress(f"{kind} removed", len(names))
+
+
+def _erase_notes(files: RepositoryFormat, notes: list[Note]) -> None:
+    if notes:
+        files.store.erase_values([files.key(note.name) for note in notes])
+
+
+def _copy_notes(files: RepositoryFormat, clock: _Clock) -> list[str]:
+    """The keys of notes that copies left which have ended long ago. Raises ConflictError for a copy that may be under way."""
+    key = files.key(COPY_NOTE)
+    store = files.store
+    page = store.list_page(files.prefix, key[:-1], delimited=True, details=True, limit=1)
+    if not len(page.keys) or page.keys[0] != key or page.modified is None:
+        return []
+    if not clock.is_past(Note(COPY_NOTE, page.modified.item(0), 0)):
+        raise ConflictError(
+            "a copy to this place is under way: what it has brought, nothing may refer to yet",
+            key=key,
+            hint="let the copy finish; now=True collects all the same, where nobody writes",
+        )
+    return [key]
+
+
+def _remove_leftovers(
+    files: RepositoryFormat, notes: list[Note], clock: _Clock, run: str, copy_notes: list[str]
+) -> int:
+    """Removes what nobody needs any more; how many files."""
+    stale = [note for note in notes if note.folder == "runs" and note.name != run and clock.is_past(note)]
+    stale += [note for note in notes if note.folder == "pins" and clock.is_past(note, _PIN_LIFE)]
+    _erase_notes(files, stale)
+    if copy_notes:
+        files.store.erase_values(copy_notes)
+    before = max(clock.now - clock.wait, 0)
+    return len(stale) + len(copy_notes) + files.store.erase_leftovers(files.prefix, before)

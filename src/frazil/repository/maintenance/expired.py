@@ -1,0 +1,51 @@
+"""The record of what has expired: ids of snapshots at which histories end. Expiry writes it before anything is removed (expiry.py), and nobody changes it."""
+
+from __future__ import annotations
+
+from frazil.errors import NotFoundError
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.repository.maintenance.id_columns import Ids, among, id_column, id_list, join
+from frazil.repository.maintenance.notes import Place, list_notes, new_note, read_notes, write_note
+
+__all__ = ["expired_error", "expired_ids", "find_expired", "has_expired", "record_expired", "require_history"]
+
+
+def expired_ids(files: Place) -> Ids:
+    """Every snapshot that has expired, sorted. Raises StoreError, FormatError."""
+    if not files.store.capabilities.listable:
+        return join([])
+    found = read_notes(files, list_notes(files, "expired"))
+    return join([columns["snapshots"] for columns in found])  # type: ignore[misc] # a column of ids
+
+
+def record_expired(files: Place, snapshots: Ids) -> None:
+    """Says that snapshots have expired; when this returns, they have. Raises StoreError."""
+    write_note(files, new_note("expired"), {"snapshots": snapshots})
+
+
+def has_expired(files: Place, snapshot: ObjectId) -> bool:
+    return bool(among(id_column([snapshot]), expired_ids(files))[0])
+
+
+def find_expired(files: Place, start: str) -> ObjectId | None:
+    """An expired snapshot whose id begins so, as text in capital letters."""
+    return next((found for found in id_list(expired_ids(files)) if encode_id(found).startswith(start)), None)
+
+
+def expired_error(files: Place, snapshot: ObjectId) -> NotFoundError:
+    """The error of those who read what has expired."""
+    return NotFoundError(
+        f"the snapshot {encode_id(snapshot)} has expired: an expiry of this repository ended its history before that",
+        key=files.key(f"snapshots/{encode_id(snapshot)}"),
+        hint="repo.history() lists the snapshots that are left",
+    )
+
+
+def require_history(files: Place) -> None:
+    """Of two snapshots without a common ancestor: raises NotFoundError where that may have expired, as every history began with one snapshot."""
+    if len(expired_ids(files)):
+        raise NotFoundError(
+            "the last snapshot that both histories have in common has expired",
+            key=files.key("gc/expired/"),
+            hint="keep what sessions that are open began from: expire(older_than=...)",
+        )

@@ -1,0 +1,115 @@
+"""Expiry shortens histories: it records which snapshots have expired, and removes nothing. What only they led to, the next collections remove (collection.py).
+
+No file is written anew: histories end where the record says (expired.py), and branch files stay."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Final
+
+from frazil.errors import InvalidInputError, NotFoundError
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.record import Record
+from frazil.repository.format import MAIN, RepositoryFormat
+from frazil.repository.maintenance.expired import expired_ids, record_expired
+from frazil.repository.maintenance.id_columns import id_column, id_list, join
+from frazil.repository.maintenance.reachable import heads
+from frazil.repository.maintenance.report import Expired
+
+__all__ = ["Policy", "expire"]
+
+
+class Policy(Record):
+    """What expires.
+
+    older_than    ns since 1970: snapshots that were written before that
+    keep_last     of each branch so many are kept, whatever their age; 1 or more
+    keep_tagged   tags stay, and the snapshots that they point to
+    branches_too  branches whose tip is older are deleted, but not `main`"""
+
+    older_than: int
+    keep_last: int = 1
+    keep_tagged: bool = True
+    branches_too: bool = False
+
+
+class _History(Record):
+    """What one ref leads to, newest first, as far as it has not expired before. kept: how many of the ids are kept"""
+
+    ids: list[ObjectId]
+    kept: int
+
+
+_ONE: Final = 1
+
+
+def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) -> Expired:
+    """Lets the snapshots of all branches expire that are older than the policy says, but those that other branches or tags keep. Raises InvalidInputError,
+    FormatError for damaged histories, StoreError, ReadOnlyError."""
+    if policy.keep_last < 1:
+        raise InvalidInputError("keep_last must be 1 or more: a branch points to its last snapshot")
+    files.require()
+    if not policy.keep_tagged and not files.deletes_tags:
+        raise InvalidInputError(
+            "keep_tagged must be True: tags cannot be deleted once created, in the format of this repository (Icechunk specification, Tags)",
+            hint="a tag keeps its own snapshot, and nothing before that",
+        )
+    if not dry_run:
+        files.check_commits()
+    before = set(id_list(expired_ids(files)))
+    gone_branches, gone_tags = [], []
+    histories: list[_History] = []
+    for tip in heads(files):
+        history = _history(files, tip.snapshot, before, policy.older_than, policy.keep_last)
+        if policy.branches_too and tip.branch != MAIN and _is_old(files, tip.snapshot, policy.older_than):
+            gone_branches.append(tip)
+            history = history._replace(kept=0)
+        histories.append(history)
+    for name in files.tags():
+        snapshot = files.tag(name)
+        if snapshot is None:
+            continue
+        history = _history(files, snapshot, before, policy.older_than, _ONE)
+        if not policy.keep_tagged and _is_old(files, snapshot, policy.older_than):
+            gone_tags.append((name, snapshot))
+            history = history._replace(kept=0)
+        histories.append(history)
+    kept = {snapshot for history in histories for snapshot in history.ids[: history.kept]}
+    expired = list(dict.fromkeys(at for history in histories for at in history.ids[history.kept :] if at not in kept))
+    if not dry_run:
+        if expired:
+            record_expired(files, join([id_column(_with_file_ids(files, expired))]))
+        for name, snapshot in gone_tags:
+            files.delete_tag(name, snapshot)
+        for tip in gone_branches:
+            files.delete_branch(tip.branch, tip.snapshot)
+    names = tuple(name for name, _ in gone_tags), tuple(tip.branch for tip in gone_branches)
+    return Expired(dry_run, tuple(map(encode_id, expired)), len(kept), *names)
+
+
+def _history(files: RepositoryFormat, start: ObjectId, before: set[ObjectId], older_than: int, keep: int) -> _History:
+    """The history of a ref. The first snapshot that is too old, and all behind it, are not kept."""
+    ids: list[ObjectId] = []
+    kept: int | None = None
+    for number, found in zip(count(), files.ancestors(start), strict=False):
+        if number and found.snapshot in before:
+            break
+        if kept is None and number >= keep and found.info.written_at < older_than:
+            kept = number
+        ids.append(found.snapshot)
+    return _History(ids, len(ids) if kept is None else kept)
+
+
+def _is_old(files: RepositoryFormat, snapshot: ObjectId, older_than: int) -> bool:
+    return files.snapshot(snapshot).metadata.written_at < older_than
+
+
+def _with_file_ids(files: RepositoryFormat, snapshots: list[ObjectId]) -> list[ObjectId]:
+    """Snapshots by the ids of histories, and those of their files where these are others: of the very first ones."""
+    found = list(snapshots)
+    for snapshot in snapshots[-1:]:
+        try:
+            found.append(files.snapshot_id(snapshot))
+        except NotFoundError:
+            continue
+    return found

@@ -1,0 +1,85 @@
+"""What marking found of objects that never change, to be remembered from one collection to the next: ancestors of snapshots, and the chunk files of manifests.
+
+A value, and the file under gc/marks/ that holds it. Losing that file costs time and nothing else. How objects are marked is in reachable.py."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.record import Record
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct
+from frazil.repository.maintenance.notes import list_notes, new_note, read_notes, write_note
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.repository.maintenance.notes import Note
+
+__all__ = ["NO_MARKS", "Marks", "load_marks", "save_marks"]
+
+
+class Marks(Record):
+    """What is known of snapshots and manifests.
+
+    snapshots    sorted; parents: of each the one before it, an empty id where it is the first
+    manifests    all that these snapshots refer to, sorted, and attributes likewise
+    read         manifests whose chunk files are known, in any order; those of read[i] are chunks[starts[i]:starts[i + 1]], each once"""
+
+    snapshots: Ids
+    parents: Ids
+    manifests: Ids
+    attributes: Ids
+    read: Ids
+    starts: NDArray[np.int64]
+    chunks: Ids
+
+    def with_chunks(self, manifests: list[Ids], chunks: list[Ids]) -> Marks:
+        """With the chunk files of more manifests, which come one a column."""
+        counts = np.cumsum([len(part) for part in chunks]) + len(self.chunks)
+        return self._replace(
+            read=np.concatenate([self.read, *manifests]),
+            starts=np.concatenate([self.starts, counts.astype(np.int64)]),
+            chunks=np.concatenate([self.chunks, *chunks]),
+        )
+
+    def chunks_of(self, manifests: Ids) -> Ids:
+        """The chunk files of some manifests (sorted), sorted, each once."""
+        kept = among(self.read, manifests)
+        if kept.all():
+            return distinct(self.chunks)
+        return distinct(self.chunks[np.repeat(kept, np.diff(self.starts))])
+
+    def only(self, manifests: Ids) -> Marks:
+        """Without the manifests that are none of these, which are sorted."""
+        kept = among(self.read, manifests)
+        if kept.all():
+            return self
+        counts = np.diff(self.starts)
+        starts = np.concatenate([self.starts[:1], np.cumsum(counts[kept])])
+        return self._replace(read=self.read[kept], starts=starts, chunks=self.chunks[np.repeat(kept, counts)])
+
+
+_ZERO: Final = np.zeros(1, np.int64)
+NO_MARKS: Final = Marks(NO_IDS, NO_IDS, NO_IDS, NO_IDS, NO_IDS, _ZERO, NO_IDS)
+
+
+def load_marks(files: RepositoryFormat) -> Marks:
+    """What earlier collections remembered, the most of it; nothing where there is none, or it is damaged. Raises StoreError."""
+    for note in sorted(list_notes(files, "marks"), key=lambda note: -note.size):
+        with suppress(FormatError):
+            for columns in read_notes(files, [note]):
+                if columns.keys() == set(Marks._fields):
+                    return Marks(**columns)  # type: ignore[arg-type] # columns of ids, and one of int64
+    return NO_MARKS
+
+
+def save_marks(files: RepositoryFormat, marks: Marks) -> None:
+    """Remembers marks in place of all that is remembered. Raises StoreError."""
+    old: list[Note] = list_notes(files, "marks")
+    write_note(files, new_note("marks"), marks._asdict())
+    files.erase([note.name for note in old])

@@ -1,0 +1,137 @@
+"""The files under gc/ of a repository: columns of ids with a checksum, each written once under a name of its own. Their age is told by the store, never by a clock of ours.
+
+What they mean is said by those who write them: condemned.py, expired.py, pins.py, marks.py, collection.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.formats.ids import encode_id, new_id
+from frazil.record import Record
+from frazil.stores.values import CREATE_ONLY, pieces_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.stores.store import Store
+
+__all__ = [
+    "FOLDER",
+    "Columns",
+    "Folder",
+    "Note",
+    "Place",
+    "emit_columns",
+    "list_notes",
+    "new_note",
+    "parse_columns",
+    "read_notes",
+    "write_note",
+]
+
+Columns: TypeAlias = "Mapping[str, NDArray[np.generic]]"
+Folder: TypeAlias = Literal["condemned", "expired", "marks", "pins", "runs"]
+
+FOLDER: Final = "gc/"
+_MAGIC: Final = b"frazil-gc-1\n"
+_MOST_HEADER: Final = 2**16
+
+
+class Place(Protocol):
+    """Where a repository lies; every RepositoryFormat is one."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def prefix(self) -> str: ...
+
+    def key(self, name: str) -> str: ...
+
+
+class Note(Record):
+    """One file. name: in the repository; modified: when the store stored it, ns since 1970 by its own clock, -1 where it does not say; size: bytes"""
+
+    name: str
+    modified: int
+    size: int
+
+    @property
+    def folder(self) -> str:
+        return self.name.split("/")[1]
+
+
+def emit_columns(columns: Columns) -> bytes:
+    """The bytes of columns of one dimension."""
+    parts = [np.ascontiguousarray(column).tobytes() for column in columns.values()]
+    shapes = [[name, column.dtype.str, len(column)] for name, column in columns.items()]
+    body = b"".join(parts)
+    header = json.dumps({"columns": shapes, "crc32": zlib.crc32(body)}).encode()
+    return _MAGIC + header + b"\n" + body
+
+
+def parse_columns(data: bytes, key: str) -> dict[str, NDArray[np.generic]]:
+    """The columns again; they share the memory of `data`. Raises FormatError with the key."""
+    end = data.find(b"\n", len(_MAGIC), _MOST_HEADER)
+    if not data.startswith(_MAGIC) or end < 0:
+        raise _damaged(key, "it does not begin as such a file does")
+    body = memoryview(data)[end + 1 :]
+    try:
+        header = json.loads(data[len(_MAGIC) : end])
+        found, at = {}, 0
+        if zlib.crc32(body) != header["crc32"]:
+            raise _damaged(key, "its checksum does not match")
+        for name, kind, count in header["columns"]:
+            found[name] = np.frombuffer(body, np.dtype(kind), count, at)
+            at += found[name].nbytes
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(key, str(error)) from None
+    return found
+
+
+def _damaged(key: str, why: str) -> FormatError:
+    return FormatError(
+        f"a file of the garbage collection is damaged: {why}",
+        key=key,
+        hint="restore it from a copy; nothing was removed",
+    )
+
+
+def new_note(folder: Folder) -> str:
+    """A name that no other file has."""
+    return f"{FOLDER}{folder}/{encode_id(new_id(os.urandom))}"
+
+
+def write_note(files: Place, name: str, columns: Columns) -> None:
+    """Writes a file. Raises StoreError, ReadOnlyError."""
+    store = files.store
+    store.require("writable")
+    store.put_many([files.key(name)], pieces_of([emit_columns(columns)]), [CREATE_ONLY])
+
+
+def list_notes(files: Place, folder: Folder | None = None) -> list[Note]:
+    """All files under gc/, or those of one folder. Foreign names are left out."""
+    start = files.key(FOLDER if folder is None else f"{FOLDER}{folder}/")
+    found: list[Note] = []
+    for page in files.store.list_pages(start, details=True):
+        assert page.sizes is not None
+        assert page.modified is not None
+        for key, modified, size in zip(page.keys, page.modified.tolist(), page.sizes.tolist(), strict=True):
+            name = key[len(files.prefix) :]
+            if name.count("/") == 2:
+                found.append(Note(name, modified, size))
+    return found
+
+
+def read_notes(files: Place, notes: list[Note]) -> list[dict[str, NDArray[np.generic]]]:
+    """The columns of files; those that others removed meanwhile are left out. Raises FormatError, StoreError."""
+    keys = [files.key(note.name) for note in notes]
+    values = files.store.get_many(keys, largest=None) if keys else []
+    return [parse_columns(value, key) for key, value in zip(keys, values, strict=True) if value is not None]

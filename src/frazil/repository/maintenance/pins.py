@@ -1,0 +1,62 @@
+"""Pins: while a tag or a branch is made to point to a snapshot, a file under gc/pins/ names the snapshot, so that no collection removes it meanwhile.
+
+A collection reads pins before refs. Where nobody knows whether the tag was created, the pin stays. Why this is safe is said in docs/design/072-garbage-collection.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from frazil.errors import CommitUnknownError, ConflictError, FrazilError, NotFoundError, StoreError
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance.condemned import condemned_ids
+from frazil.repository.maintenance.expired import expired_error, has_expired
+from frazil.repository.maintenance.id_columns import among, id_column
+from frazil.repository.maintenance.notes import list_notes, new_note, write_note
+from frazil.repository.maintenance.reachable import leads_to
+
+__all__ = ["pinned"]
+
+
+@contextmanager
+def pinned(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[None]:
+    """While the block lets a tag or a branch point to a snapshot, no collection removes it. Stores that cannot erase are never collected, and need no pin.
+
+    Raises NotFoundError where the snapshot is gone, ConflictError where a collection at work may be about to remove it, StoreError, ReadOnlyError."""
+    can = files.store.capabilities
+    if not (can.erasable and can.listable):
+        yield
+        return
+    files.check_commits()
+    name = new_note("pins")
+    try:
+        write_note(files, name, {"snapshots": id_column([snapshot])})
+        _require_kept(files, snapshot)
+        yield
+    except BaseException as error:
+        unknown = isinstance(error, CommitUnknownError) or not isinstance(error, FrazilError)
+        if not unknown and not (isinstance(error, StoreError) and error.done is not False):
+            files.erase([name])
+        raise
+    files.erase([name])
+
+
+def _require_kept(files: RepositoryFormat, snapshot: ObjectId) -> None:
+    """Refuses a snapshot that is gone, or may be going: one listing shows the lists and whether a collection is at work, whose mark may be older than the pin."""
+    notes = list_notes(files)
+    if any(note.folder == "runs" for note in notes):
+        condemned = condemned_ids(files, [note for note in notes if note.folder == "condemned"])
+        is_condemned = among(id_column([snapshot]), condemned["snapshots"])[0]
+        # it may have been condemned before it was committed
+        if is_condemned and not leads_to(files, snapshot):
+            raise ConflictError(
+                f"the snapshot {encode_id(snapshot)} is condemned, as nothing refers to it, and a garbage collection is at work",
+                key=files.key(f"snapshots/{encode_id(snapshot)}"),
+                hint="try again when the collection has ended; it may remove the snapshot",
+            )
+    key = files.key(f"snapshots/{encode_id(snapshot)}")
+    if not files.store.uncached.exists(key):
+        if has_expired(files, snapshot):
+            raise expired_error(files, snapshot)
+        raise NotFoundError("there is no such snapshot", key=key, hint="it may have been collected as garbage")

@@ -1,0 +1,200 @@
+"""Marking: every object that a branch, a tag or a pin leads to, in sorted columns. It reads, and writes nothing but what it remembers (marks.py).
+
+What is absent and should be there is damage, and ends it with an error: nobody collects what may be all that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from frazil.errors import FormatError, NotFoundError
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.manifests import NATIVE
+from frazil.record import Record
+from frazil.repository.format import RepositoryFormat, Tip
+from frazil.repository.maintenance.expired import expired_ids
+from frazil.repository.maintenance.id_columns import Ids, among, distinct, id_column, id_list, join, without
+from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
+from frazil.repository.maintenance.notes import list_notes, read_notes
+
+if TYPE_CHECKING:
+    from frazil.formats.manifests import Manifest
+
+__all__ = ["Progress", "Reachable", "heads", "leads_to", "mark"]
+
+Progress: TypeAlias = "Callable[[str, int], object]"
+
+_TRIES: Final = 4
+_SNAPSHOTS: Final = 64  # read in one batch
+_MANIFESTS: Final = 16
+_SAVED: Final = 2**20  # chunk files that are marked before what is known is saved, so that an interrupt loses no more
+
+
+class Reachable(Record):
+    """All that refs lead to, each column sorted."""
+
+    snapshots: Ids
+    attributes: Ids
+    manifests: Ids
+    chunks: Ids
+
+
+def heads(files: RepositoryFormat) -> list[Tip]:
+    """The tips of all branches that are not deleted. Raises FormatError, StoreError."""
+    tips = [files.read_tip(name) for name in files.branches()]
+    return [tip for tip in tips if tip is not None and not tip.deleted]
+
+
+def roots(files: RepositoryFormat, *, pins: bool = True) -> list[ObjectId]:
+    """The snapshots that something points to. Pins come first: whoever removes one has created its tag before that."""
+    found = _pinned(files) if pins else []
+    found += [tip.snapshot for tip in heads(files)]
+    tagged = [files.tag(name) for name in files.tags()]
+    return list(dict.fromkeys(found + [snapshot for snapshot in tagged if snapshot is not None]))
+
+
+class _Ancestry:
+    """The parents of snapshots, looked up once. An ancestor that has expired is none."""
+
+    def __init__(self, files: RepositoryFormat, marks: Marks, expired: Ids) -> None:
+        self._files = files
+        self._parents: dict[ObjectId, ObjectId | None] = {
+            snapshot: parent if any(parent) else None
+            for snapshot, parent in zip(id_list(marks.snapshots), id_list(marks.parents), strict=True)
+        }
+        self._names: dict[ObjectId, ObjectId] = {}  # ids in histories that are not those of files
+        self._expired = set(id_list(expired))
+
+    def parent(self, snapshot: ObjectId) -> ObjectId | None:
+        """The snapshot before one; None where there is none, or it has expired. Raises FormatError where something is missing."""
+        if snapshot not in self._parents:
+            self._walk(snapshot)
+        parent = self._parents[snapshot]
+        if parent is None or parent in self._expired:
+            return None
+        return self._names.get(parent, parent)
+
+    def _walk(self, start: ObjectId) -> None:
+        """Follows a history as far as it is not known yet."""
+        try:
+            for found in self._files.ancestors(start):
+                at = found.snapshot
+                if found.parent is None and at != start:  # histories may know the oldest by another id
+                    self._names[at] = at = self._files.snapshot_id(at)
+                self._parents[at] = found.parent
+                if found.parent is None or found.parent in self._parents or found.parent in self._expired:
+                    break
+        except NotFoundError as error:
+            raise _missing(self._files, start, error) from error
+
+    def live(self, starts: Sequence[ObjectId]) -> tuple[Ids, Ids]:
+        """The snapshots that some lead to, themselves among them, sorted; and the parent of each."""
+        live: dict[ObjectId, ObjectId] = {}
+        for start in starts:
+            at: ObjectId | None = start
+            while at is not None and at not in live:
+                parent = self.parent(at)
+                live[at] = b"\0" * len(at) if parent is None else parent
+                at = parent
+        snapshots = id_column(list(live))
+        order = snapshots.argsort()
+        return snapshots[order], id_column(list(live.values()))[order]
+
+
+def _missing(files: RepositoryFormat, snapshot: ObjectId, error: NotFoundError) -> FormatError:
+    return FormatError(
+        f"the history of {encode_id(snapshot)} is damaged: {error.message}, and no record of an expiry names it",
+        key=error.key or files.key(f"snapshots/{encode_id(snapshot)}"),
+        hint="restore it from a copy; nothing was removed",
+    )
+
+
+def _pinned(files: RepositoryFormat) -> list[ObjectId]:
+    """The snapshots that pins name. One that is gone is none: who made its pin is about to see that, too."""
+    pins = read_notes(files, list_notes(files, "pins"))
+    found = [snapshot for columns in pins for snapshot in id_list(columns["snapshots"])]  # type: ignore[arg-type] # a column of ids
+    if not found:
+        return []
+    sizes = files.store.uncached.sizes([files.key(f"snapshots/{encode_id(snapshot)}") for snapshot in found])
+    return [snapshot for snapshot, size in zip(found, sizes.tolist(), strict=True) if size >= 0]
+
+
+def leads_to(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+    """Whether a branch or a tag leads to a snapshot. Raises FormatError, StoreError."""
+    live, _ = _Ancestry(files, NO_MARKS, expired_ids(files)).live(roots(files, pins=False))
+    return bool(among(id_column([snapshot]), live)[0])
+
+
+def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> tuple[Reachable, Marks]:
+    """Everything that refs and pins lead to, and what is to be remembered of it. saves: it may be saved meanwhile.
+
+    Raises FormatError for what is damaged or absent, StoreError."""
+    tries = _TRIES
+    while True:
+        starts, expired = roots(files), expired_ids(files)
+        tries -= 1
+        try:
+            return _mark(files, marks, _Ancestry(files, marks, expired).live(starts), progress, saves=saves)
+        except FormatError:
+            # what a ref led to when it was read may be gone if it leads elsewhere now, and this took long
+            if not tries or (roots(files) == starts and len(expired_ids(files)) == len(expired)):
+                raise
+
+
+def _mark(
+    files: RepositoryFormat, marks: Marks, live: tuple[Ids, Ids], progress: Progress, *, saves: bool
+) -> tuple[Reachable, Marks]:
+    snapshots, parents = live
+    progress("snapshots", len(snapshots))
+    base = marks
+    if not among(
+        marks.snapshots, snapshots
+    ).all():  # some are not reachable any more: which manifests they shared is not known
+        base = marks._replace(manifests=marks.manifests[:0], attributes=marks.attributes[:0], snapshots=snapshots[:0])
+    manifests, attributes = [base.manifests], [base.attributes]
+    new = id_list(without(snapshots, base.snapshots))
+    for low in range(0, len(new), _SNAPSHOTS):
+        part = new[low : low + _SNAPSHOTS]
+        try:
+            found = files.referenced(part)
+        except NotFoundError as error:
+            raise _missing(files, part[0], error) from error
+        manifests.append(id_column(found.manifests))
+        attributes.append(id_column(found.attributes))
+        progress("snapshots read", len(part))
+    all_manifests = join(manifests)
+    marks = marks._replace(
+        snapshots=snapshots, parents=parents, manifests=all_manifests, attributes=join(attributes)
+    ).only(all_manifests)
+    marks = _read_manifests(files, marks, progress, saves=saves)
+    return Reachable(snapshots, marks.attributes, all_manifests, marks.chunks_of(all_manifests)), marks
+
+
+def _read_manifests(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> Marks:
+    """Reads the manifests that were not read yet."""
+    new = without(marks.manifests, distinct(marks.read))
+    read: list[Ids] = []
+    chunks: list[Ids] = []
+    waiting = 0
+    for low in range(0, len(new), _MANIFESTS):
+        part = new[low : low + _MANIFESTS]
+        try:
+            found = files.manifests(id_list(part))
+        except NotFoundError as error:
+            raise FormatError(
+                error.message, key=error.key, hint="restore it from a copy; nothing was removed"
+            ) from error
+        read.append(part)
+        chunks += map(chunk_files, found)
+        waiting += sum(map(len, chunks[-len(found) :]))
+        progress("manifests read", len(part))
+        if saves and waiting >= _SAVED:
+            marks, read, chunks, waiting = marks.with_chunks(read, chunks), [], [], 0
+            # of snapshots nothing is known until all of their manifests are
+            save_marks(files, marks._replace(snapshots=new[:0], parents=new[:0], manifests=new[:0], attributes=new[:0]))
+    return marks.with_chunks(read, chunks) if read else marks
+
+
+def chunk_files(manifest: Manifest) -> Ids:
+    """The chunk files that a manifest refers to, each once."""
+    return distinct(id_column(manifest.ids[manifest.kinds == NATIVE]))

@@ -1,0 +1,79 @@
+"""What a collection or an expiry did: the values that users get, their JSON and their text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from frazil.metadata.json_text import Json
+
+__all__ = ["Collected", "Expired"]
+
+
+class Collected(Record):
+    """What Repository.garbage_collect did, or with dry_run would have done. Counts are by kind: snapshots, attributes, manifests, chunks (files, of which one may hold many
+    chunks).
+
+    live       objects that branches and tags lead to
+    removed    objects that were condemned before, and are gone;  removed_bytes: their bytes
+    condemned  objects that were found unreachable now, and that a later collection removes;  condemned_bytes: their bytes
+    waiting    objects that were condemned before, and have not waited long enough
+    leftovers  lock and temporary files, notes of copies, and files under gc/ that nobody needs any more, which are gone
+    held       branches that got their next number, so that no older commit can arrive any more"""
+
+    dry_run: bool
+    live: Mapping[str, int]
+    removed: Mapping[str, int]
+    removed_bytes: int
+    condemned: Mapping[str, int]
+    condemned_bytes: int
+    waiting: Mapping[str, int]
+    leftovers: int
+    held: int
+
+    def to_json(self) -> dict[str, Json]:
+        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in self._asdict().items()}
+
+    def __str__(self) -> str:
+        would = " (nothing was done)" if self.dry_run else ""
+        rows = [
+            ("removed", self.removed, f", {self.removed_bytes} bytes"),
+            ("condemned", self.condemned, f", {self.condemned_bytes} bytes"),
+            ("waiting", self.waiting, ""),
+            ("live", self.live, ""),
+        ]
+        lines = [f"{name}: {_counts(counts)}{more if any(counts.values()) else ''}" for name, counts, more in rows]
+        return "\n".join([*lines, f"other files removed: {self.leftovers}{would}"])
+
+
+class Expired(Record):
+    """What Repository.expire did, or with dry_run would have done.
+
+    snapshots  ids of snapshots that have expired now, newest first;  left: how many branches and tags lead to
+    tags       and branches: names of those that were deleted"""
+
+    dry_run: bool
+    snapshots: tuple[str, ...]
+    left: int
+    tags: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self._asdict().items()}
+
+    def __str__(self) -> str:
+        would = " (nothing was done)" if self.dry_run else ""
+        lines = [f"expired: {len(self.snapshots)} snapshots, {self.left} are left{would}"]
+        lines += [
+            f"deleted: {kind} {name}"
+            for kind, names in (("tag", self.tags), ("branch", self.branches))
+            for name in names
+        ]
+        return "\n".join(lines)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "nothing"

@@ -1,0 +1,74 @@
+"""What writers on a local disk that ended early have left: lock files, and files that did not get their name. Removed by age, by the clock of the disk.
+
+Which names these are is said in folders.py and by the kernel (rust/src/files). A lock is removed as its protocol says: by one who holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from frazil.stores.local.folders import LOCK_SUFFIX, each_folder, enter_folder
+
+__all__ = ["erase_leftovers"]
+
+_JOURNAL: Final = ".__append" + LOCK_SUFFIX  # of a shard that was changed in place, which readers restore
+_TEMPORARY: Final = ("~", ".copy-")  # how the names begin of files that were to be linked to other names
+
+
+def erase_leftovers(root: int, prefix: str, before: int) -> int:
+    """Removes leftovers below a prefix that were changed before a time, ns since 1970; how many. Locks that somebody holds stay. Raises OSError."""
+    count = 0
+    for path, name in list(_old(root, prefix, before)):
+        folder = enter_folder(root, path)
+        if folder is None:
+            continue
+        try:
+            with suppress(FileNotFoundError):
+                if name.startswith(_TEMPORARY):
+                    os.unlink(name, dir_fd=folder)
+                    count += 1
+                else:
+                    count += _unlock(folder, name)
+        finally:
+            os.close(folder)
+    return count
+
+
+def _unlock(folder: int, name: str) -> bool:
+    """Takes a lock and removes its file, if nobody holds it (rust/src/files/lock.rs)."""
+    if not hasattr(fcntl, "F_OFD_SETLK"):
+        return False
+    file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        named, held = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file)
+        if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
+            return False
+        os.unlink(name, dir_fd=folder)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(file)
+    return True
+
+
+def _old(root: int, prefix: str, before: int) -> Iterator[tuple[str, str]]:
+    """Folders and names of leftovers."""
+    for path, names in each_folder(root, prefix):
+        found = [name for name in names if name.endswith(LOCK_SUFFIX) and not name.endswith(_JOURNAL)]
+        if not found:
+            continue
+        folder = enter_folder(root, path)
+        if folder is None:
+            continue
+        try:
+            for name in found:
+                with suppress(FileNotFoundError):
+                    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns < before:
+                        yield path, name
+        finally:
+            os.close(folder)

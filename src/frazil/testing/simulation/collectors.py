@@ -1,0 +1,123 @@
+"""Simulated collectors: clients that collect garbage and let snapshots expire while others work, hours that pass, and what must be left at the end.
+
+What is dead is found here once more, in the plain way: object by object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import CommitUnknownError, StoreError
+from frazil.formats.ids import encode_id
+from frazil.formats.manifests import NATIVE
+from frazil.formats.nodes import AttributesReference, NodeSnapshot
+from frazil.repository.maintenance.id_columns import id_list
+from frazil.repository.maintenance.notes import list_notes, read_notes
+
+if TYPE_CHECKING:
+    from frazil.api.repository import Repository
+    from frazil.testing.simulation.ledger import Ledger
+    from frazil.testing.simulation.scheduler import Client, Scheduler
+    from frazil.testing.simulation.store import World
+
+__all__ = ["COLLECTORS", "WAIT", "WAIT_NS", "Collector", "check_collected", "dead_objects", "watch"]
+
+COLLECTORS: Final = 2
+WAIT: Final = timedelta(hours=1)
+_MINUTE: Final = 60_000_000_000  # nanoseconds
+WAIT_NS: Final = 60 * _MINUTE
+_PAUSES: Final = (1, 20, 40, 61, 61, 150)  # minutes
+_KINDS: Final = ("snapshots/", "attributes/", "manifests/", "chunks/")
+_TOLD: Final = (StoreError, CommitUnknownError, KeyboardInterrupt, SystemExit, MemoryError)
+_EVER: Final = timedelta(days=-1)  # everything was written before tomorrow
+
+
+class Collector:
+    """One client that collects from its start to its end. open: opens the repository anew"""
+
+    def __init__(self, world: World, client: Client, open: Callable[[], Repository]) -> None:  # noqa: A002
+        self.world, self.client, self.open = world, client, open
+
+    def run(self) -> None:
+        """Lets time pass and collects, some times."""
+        random = self.world.random
+        self.client.collects = True
+        try:
+            for _ in range(random.randrange(2, 7)):
+                self._collect()
+                self.world.collections += 1
+        finally:
+            self.world.collectors -= 1
+
+    def _collect(self) -> None:
+        random, scheduler = self.world.random, self.world.scheduler
+        scheduler.let_pass(random.choice(_PAUSES) * _MINUTE)
+        scheduler.point()
+        try:
+            if random.random() < 0.25:
+                scheduler.note("expires")
+                self.open().expire(older_than=_EVER, keep_last=random.randrange(1, 4))
+            else:
+                scheduler.note("collects")
+                scheduler.note(str(self.open().garbage_collect(wait=WAIT)).replace("\n", "; "))
+        except _TOLD as error:
+            if error is self.client.death:
+                raise
+            assert self.world.plan.faults, f"an error without a fault: {error!r}"
+
+
+def watch(key: str, *, scheduler: Scheduler, ledger: Ledger) -> None:
+    """Takes note of a commit as soon as it is there: a snapshot that nothing leads to any more may be gone when somebody asks."""
+    if not key.startswith(("refs/branch.main/", "state")):
+        return
+    task = scheduler.current()
+    threads = 0 if task is None else task.client.threads
+    if task is not None:
+        task.client.threads = 1  # nobody else goes on meanwhile
+    try:
+        ledger.state(next(ledger.repository.history()).id)
+    finally:
+        if task is not None:
+            task.client.threads = threads
+
+
+def check_collected(world: World, repository: Repository) -> None:
+    """Two collections, far enough apart, leave nothing that is dead, and no list."""
+    world.calm = True
+    for _ in range(2):
+        world.scheduler.let_pass(2 * 60 * _MINUTE)
+        repository.garbage_collect(wait=WAIT)
+    left = dead_objects(world, repository)
+    assert not left, f"dead after two collections: {left}"
+    names = [key for key in world.medium.values if key.startswith(("gc/condemned/", "gc/runs/"))]
+    assert not names, f"left after two collections: {names}"
+    world.calm = False
+
+
+def dead_objects(world: World, repository: Repository) -> list[str]:
+    """The keys of all objects that no branch, tag or pin leads to. Raises what reading raises where one is missing."""
+    files = repository._files
+    starts = [repository.lookup_branch(name) for name in repository.branches]
+    starts += [repository.lookup_tag(name) for name in repository.tags]
+    for columns in read_notes(files, list_notes(files, "pins")):
+        pinned = map(encode_id, id_list(columns["snapshots"]))  # type: ignore[arg-type] # a column of ids
+        starts += [snapshot for snapshot in pinned if f"snapshots/{snapshot}" in world.medium.values]
+    live: set[str] = set()
+    for start in starts:
+        for commit in repository.history(start):
+            live.add(f"snapshots/{commit.id}")
+            nodes = files.snapshot(commit.snapshot).nodes
+            for path in nodes:
+                node = nodes.get(path)
+                assert isinstance(node, NodeSnapshot)
+                if isinstance(node.attributes, AttributesReference):
+                    live.add(f"attributes/{encode_id(node.attributes.id)}")
+                for reference in () if node.array is None else node.array.manifests:
+                    (manifest,) = files.manifests([reference.id])
+                    live.add(f"manifests/{encode_id(reference.id)}")
+                    ids = manifest.ids[manifest.kinds == NATIVE]
+                    live.update(f"chunks/{encode_id(one.tobytes())}" for one in ids)
+    there = {key for key in world.medium.values if key.startswith(_KINDS)}
+    assert live <= there, f"lost: {sorted(live - there)}"
+    return sorted(there - live)

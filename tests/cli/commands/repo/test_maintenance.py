@@ -1,0 +1,58 @@
+"""`frazil repo gc` and `frazil repo expire`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import frazil
+from frazil.cli.main import main
+
+
+def said(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+    assert main(arguments) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    return out
+
+
+def test_gc(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    repo = frazil.Repository.open("sea.repo", durable=False)
+    repo.reset_branch("main", "v1")
+    repo.reset_branch("dev", "v1")
+    dry = json.loads(said(["repo", "gc", "sea.repo", "--dry-run", "--json"], capfd))
+    assert dry["dry_run"]
+    assert dry["condemned"]["snapshots"] == 3
+    assert "condemned: 3 snapshots" in said(["repo", "gc", "sea.repo"], capfd)
+    for path in Path("sea.repo/gc/condemned").iterdir():
+        os.utime(path, (0, 0))
+    assert said(["repo", "gc", "sea.repo", "--wait", "1"], capfd).startswith("removed: 3 snapshots")
+    assert "snapshots" in said(["repo", "gc", "sea.repo", "--now"], capfd)
+    assert frazil.Repository.open("sea.repo").readonly_session(tag="v1").root["level1/temp"].shape == (3, 40, 50)
+
+
+def test_expire(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    dry = json.loads(said(["repo", "expire", "sea.repo", "--older-than", "0d", "--dry-run", "--json"], capfd))
+    assert len(dry["snapshots"]) == 2
+    assert said(["repo", "expire", "sea.repo", "--older-than", "30d"], capfd) == "expired: 0 snapshots, 5 are left\n"
+    told = said(["repo", "expire", "sea.repo", "--older-than", "0h", "--branches"], capfd)
+    assert told.startswith("expired: ")
+    assert "deleted: branch dev" in told
+    assert len(said(["repo", "log", "sea.repo"], capfd).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["gc", "sea.repo", "--wait", "0"], ["expire", "sea.repo"], ["expire", "sea.repo", "--older-than", "yesterday"]],
+)
+def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["repo", *arguments]) == 2
+
+
+def test_what_is_refused(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["repo", "expire", "sea.repo", "--older-than", "0d", "--tags"]) == 1
+    assert "tags cannot be deleted" in capfd.readouterr().err
+    assert main(["repo", "gc", "sea.zarr"]) == 1

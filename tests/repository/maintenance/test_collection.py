@@ -1,0 +1,405 @@
+"""Garbage collection: what goes, what stays, what is refused, and that it may end anywhere. That no order of events loses anything, the simulation tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, orphan, values
+
+import frazil
+from frazil.errors import ConflictError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError
+from frazil.stores import LocalStore, MemoryStore
+from frazil.stores.keys.names import COPY_NOTE
+from frazil.stores.store import Store
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.wrappers import WrappedStore
+from frazil.testing import CountingStore
+from frazil.testing.memory_format import open_memory_repository
+
+formats = pytest.mark.parametrize("create", FORMATS, ids=["alpha", "memory"])
+Create = Callable[[Store], frazil.Repository]
+
+
+@formats
+def test_two_runs_remove_what_is_dead(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    live = objects(store)
+    orphan(repo)
+    dead = objects(store) - live
+    assert len(dead) == 2
+    first = repo.garbage_collect()
+    assert (first.condemned["chunks"], first.condemned_bytes, first.removed_bytes) == (2, 4096, 0)
+    assert objects(store) == live | dead
+    again = repo.garbage_collect()
+    assert (again.waiting["chunks"], sum(again.condemned.values()), again.held) == (2, 0, 0)
+    let_pass(store)
+    last = repo.garbage_collect()
+    assert (last.removed["chunks"], last.removed_bytes, last.held) == (2, 4096, 1)
+    assert objects(store) == live
+    assert notes(store, "condemned") == notes(store, "runs") == []
+    for number, commit in enumerate(reversed(list(repo.history())[:-1])):
+        assert (repo.readonly_session(snapshot=commit.id).root["a"][:] == values(number)).all()
+    assert json.loads(json.dumps(last.to_json()))["removed"]["chunks"] == 2
+    assert "removed: 2 chunks, 4096 bytes" in str(last)
+
+
+@formats
+def test_all_kinds_of_garbage(create: Create) -> None:
+    """Of a branch that was reset, of one that was deleted, and of a lost race."""
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 1)
+    live = objects(store)
+    start = repo.lookup("main")
+    repo.create_branch("dev", start)
+    for branch in ("main", "dev"):
+        with repo.transaction(branch, message="more") as root:
+            root["a"][0] = 1
+            root.create_group("g")
+    repo.reset_branch("main", start)
+    repo.delete_branch("dev")
+    assert repo.garbage_collect(now=True).removed == {"snapshots": 2, "attributes": 0, "manifests": 2, "chunks": 2}
+    assert objects(store) == live
+
+
+@formats
+def test_what_a_tag_or_a_branch_leads_to_stays(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    tip, before = [commit.id for commit in repo.history()][:2]
+    repo.create_tag("v1", tip)
+    repo.create_branch("dev", tip)
+    repo.reset_branch("main", before)
+    there = objects(store)
+    repo.garbage_collect(now=True)
+    assert objects(store) == there
+    assert notes(store, "pins") == []
+    assert (repo.readonly_session(tag="v1").root["a"][:] == values(2)).all()
+
+
+@formats
+def test_a_dry_run_writes_nothing(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    orphan(repo)
+    before = {key: store.get(key) for key in store.list()}
+    told = repo.garbage_collect(dry_run=True)
+    assert told.dry_run
+    assert told.condemned["chunks"] == 2
+    assert repo.garbage_collect(dry_run=True, now=True).removed["chunks"] == 2
+    assert {key: store.get(key) for key in store.list()} == before
+    repo.garbage_collect()
+    let_pass(store)
+    assert repo.garbage_collect(dry_run=True).removed["chunks"] == 2
+
+
+@formats
+def test_an_open_session_goes_on_when_its_branch_is_held(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    orphan(repo)
+    session = repo.writable_session()
+    session.root["a"][0] = 5
+    repo.garbage_collect()
+    let_pass(store, timedelta(hours=25))
+    session._transaction.begin_anew()
+    assert repo.garbage_collect().held == 1
+    session.root["a"][0] = 6
+    session.commit("without a rebase")
+    assert repo.readonly_session().root["a"][0, 0] == 6
+
+
+def old(session: frazil.Session) -> None:
+    """The session began a day ago."""
+    wall, steady = session._transaction._since
+    session._transaction._since = wall - 10**9 * 86400, steady
+
+
+@formats
+def test_an_old_session_writes_again_what_was_condemned(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    session = repo.writable_session()
+    session.root["a"][:] = values(7)
+    repo.garbage_collect()
+    old(session)
+    session.commit("late")
+    let_pass(store)
+    assert repo.garbage_collect().removed["chunks"] == 4
+    assert (repo.readonly_session().root["a"][:] == values(7)).all()
+
+
+@formats
+def test_an_old_session_is_refused_where_what_it_wrote_is_gone(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    session = repo.writable_session()
+    fork = session.fork()
+    fork.root["a"][1] = 8
+    repo.garbage_collect()
+    let_pass(store)
+    assert repo.garbage_collect().removed["chunks"] == 1
+    session.merge(fork)
+    old(session)
+    with pytest.raises(ConflictError, match="has removed 1 of the chunk files"):
+        session.commit("too late")
+    session.discard()
+    session.root["a"][1] = 9
+    session.commit("again")
+
+
+@formats
+def test_a_condemned_snapshot_can_be_tagged_while_no_collection_is_at_work(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    tip, before = [commit.id for commit in repo.history()][:2]
+    repo.reset_branch("main", before)
+    repo.garbage_collect()
+    store.set("gc/runs/00000000000000000000", b"")
+    for make in (repo.create_tag, repo.create_branch):
+        with pytest.raises(ConflictError, match="a garbage collection is at work"):
+            make("saved", tip)
+    with pytest.raises(ConflictError, match="a garbage collection is at work"):
+        repo.reset_branch("main", tip)
+    store.erase("gc/runs/00000000000000000000")
+    repo.create_tag("saved", tip)
+    let_pass(store)
+    assert sum(repo.garbage_collect().removed.values()) == 0
+    assert (repo.readonly_session(tag="saved").root["a"][:] == values(2)).all()
+
+
+@formats
+def test_what_was_collected_cannot_be_tagged(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    tip, before = [commit.id for commit in repo.history()][:2]
+    repo.reset_branch("main", before)
+    repo.garbage_collect(now=True)
+    with pytest.raises(NotFoundError):
+        repo.create_tag("gone", tip)
+    assert notes(store, "pins") == []
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------------------------------
+
+
+@formats
+@pytest.mark.parametrize("kind", ["snapshots/", "manifests/"])
+def test_damage_ends_it_before_anything_is_removed(create: Create, kind: str) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    orphan(repo)
+    for lost in [key for key in store.list() if key.startswith(kind)]:
+        value = store.get(lost)
+        assert value is not None
+        opener = open_memory_repository if "state" in store.list() else frazil.Repository.open
+        for damage in (lambda key=lost: store.erase(key), lambda key=lost: store.set(key, b"?")):
+            damage()
+            before = objects(store)
+            with pytest.raises(FormatError):
+                opener(store).garbage_collect(now=True)
+            assert objects(store) == before
+            store.set(lost, value)
+    assert notes(store, "runs") == []
+
+
+def test_bad_arguments() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    for arguments in ({"wait": timedelta(minutes=59)}, {"wait": 24}, {"now": 1}, {"dry_run": "no"}, {"progress": 3}):
+        with pytest.raises(InvalidInputError):
+            repo.garbage_collect(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_damaged_list_is_refused_and_damaged_marks_are_not() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    fill(repo)
+    orphan(repo)
+    repo.garbage_collect()
+    (name,) = notes(store, "marks")
+    store.set(name, (store.get(name) or b"")[:-1])
+    assert repo.garbage_collect().live["chunks"] == 12
+    (name,) = notes(store, "condemned")
+    store.set(name, (store.get(name) or b"")[:-1] + b"?")
+    with pytest.raises(FormatError, match="checksum"):
+        repo.garbage_collect()
+
+
+def test_no_collection_where_a_copy_is_under_way() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    store.set(COPY_NOTE, b"{}")
+    with pytest.raises(ConflictError, match="a copy to this place"):
+        repo.garbage_collect()
+    let_pass(store)
+    assert repo.garbage_collect().leftovers == 1
+    assert store.get(COPY_NOTE) is None
+
+
+class Timeless(WrappedStore):
+    """A store that does not say when it stored anything."""
+
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        page = self.inner.list_page(prefix, after, delimited=delimited, details=details, limit=limit)
+        return page._replace(modified=np.full(len(page.keys), -1)) if details else page
+
+
+def test_a_store_without_times() -> None:
+    repo = frazil.Repository.create(Timeless(MemoryStore()), chunk_packing="off")
+    fill(repo)
+    orphan(repo)
+    with pytest.raises(StoreError, match="does not say when"):
+        repo.garbage_collect()
+    assert repo.garbage_collect(now=True).removed["chunks"] == 2
+
+
+# --- what it costs, and where it may end -------------------------------------------------------------------------------------------------
+
+
+def test_what_was_marked_is_not_read_again() -> None:
+    counting = CountingStore(MemoryStore())
+    repo = frazil.Repository.create(counting, chunk_packing="off")
+    fill(repo, 20)
+    frazil.Repository.open(counting).garbage_collect()
+    with repo.transaction(message="one more") as root:
+        root["a"][0] = 1
+    counting.clear()
+    progress: list[tuple[str, int]] = []
+    frazil.Repository.open(counting).garbage_collect(progress=lambda *told: progress.append(told))
+    assert ("snapshots read", 1) in progress
+    assert ("manifests read", 1) in progress
+    assert len([step for step in progress if "read" in step[0]]) == 2
+
+
+class Interrupted(WrappedStore):
+    """A store whose operations end in an interrupt, before or after they happen, once so many are done."""
+
+    def __init__(self, inner: Store, left: int, *, after: bool) -> None:
+        super().__init__(inner)
+        self.left, self.after = left, after
+
+    def _count(self, *, after: bool) -> None:
+        if self.after == after:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
+    ) -> Fetched:
+        self._count(after=False)
+        return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        self._count(after=False)
+        answers = super().put_many(names, pieces, expect)
+        self._count(after=True)
+        return answers
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        self._count(after=False)
+        answers = super().erase_many(names, expect)
+        self._count(after=True)
+        return answers
+
+
+@formats
+@pytest.mark.parametrize("after", [False, True])
+def test_the_next_run_goes_on_wherever_one_ended(create: Create, after: bool) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 4)
+    opener = open_memory_repository if "state" in store.list() else frazil.Repository.open
+    repo.reset_branch("main", [commit.id for commit in repo.history()][2])
+    repo.garbage_collect()
+    let_pass(store)
+    kept = {key: store.get(key) for key in store.list()}
+    times = dict(store._table.times)
+    ended = 0
+    for left in range(1000):
+        for key in store.list():
+            if key not in kept:
+                store.erase(key)
+        for key, value in kept.items():
+            store.set(key, value or b"")
+        store._table.times.update(times)
+        try:
+            opener(Interrupted(store, left, after=after)).garbage_collect()
+        except KeyboardInterrupt:
+            ended += 1
+        else:
+            break
+        assert (opener(store).readonly_session().root["a"][:] == values(1)).all()
+        let_pass(store)
+        opener(store).garbage_collect()
+        let_pass(store)
+        opener(store).garbage_collect()
+        assert len(objects(store)) == 3 + 2 + 8
+        assert notes(store, "condemned") == notes(store, "runs") == []
+    assert ended > 5
+
+
+# --- on a disk ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    """With what killed writers left there: lock files, and files without their name."""
+    repo = frazil.Repository.create(tmp_path / "r", durable=False, chunk_packing="off", compatible="alpha-library")
+    fill(repo)
+    folder = tmp_path / "r"
+    chunk = next((folder / "chunks").iterdir())
+    orphan(repo)
+    left = [
+        chunk.with_name(chunk.name + ".__lock"),
+        folder / "snapshots/X.__lock",
+        folder / "manifests/.copy-1-2-3.__lock",
+    ]
+    left += [folder / "chunks/~a-1.__lock", folder / "chunks/young.__lock"]
+    for path in left:
+        path.write_bytes(b"torn")
+    (folder / "chunks/foreign").write_bytes(b"kept")
+    first = repo.garbage_collect()
+    assert (first.condemned["chunks"], first.leftovers) == (2, 0)
+    for path in [*left[:-1], *(folder / "gc/condemned").iterdir()]:
+        os.utime(path, (0, 0))
+    size = chunk.stat().st_size
+    last = repo.garbage_collect()
+    assert (last.removed["chunks"], last.leftovers) == (2, 4)
+    assert [path.exists() for path in left] == [False] * 4 + [True]
+    assert (folder / "chunks/foreign").read_bytes() == b"kept"
+    assert chunk.stat().st_size == size
+    assert (repo.readonly_session().root["a"][:] == values(2)).all()
+
+
+def test_a_folder_that_can_only_be_read(tmp_path: Path) -> None:
+    fill(frazil.Repository.create(tmp_path / "r", durable=False))
+    repo = frazil.Repository.open(LocalStore(tmp_path / "r", read_only=True))
+    assert repo.garbage_collect(dry_run=True).live["snapshots"] == 4
+    with pytest.raises(FrazilError):
+        repo.garbage_collect(now=True)

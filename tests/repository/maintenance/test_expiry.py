@@ -1,0 +1,155 @@
+"""Expiry: which snapshots expire, what the others still show, and what is told of those that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, values
+
+import frazil
+from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
+from frazil.stores import MemoryStore
+from frazil.stores.store import Store
+from frazil.testing.memory_format import create_memory_repository
+
+formats = pytest.mark.parametrize("create", FORMATS, ids=["alpha", "memory"])
+Create = Callable[[Store], frazil.Repository]
+NOW = timedelta(0)
+
+
+@formats
+def test_histories_end_and_nothing_is_removed(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 20)
+    ids = [commit.id for commit in repo.history()]
+    there = objects(store)
+    told = repo.expire(older_than=NOW, keep_last=3)
+    assert (told.snapshots, told.left) == (tuple(ids[3:]), 3)
+    assert [commit.id for commit in repo.history()] == ids[:3]
+    assert list(repo.history())[-1].parent is None
+    assert objects(store) == there
+    assert repo.expire(older_than=NOW, keep_last=3).snapshots == ()
+    repo.garbage_collect()
+    let_pass(store)
+    assert repo.garbage_collect().removed["snapshots"] == len(ids) - 3
+    assert [commit.id for commit in repo.history()] == ids[:3]
+    assert (repo.readonly_session().root["a"][:] == values(19)).all()
+    for text in (ids[-1], ids[5][:8].lower()):
+        with pytest.raises(NotFoundError, match="has expired"):
+            repo.readonly_session(snapshot=text)
+        with pytest.raises(NotFoundError, match="has expired"):
+            repo.create_tag("late", text)
+    with repo.transaction(message="on") as root:
+        root["a"][0] = 1
+    assert len(list(repo.history())) == 4
+
+
+@formats
+def test_what_branches_and_tags_keep(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 8)
+    ids = [commit.id for commit in repo.history()]
+    repo.create_tag("v1", ids[5])
+    repo.create_branch("dev", ids[3])
+    told = repo.expire(older_than=NOW)
+    assert set(ids) - set(told.snapshots) == {ids[0], ids[3], ids[5]}
+    repo.garbage_collect(now=True)
+    assert (repo.readonly_session(tag="v1").root["a"][:] == values(2)).all()
+    assert (repo.readonly_session("dev").root["a"][:] == values(4)).all()
+    assert [commit.id for commit in repo.history("v1")] == [ids[5]]
+
+
+@formats
+def test_by_time(create: Create) -> None:
+    repo = create(MemoryStore())
+    fill(repo, 3)
+    repo_ids = [commit.id for commit in repo.history()]
+    limit = list(repo.history())[1].written_at
+    assert repo.expire(older_than=limit - timedelta(days=1)).snapshots == ()
+    assert repo.expire(older_than=timedelta(days=1)).snapshots == ()
+    assert repo.expire(older_than=datetime.now(UTC) + timedelta(days=1), dry_run=True).snapshots == tuple(repo_ids[1:])
+    assert len(list(repo.history())) == 4
+
+
+def test_tags_and_branches_on_request() -> None:
+    for create in FORMATS:
+        repo = create(MemoryStore())
+        fill(repo, 2)
+        repo.create_branch("dev", "main")
+        with repo.transaction(message="more") as root:
+            root["a"][0] = 1
+        assert repo.expire(older_than=NOW, expire_branches=True).branches == ("dev",)
+        assert repo.branches == ["main"]
+        repo.create_tag("v1", "main")
+        if create is FORMATS[0]:
+            with pytest.raises(InvalidInputError, match="tags cannot be deleted"):
+                repo.expire(older_than=NOW, keep_tagged=False)
+            with pytest.raises(InvalidInputError, match="tags cannot be deleted"):
+                repo.delete_tag("v1")
+        else:
+            assert repo.expire(older_than=NOW, keep_tagged=False).tags == ("v1",)
+            repo.create_tag("v2", "main")
+            repo.delete_tag("v2")
+            assert repo.tags == []
+
+
+@pytest.mark.parametrize("create", [frazil.Repository.create, create_memory_repository], ids=["alpha", "memory"])
+def test_a_rebase_over_what_expired(create: Callable[..., frazil.Repository]) -> None:
+    """As long as it is there, as always; then an error that says so."""
+    repo = create(MemoryStore(), runtime=frazil.Runtime(cache_bytes=0))
+    fill(repo)
+    first, second = repo.writable_session(), repo.writable_session()
+    for number in range(12):
+        with repo.transaction(message="more") as root:
+            root.attrs["n"] = number
+    repo.expire(older_than=NOW)
+    first.root["a"][0] = 3
+    first.commit("in time", rebase="disjoint")
+    second.root["a"][1] = 4
+    repo.expire(older_than=NOW)
+    repo.garbage_collect(now=True)
+    with pytest.raises(ConflictError, match="needs what is gone"):
+        second.commit("too late", rebase="disjoint")
+    assert repo.readonly_session().root["a"][0, 0] == 3
+
+
+def test_bad_arguments() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    for arguments in ({"keep_last": 0}, {"keep_last": True}, {"keep_tagged": 1}, {"older_than": "yesterday"}):
+        with pytest.raises(InvalidInputError):
+            repo.expire(**{"older_than": NOW, **arguments})  # type: ignore[arg-type]
+
+
+def test_the_alpha_library_reads_on(tmp_path: Path) -> None:
+    """A compatible repository names all ancestors in each snapshot, also those that are gone."""
+    repo = frazil.Repository.create(tmp_path / "r", durable=False, compatible="alpha-library")
+    fill(repo, 5)
+    repo.expire(older_than=NOW, keep_last=2)
+    repo.garbage_collect(now=True)
+    assert len(list((tmp_path / "r/snapshots").iterdir())) == 2
+    assert (frazil.Repository.open(tmp_path / "r").readonly_session().root["a"][:] == values(4)).all()
+    with repo.transaction(message="on") as root:
+        root["a"][0] = 1
+    repo.garbage_collect(now=True)
+
+
+def test_what_is_missing_without_a_record_is_damage() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    fill(repo, 30)
+    old = list(repo.history())[9].id
+    for key in store.list_prefix("snapshots/"):
+        if key[10:] in {commit.id for commit in list(repo.history())[9:]}:
+            store.erase(key)
+    again = frazil.Repository.open(store)
+    with pytest.raises(FormatError, match="no record of an expiry"):
+        list(again.history())
+    with pytest.raises(FormatError):
+        again.garbage_collect(now=True)
+    assert old
+    assert notes(store, "expired") == []
