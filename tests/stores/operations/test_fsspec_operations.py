@@ -13,6 +13,7 @@ import pytest
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
+from zarr.storage import MemoryStore as ZarrMemoryStore
 
 import frazil
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
@@ -101,3 +102,17 @@ def test_a_failure_is_an_error_and_no_fill_value() -> None:
         frazil.open_array((Failing(), "/x"))
     with pytest.raises(NotFoundError):
         frazil.open_array((fsspec.filesystem("memory"), f"/{uuid.uuid4()}"))
+
+
+@pytest.mark.parametrize("kind", ["dict", "fsspec", "zarr"])
+def test_copies_and_rechunks_go_there(kind: str) -> None:
+    """Their stores compare versions among writers of one process alone."""
+    files = fsspec.filesystem("memory")
+    source = frazil.create_array("memory://copied", data=np.arange(60).reshape(6, 10), chunks=(2, 5), overwrite=True)
+    for i, act in enumerate((frazil.copy, lambda one, other: frazil.rechunk(one, other, chunks=(3, 4)))):
+        places: dict[str, Any] = {"dict": {}, "fsspec": (files, f"/{uuid.uuid4()}"), "zarr": ZarrMemoryStore()}
+        act("memory://copied", places[kind])
+        found = frazil.open_array(places[kind])
+        assert found.chunks == ((2, 5), (3, 4))[i]
+        np.testing.assert_array_equal(found[:], source[:])
+        assert frazil.checksum(places[kind]) == frazil.checksum(source)

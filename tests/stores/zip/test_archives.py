@@ -213,6 +213,8 @@ def test_web_servers(tmp_path: Path, suffix: Suffixes) -> None:
             assert (array[:] == VALUES).all()
             assert (array[5:31:5, 70:] == VALUES[5:31:5, 70:]).all()
         assert frazil.open_array(f"{url}/x.zarr.zip/plain")[3, 4] == VALUES[3, 4]
+        for _ in range(2):
+            assert (frazil.open_array(f"{url}/x.zarr.zip/sharded", cache=tmp_path / "cache")[:] == VALUES).all()
         store = ZipStore(f"{url}/x.zarr.zip")
         assert store.get_partial_values([("large", (299_990, None)), ("large", (0, 3))]) == [bytes(10), bytes(3)]
         with pytest.raises(ReadOnlyError) as caught:

@@ -136,6 +136,35 @@ def _pieces(values: list[bytes]) -> object:
     return pieces_of(values)
 
 
+def test_a_write_inside_of_with_fails(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with ZipStore(path) as store:
+        store.set("a", b"old")
+        with failing(1, OSError(ENOSPC, "full"), half=True), pytest.raises(StoreError):
+            store.set("b", bytes(1000))
+        assert (store.list(), store.get("a")) == (["a"], b"old")
+        store.set("c", b"new")
+    assert content(path) == {"a": b"old", "c": b"new"}
+    with zipfile.ZipFile(path) as file:
+        assert file.testzip() is None
+
+
+def test_a_forked_child_leaves_the_archive_to_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    ZipStore(path).set("a", b"old")
+    with ZipStore(path) as store:
+        store.set("a", b"new")
+        child = os.fork()
+        if not child:
+            good = store.get("a") == b"old"
+            store.close()
+            os._exit(0 if good else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert store.get("a") == b"new"
+        store.set("b", b"1")
+    assert content(path) == {"a": b"new", "b": b"1"}
+
+
 _WRITER = """
 import sys
 from frazil.stores import ZipStore

@@ -15,7 +15,7 @@ from frazil.operations.copy.run import erase_names, names_below
 from frazil.record import Record
 from frazil.stores.keys.names import COPY_NOTE
 from frazil.stores.store import Store
-from frazil.stores.values import ANY, Changed, Version
+from frazil.stores.values import ANY, Changed, Version, pieces_of
 
 __all__ = [
     "NOTE_NAME",
@@ -79,7 +79,8 @@ def parse_note(value: bytes | None) -> Note | None:
 
 def put_note(store: Store, root: str, note: Note, present: Version | None) -> Version | None:
     """Writes the note in place of the one of this version (ABSENT: of none); the version that it has. Of two runs to one place, one gets it. Raises AlreadyExistsError."""
-    answer = store.put(root + NOTE_NAME, note.emit(), present if store.capabilities.expects else ANY)
+    expect = present if store.capabilities.expects else ANY  # which `put` asks more of
+    answer = store.put_many([root + NOTE_NAME], pieces_of([note.emit()]), [expect])[0]
     if isinstance(answer, Changed):
         raise _taken(store, root)
     return answer

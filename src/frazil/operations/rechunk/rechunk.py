@@ -45,7 +45,7 @@ from frazil.stores.location_overlap import address_of, check_apart, origin_of, s
 from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
-from frazil.stores.values import ABSENT, Changed, Version
+from frazil.stores.values import ABSENT, Changed, Version, pieces_of
 
 __all__ = ["RechunkTask", "prepare_rechunk", "rechunk"]
 
@@ -229,7 +229,8 @@ class RechunkTask(Record):
         key = place.layout.document_key(place.path, ArrayMetadata)
         expect = ABSENT if self.store.capabilities.expects else None
         document = place.layout.emit(self.metadata)
-        if isinstance(self.store.put(key, document, expect), Changed) and self.store.get(key) != document:
+        answer = self.store.put_many([key], pieces_of([document]), [expect])[0]
+        if isinstance(answer, Changed) and self.store.get(key) != document:
             raise AlreadyExistsError("somebody else has put a node there meanwhile", key=key, path=place.path or "/")
 
     def _report(self, seconds: float, *, dry_run: bool = False) -> Rechunked:

@@ -173,8 +173,6 @@ class MemoryRanges:
                 self._parts.put((known, part.start), part, nbytes)
             else:
                 last = self._insert(known, part)
-        if known is not None:  # used later than its parts, without which it is of no use
-            self._objects.put(key, known, len(key))
 
     def _insert(self, known: _Object, part: Part) -> Part:
         """Keeps a part, instead of those that are inside of it; what is kept then, which may be one that has it inside."""
@@ -189,6 +187,9 @@ class MemoryRanges:
             self._parts.drop([(known, at) for at in inside])
             known.starts = starts = [at for at in starts if at not in inside]
         starts.insert(low, start)
+        self._objects.put(
+            known.key, known, len(known.key)
+        )  # used later than its other parts, and earlier than this one
         self._parts.put((known, start), part, len(value))
         return part
 

@@ -134,7 +134,8 @@ class ArchiveFile:
             os.ftruncate(self.fd, end + len(directory))
             stat = os.fstat(self.fd)
             if stat.st_mtime_ns <= before:
-                os.utime(self.fd, ns=(stat.st_atime_ns, before + 1))
+                with suppress(PermissionError):  # of who may write the file, and does not own it
+                    os.utime(self.fd, ns=(stat.st_atime_ns, before + 1))
             self._synced()
             os.unlink(self.path + JOURNAL)
             self._sync_folder()

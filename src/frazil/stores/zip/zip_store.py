@@ -9,7 +9,8 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final, Self
 from zlib import crc32
@@ -143,21 +144,30 @@ class ZipStore(Store):
     # --- one directory for many writes -----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        with self._lock:
+        with self._exclusive():
             self._held += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
+        with self._exclusive():
             self._held -= 1
             if not self._held:
                 self.close()
 
     def close(self) -> None:
         """Writes the directory, where that is still to be done: the archive is whole after it. What is done with the store later begins anew."""
-        with self._lock:
-            if self._file is not None and self._process == os.getpid():
+        with self._exclusive():
+            if self._file is not None:
                 self._finish(self._file)
+
+    def _exclusive(self) -> AbstractContextManager[object]:
+        """The lock of this store. In a forked child it is a new one, as another thread of the parent may have held it; an archive that is being written stays the parent's."""
+        if self._process != os.getpid():
+            self._lock, self._process, self._held = threading.RLock(), os.getpid(), 0
+            if self._file is not None:
+                self._file.close()  # which leaves the lock of the file to the parent
+                self._file = self._entries = None
+        return self._lock
 
     # --- reading -----------------------------------------------------------------------------------------------------------------------
 
@@ -173,7 +183,7 @@ class ZipStore(Store):
         if continue_from is not None:
             return self._continued(names, spans, expect, continue_from)
         for attempt in attempts(READS):
-            with self._lock if attempt else nullcontext():
+            with self._exclusive() if attempt else nullcontext():
                 entries = self._refreshed() if attempt else self._entries
                 if entries is None:
                     continue
@@ -255,15 +265,17 @@ class ZipStore(Store):
         return Entries(directory, version, self._mark(version), settled=not recent)
 
     def _mark(self, version: Version | None) -> bytes:
-        """What versions of entries begin with: of a file that grows its inode, else the version of the object."""
-        return (version or b"") if self.file is None else (version or b"")[:8]
+        """What versions of entries begin with: of a file that grows its inode, else a digest of the version of the object, as caches on disk keep no long versions."""
+        if self.file is not None:
+            return (version or b"")[:8]
+        return blake2b(version or b"", digest_size=16).digest()
 
     # --- listing -----------------------------------------------------------------------------------------------------------------------
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
-        with self._lock:
+        with self._exclusive():
             entries = self._refreshed()
             keys = entries.sorted_keys()
         rows = entries.keys_below(prefix) if delimited else _keys_after(entries, keys, prefix, after)
@@ -345,19 +357,16 @@ class ZipStore(Store):
     @contextmanager
     def _writing(self) -> Iterator[tuple[ArchiveFile, Entries]]:
         """While the archive is changed by nobody else; afterwards it is whole, but inside of `with`. Where the block fails the archive is as it was."""
-        with self._lock:
-            if self._process != os.getpid() and self._file is not None:
-                raise StoreError(
-                    "the zip archive was being written when the process forked", path=self.path, hint="open it again"
-                )
-            self._process = os.getpid()
+        with self._exclusive():
             file = self._file or self._opened()
             self._file = file
             assert self._entries is not None
             try:
                 yield file, self._entries
             except BaseException:
-                if not self._held:
+                if self._held:
+                    self._entries.version = file.version()  # what was begun lies behind the entries
+                else:
                     self._give_up(file)
                 raise
             if not self._held:
@@ -400,7 +409,8 @@ class ZipStore(Store):
         try:
             entries.version, entries.settled = file.version(), True
             if entries.end - entries.live > entries.live + _ROOM:
-                rewrite_archive(file, directory, entries.end)
+                with suppress(StoreError):  # such as a full disk: then the archive stays as large as it is
+                    rewrite_archive(file, directory, entries.end)
                 self._entries = None
             elif len(entries.changed) > max(_MERGED, len(entries.directory.keys)):
                 self._entries = None
