@@ -403,3 +403,43 @@ def test_a_folder_that_can_only_be_read(tmp_path: Path) -> None:
     assert repo.garbage_collect(dry_run=True).live["snapshots"] == 4
     with pytest.raises(FrazilError):
         repo.garbage_collect(now=True)
+
+
+def test_a_first_run_that_is_interrupted_keeps_what_it_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.repository.maintenance.reachable._SAVED", 1)
+    monkeypatch.setattr("frazil.repository.maintenance.reachable._MANIFESTS", 1)
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    fill(repo, 10)
+    seen = 0
+
+    def interrupt(step: str, _count: int) -> None:
+        nonlocal seen
+        seen += step == "manifests read"
+        if seen == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        repo.garbage_collect(progress=interrupt)
+    progress: list[tuple[str, int]] = []
+    assert sum(repo.garbage_collect(progress=lambda *told: progress.append(told)).condemned.values()) == 0
+    assert sum(step == "manifests read" for step, _ in progress) == 10 - 5
+
+
+def test_an_adopted_file_that_was_condemned_is_written_again(tmp_path: Path) -> None:
+    """Another session adopted it, so that this one is no measure of its age."""
+    (tmp_path / "file").write_bytes(bytes(range(100)))
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    with repo.transaction(message="an array") as root:
+        root.create_array("a", shape=(2,), chunks=(1,), dtype="u1", codecs=[])
+    adopted = repo.writable_session().adopt_file(tmp_path / "file")
+    repo.garbage_collect()
+    session = repo.writable_session()
+    fork = session.fork()
+    fork.set_adopted_chunks("a", [[0]], adopted, 7, 1)
+    session.merge(fork)
+    session.commit("adopted")
+    let_pass(store)
+    assert repo.garbage_collect().removed["chunks"] == 1
+    assert repo.readonly_session().root["a"][0] == 7

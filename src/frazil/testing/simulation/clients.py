@@ -67,7 +67,7 @@ class Program:
             except _TOLD as error:
                 if error is self.client.death:
                     raise
-                assert self.plan.faults, f"an error without a fault: {error!r}"
+                assert self.plan.faults or self._is_old(), f"an error without a fault: {error!r}"
                 self.session = None
             except (NotFoundError, DataError):
                 if not self._is_old():
@@ -346,7 +346,7 @@ class Program:
         session, snapshot = reader = self.random.choice(self.readers)
         try:
             found = read(session.root)
-        except (NotFoundError, DataError):
+        except (NotFoundError, DataError, StoreError):
             if not self.ledger.may_be_gone(snapshot):
                 raise
             self.readers.remove(reader)

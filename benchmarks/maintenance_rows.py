@@ -1,0 +1,97 @@
+"""What maintenance costs: garbage collection of many chunk files, of which 1% are garbage, and expiry of most of a long history.
+
+    python benchmarks/maintenance_rows.py [chunk files] [snapshots]
+
+Prints for each step the seconds and the peak of resident memory of its own process. A repository is made in a folder of the system's for temporary files."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from multiprocessing import get_context
+from pathlib import Path
+
+import frazil
+
+COLUMNS = 10_000  # chunk files that are written at once
+BYTES = 600
+GARBAGE = 100  # one of so many is garbage
+
+
+def make_chunks(place: str, count: int) -> None:
+    """A repository of so many chunk files of 600 bytes each, which are too large for manifests, and 1% more that nothing refers to."""
+    repo = frazil.Repository.create(place, durable=False, chunk_packing="off")
+    session = repo.writable_session()
+    array = session.root.create_array("a", shape=(count, BYTES), dtype="u1", chunks=(1, BYTES), codecs=[])
+    for low in range(0, count, COLUMNS):
+        array[low : low + COLUMNS] = 1
+    session.commit("chunk files")
+    killed = repo.writable_session()
+    array = killed.open("a")
+    assert isinstance(array, frazil.Array)
+    array[: count // GARBAGE] = 2
+
+
+def make_history(place: str, count: int) -> None:
+    """A repository with so many snapshots."""
+    repo = frazil.Repository.create(place, durable=False)
+    session = repo.writable_session()
+    for number in range(count):
+        session.root.attrs["n"] = number
+        session.commit("next")
+
+
+def collect(place: str) -> str:
+    """One run; what was condemned is two days old afterwards."""
+    done = frazil.Repository.open(place, durable=False).garbage_collect()
+    for path in (Path(place) / "gc/condemned").glob("*"):
+        os.utime(path, (time.time() - 2 * 86400,) * 2)
+    return f"{sum(done.condemned.values())} condemned, {sum(done.removed.values())} removed, {sum(done.live.values())} live"
+
+
+def expire(place: str, count: int) -> str:
+    """Lets 90% expire."""
+    repo = frazil.Repository.open(place, durable=False)
+    done = repo.expire(older_than=timedelta(0), keep_last=count // 10)
+    return f"{len(done.snapshots)} expired, {done.left} left"
+
+
+def measured(label: str, step: Callable[..., object], *arguments: object) -> None:
+    """Runs a step in a process of its own."""
+    context = get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=_run, args=(queue, step, arguments))
+    process.start()
+    told, seconds, peak = queue.get()
+    process.join()
+    print(f"{label}: {seconds:.2f} s, {peak} MiB  ({told})", flush=True)
+
+
+def _run(queue: object, step: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    start = time.perf_counter()
+    told = step(*arguments)
+    seconds = time.perf_counter() - start
+    queue.put((told, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    given = [int(text) for text in sys.argv[1:]]
+    chunks, snapshots = [*given, *(100_000, 10_000)[len(given) :]][:2]
+    with tempfile.TemporaryDirectory() as folder:
+        place = f"{folder}/chunks"
+        make_chunks(place, chunks)
+        for run in ("condemning", "removing", "with nothing to do"):
+            measured(f"gc of {chunks} chunk files, 1% garbage, run {run}", collect, place)
+        make_history(f"{folder}/history", snapshots)
+        measured(f"expiry of 90% of {snapshots} snapshots", expire, f"{folder}/history", snapshots)
+        for run in ("condemning", "removing"):
+            measured(f"gc after it, run {run}", collect, f"{folder}/history")
+
+
+if __name__ == "__main__":
+    main()
