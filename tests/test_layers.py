@@ -100,6 +100,7 @@ LATE: dict[str, str] = {
     "frazil.operations.serve.server": "one command alone serves anything",
     "frazil.operations.copy.copy": "few programs copy anything",
     "frazil.stores.operations.adapted_store": "only stores of users that are none yet need it",
+    "frazil.array.creation.data_source": "only what creates arrays with data needs it",
     "frazil.stores.caches.caching_store": "only where reading is a request, or a cache is asked for by name",
     "frazil.stores.operations.foreign_stores": "only objects that are no text, no path and no Store need it",
     "frazil.stores.operations.fsspec_operations": "only file systems of fsspec need it, and it imports fsspec",

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.array.array import Array
-from frazil.array.creation.data_source import as_array
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Protocol, Self
 
     from frazil.array.attributes import Attributes
+    from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.hierarchy.nodes import Place
     from frazil.array.interface import html
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     ParentT = TypeVar("ParentT", bound=Parent)
 else:
+    data_source = LateModule("frazil.array.creation.data_source")
     html = LateModule("frazil.array.interface.html")
 
 
@@ -133,7 +134,7 @@ class ZarrGroup:
 
     def array(self: Parent, name: str, data: object, **arguments: object) -> Array:
         """A new array with these elements; arguments as for create_array."""
-        return self.create_array(name, data=data if hasattr(data, "dtype") else as_array(data), **arguments)
+        return self.create_array(name, data=data if hasattr(data, "dtype") else data_source.as_array(data), **arguments)
 
     def empty(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
         """A new array of zeros, as nothing is stored of it; arguments as for create_array."""
@@ -173,7 +174,7 @@ def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
     """Arguments of create_array for an array of the shape and data type of another one, and of its chunks and shards where it is a frazil.Array; `arguments` come first.
     Raises InvalidInputError for data that is no array."""
     if not isinstance(data, Array):
-        given = data if hasattr(data, "shape") and hasattr(data, "dtype") else as_array(data)
+        given = data if hasattr(data, "shape") and hasattr(data, "dtype") else data_source.as_array(data)
         return {"shape": given.shape, "dtype": given.dtype, **arguments}
     metadata = data.metadata
     found: dict[str, object] = {"shape": data.shape, "dtype": metadata.data_type, "chunks": data.chunks}
