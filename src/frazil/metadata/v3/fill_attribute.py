@@ -39,7 +39,8 @@ def decode_fill(value: Json, dtype: np.dtype[np.generic]) -> np.generic | None:
         return None
     if dtype.kind in "iu":
         limits = np.iinfo(dtype.str)
-        if number not in range(int(limits.min), int(limits.max) + 1):
+        # compared, as `in range` goes through all integers for a float
+        if not limits.min <= number <= limits.max or number != int(number):
             return None
     with np.errstate(all="ignore"):
         return dtype.type(int(number) if dtype.kind in "iu" else number)
