@@ -32,9 +32,9 @@ def make_chunks(place: str, count: int) -> None:
         array[low : low + COLUMNS] = 1
     session.commit("chunk files")
     killed = repo.writable_session()
-    again = killed.open("a")
-    assert isinstance(again, frazil.Array)
-    again[: count // GARBAGE] = 2
+    opened = killed.open("a")
+    assert isinstance(opened, frazil.Array)
+    opened[: count // GARBAGE] = 2
 
 
 def make_history(place: str, count: int) -> None:
