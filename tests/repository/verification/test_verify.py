@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.repository.maintenance.kept import FORMATS, fill, orphan
 from tests.repository.stored import archive, info, manifest, snapshot, some_id
 
 import frazil
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
 from frazil.formats.ids import encode_id
 from frazil.formats.manifests import Manifest
@@ -295,3 +298,31 @@ def test_an_interrupt_does_no_harm(create: Create) -> None:
         repo.verify(decode=True, progress=interrupt)
     assert contents(store) == before
     assert repo.verify(decode=True).ok
+
+
+PARTS = st.floats(0, 1, exclude_max=True)  # of a whole: ids, and lengths with them, are others in each run
+
+
+@formats
+@given(place=PARTS, changes=st.lists(st.tuples(PARTS, st.integers(0, 255)), max_size=3), end=st.just(1.0) | PARTS)
+@settings(max_examples=15, deadline=None)
+def test_hostile_files(create: Create, place: float, changes: list[tuple[float, int]], end: float) -> None:
+    """Any file with other bytes in it, or cut: the answer is a report or an error of ours, and nothing is written."""
+    store, repo = filled(create, 2)
+    # the object of the format for tests is not made for this
+    keys = [key for key in sorted(store.list()) if key.startswith(("snapshots/", "manifests/", "refs/"))]
+    key = keys[int(place * len(keys))]
+    value = bytearray(store.get(key) or b"")
+    for part, byte in changes if value else []:
+        value[int(part * len(value))] = byte
+    store.set(key, bytes(value[: int(end * len(value))]))
+    before = contents(store)
+    for decode in (False, True):
+        try:
+            found = repo.verify(decode=decode)
+        except FrazilError:
+            assert not key.startswith(("snapshots/", "manifests/"))  # of these everything is in the report
+        else:
+            str(found)
+            json.dumps(found.to_json())
+    assert contents(store) == before

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Listed", "list_objects"]
 
-_PAGE: Final = 2**18  # keys of one listing, where each looks at the whole folder
+_PAGE: Final = 2**18  # keys of one listing on a disk, where each looks at the whole folder
 
 
 class Listed(Record):
@@ -32,7 +32,7 @@ def list_objects(files: RepositoryFormat, kind: ObjectKind, *, details: bool) ->
     sizes: list[NDArray[np.int64]] = []
     following: str | None = ""
     while following is not None:
-        page = store.list_page(folder, following, details=details, limit=None if details else _PAGE)
+        page = store.list_page(folder, following, details=details, limit=_PAGE if store.capabilities.direct else None)
         found, rows = ids_of_names([key[len(folder) :] for key in page.keys])
         ids.append(found)
         if page.sizes is not None:
