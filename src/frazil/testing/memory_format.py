@@ -317,7 +317,7 @@ class MemoryFormat(AlphaSnapshots):
         while at is not None:
             parent = parents.get(at)
             try:
-                info = self.snapshot(decode_id(at)).metadata
+                info = self.snapshot(decode_id(at)).metadata._replace(id=decode_id(at))
             except NotFoundError as error:
                 if has_expired(self, decode_id(at)):
                     return
