@@ -20,9 +20,10 @@ from frazil.repository.maintenance.condemned import (
     IdsByKind,
     condemned_ids,
     count_by_kind,
+    no_ids,
     write_condemned,
 )
-from frazil.repository.maintenance.id_columns import Ids, among, octets, without
+from frazil.repository.maintenance.id_columns import Ids, among, join, octets, without
 from frazil.repository.maintenance.listed import Listed, list_objects
 from frazil.repository.maintenance.marks import load_marks, save_marks
 from frazil.repository.maintenance.notes import Note, list_notes, new_note, write_note
@@ -33,9 +34,8 @@ from frazil.stores.keys.names import COPY_NOTE
 __all__ = ["collect"]
 
 _AT_ONCE: Final = 4096  # keys that are erased, and whose sizes are looked up, in one call
-_PIN_LIFE: Final = (
-    7 * WAIT
-)  # nanoseconds after which a pin is given up, whose tag may have been created or not: no request is under way for so long
+# nanoseconds after which a pin is given up, whose tag may have been created or not, and the file of a run that may stand still: nothing is under way for so long
+_LIFE: Final = 7 * WAIT
 
 
 class _Clock(Record):
@@ -103,7 +103,8 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: st
     known = load_marks(files)
     reachable, marks = mark(files, known, progress, saves=run is not None)
     dead = _dead(listed, reachable)
-    doomed = dict(dead) if not clock.wait else _those_among(dead, condemned_ids(files, ripe))
+    old = condemned_ids(files, ripe) if clock.wait else no_ids()
+    doomed = _those_among(dead, old) if clock.wait else dict(dead)
     held = 0
     if run is not None and any(map(len, doomed.values())):
         # no commit that was sent before this can succeed after it; those that did are marked now
@@ -119,9 +120,10 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: st
         if marks.snapshots.tobytes() != known.snapshots.tobytes() or len(marks.read) != len(known.read):
             save_marks(files, marks)
         _remove(files, doomed, progress)
+        # before the old lists go: what another collection may be about to remove is in a list all the time
+        write_condemned(files, _with_rescued(files, clock, run, fresh, old, listed, dead))
         # after what they name: who still sees them takes all of that for condemned, who does not finds it gone
         _erase_notes(files, ripe)
-        write_condemned(files, fresh)
         leftovers = _remove_leftovers(files, notes, clock, run, copy_notes)
     return Collected(
         dry_run=run is None,
@@ -162,6 +164,25 @@ def _sizes(files: RepositoryFormat, kind: ObjectKind, ids: Ids, listed: Listed) 
         found = files.store.sizes([files.key(name) for name in names])
         total += int(found[found > 0].sum())
     return total
+
+
+def _with_rescued(
+    files: RepositoryFormat,
+    clock: _Clock,
+    run: str,
+    fresh: IdsByKind,
+    old: IdsByKind,
+    listed: dict[ObjectKind, Listed],
+    dead: IdsByKind,
+) -> IdsByKind:
+    """What is to be condemned now; and while another collection is at work, also what was condemned before and is reachable again, as that one may have marked before it was.
+    Else a pin that only this one has seen would let a tag be made of what that one removes."""
+    runs = list_notes(files, "runs") if any(map(len, old.values())) else []
+    if all(note.name == run or clock.is_past(note, _LIFE) for note in runs):
+        return fresh
+    rescued = {kind: without(found.ids, dead[kind]) for kind, found in listed.items()}
+    again = _those_among(rescued, old)
+    return {kind: join([fresh[kind], again[kind]]) for kind in KINDS}
 
 
 # --- what is done --------------------------------------------------------------------------------------------------------------------------
@@ -215,8 +236,8 @@ def _remove_leftovers(
     files: RepositoryFormat, notes: list[Note], clock: _Clock, run: str, copy_notes: list[str]
 ) -> int:
     """Removes what nobody needs any more; how many files."""
-    stale = [note for note in notes if note.folder == "runs" and note.name != run and clock.is_past(note)]
-    stale += [note for note in notes if note.folder == "pins" and clock.is_past(note, _PIN_LIFE)]
+    stale = [note for note in notes if note.folder == "runs" and note.name != run and clock.is_past(note, _LIFE)]
+    stale += [note for note in notes if note.folder == "pins" and clock.is_past(note, _LIFE)]
     _erase_notes(files, stale)
     if copy_notes:
         files.store.erase_values(copy_notes)

@@ -32,7 +32,7 @@ def no_ids() -> dict[ObjectKind, Ids]:
 
 def condemned_ids(files: RepositoryFormat, notes: list[Note] | None = None) -> dict[ObjectKind, Ids]:
     """The ids in all lists, or in some of them, sorted. Raises StoreError, FormatError."""
-    found = read_notes(files, list_notes(files, "condemned") if notes is None else notes)
+    found = read_notes(files, list_notes(files, "condemned") if notes is None else notes, KINDS)
     return {kind: join([columns[kind] for columns in found]) for kind in KINDS}  # type: ignore[misc] # columns of ids
 
 

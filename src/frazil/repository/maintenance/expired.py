@@ -14,7 +14,7 @@ def expired_ids(files: Place) -> Ids:
     """Every snapshot that has expired, sorted. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return join([])
-    found = read_notes(files, list_notes(files, "expired"))
+    found = read_notes(files, list_notes(files, "expired"), ["snapshots"])
     return join([columns["snapshots"] for columns in found])  # type: ignore[misc] # a column of ids
 
 

@@ -72,8 +72,8 @@ def load_marks(files: RepositoryFormat) -> Marks:
     """What earlier collections remembered, the most of it; nothing where there is none, or it is damaged. Raises StoreError."""
     for note in sorted(list_notes(files, "marks"), key=lambda note: -note.size):
         with suppress(FormatError):
-            for columns in read_notes(files, [note]):
-                if columns.keys() == set(Marks._fields):
+            for columns in read_notes(files, [note], Marks._fields):
+                if len(columns) == len(Marks._fields):
                     return Marks(**columns)  # type: ignore[arg-type] # columns of ids, and one of int64
     return NO_MARKS
 

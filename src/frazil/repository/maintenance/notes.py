@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.formats.ids import encode_id, new_id
 from frazil.record import Record
+from frazil.repository.maintenance.id_columns import ids_of_names
 from frazil.stores.values import CREATE_ONLY, pieces_of
 
 if TYPE_CHECKING:
@@ -73,8 +74,13 @@ def emit_columns(columns: Columns) -> bytes:
     parts = [np.ascontiguousarray(column).tobytes() for column in columns.values()]
     shapes = [[name, column.dtype.str, len(column)] for name, column in columns.items()]
     body = b"".join(parts)
-    header = json.dumps({"columns": shapes, "crc32": zlib.crc32(body)}).encode()
+    header = json.dumps({"columns": shapes, "crc32": _checksum(shapes, body)}).encode()
     return _MAGIC + header + b"\n" + body
+
+
+def _checksum(shapes: object, body: bytes | memoryview) -> int:
+    """Of the shapes, too: a count or a type that is read wrongly makes other ids of the same bytes."""
+    return zlib.crc32(body, zlib.crc32(json.dumps(shapes).encode()))
 
 
 def parse_columns(data: bytes, key: str) -> dict[str, NDArray[np.generic]]:
@@ -86,7 +92,7 @@ def parse_columns(data: bytes, key: str) -> dict[str, NDArray[np.generic]]:
     try:
         header = json.loads(data[len(_MAGIC) : end])
         found, at = {}, 0
-        if zlib.crc32(body) != header["crc32"]:
+        if _checksum(header["columns"], body) != header["crc32"]:
             raise _damaged(key, "its checksum does not match")
         for name, kind, count in header["columns"]:
             found[name] = np.frombuffer(body, np.dtype(kind), count, at)
@@ -117,7 +123,7 @@ def write_note(files: Place, name: str, columns: Columns) -> None:
 
 
 def list_notes(files: Place, folder: Folder | None = None) -> list[Note]:
-    """All files under gc/, or those of one folder. Foreign names are left out."""
+    """All files under gc/, or those of one folder. Foreign names are left out, and left alone: ours end in an id."""
     start = files.key(FOLDER if folder is None else f"{FOLDER}{folder}/")
     found: list[Note] = []
     for page in files.store.list_pages(start, details=True):
@@ -125,13 +131,18 @@ def list_notes(files: Place, folder: Folder | None = None) -> list[Note]:
         assert page.modified is not None
         for key, modified, size in zip(page.keys, page.modified.tolist(), page.sizes.tolist(), strict=True):
             name = key[len(files.prefix) :]
-            if name.count("/") == 2:
+            if name.count("/") == 2 and len(ids_of_names([name.rsplit("/", 1)[1]])[1]):
                 found.append(Note(name, modified, size))
     return found
 
 
-def read_notes(files: Place, notes: list[Note]) -> list[dict[str, NDArray[np.generic]]]:
-    """The columns of files; those that others removed meanwhile are left out. Raises FormatError, StoreError."""
+def read_notes(files: Place, notes: list[Note], names: Collection[str]) -> list[dict[str, NDArray[np.generic]]]:
+    """The columns of files; those that others removed meanwhile are left out. Raises FormatError, also for a file without a column of one of the names; StoreError."""
     keys = [files.key(note.name) for note in notes]
     values = files.store.get_many(keys, largest=None) if keys else []
-    return [parse_columns(value, key) for key, value in zip(keys, values, strict=True) if value is not None]
+    found = {key: parse_columns(value, key) for key, value in zip(keys, values, strict=True) if value is not None}
+    for key, columns in found.items():
+        missing = sorted(set(names) - columns.keys())
+        if missing:
+            raise _damaged(key, f"it has no {', '.join(missing)}")
+    return list(found.values())

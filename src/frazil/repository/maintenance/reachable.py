@@ -111,7 +111,7 @@ def _missing(files: RepositoryFormat, snapshot: ObjectId, error: NotFoundError) 
 
 def _pinned(files: RepositoryFormat) -> list[ObjectId]:
     """The snapshots that pins name. One that is gone is none: who made its pin is about to see that, too."""
-    pins = read_notes(files, list_notes(files, "pins"))
+    pins = read_notes(files, list_notes(files, "pins"), ["snapshots"])
     found = [snapshot for columns in pins for snapshot in id_list(columns["snapshots"])]  # type: ignore[arg-type] # a column of ids
     if not found:
         return []

@@ -1,0 +1,156 @@
+"""Collections beside other collections that stand still, and beside files under gc/ that are not ours or are damaged. Orders of events at random are in the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, orphan, values
+
+import frazil
+from frazil.errors import ConflictError, FormatError
+from frazil.repository.maintenance.notes import emit_columns, parse_columns
+from frazil.stores import MemoryStore
+from frazil.stores.store import Store
+from frazil.stores.values import Changed, Pieces, Version
+from frazil.stores.wrappers import WrappedStore
+from frazil.testing.memory_format import open_memory_repository
+
+formats = pytest.mark.parametrize("create", FORMATS, ids=["alpha", "memory"])
+Create = Callable[[Store], frazil.Repository]
+
+
+class Paused(WrappedStore):
+    """A store whose client stands still once: before it removes a key that begins so, or after it put one. meanwhile: what others do then"""
+
+    def __init__(self, inner: Store, at: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self.at, self.meanwhile = at, [meanwhile]
+
+    def _pause(self, names: Sequence[str]) -> None:
+        if self.meanwhile and any(name.startswith(self.at) for name in names):
+            self.meanwhile.pop()()
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        answers = super().put_many(names, pieces, expect)
+        self._pause(names)
+        return answers
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        self._pause(names)
+        return super().erase_many(names, expect)
+
+
+def _opener(store: MemoryStore) -> Callable[[Store], frazil.Repository]:
+    return open_memory_repository if "state" in store.list() else frazil.Repository.open
+
+
+@formats
+@pytest.mark.parametrize("days", [0, 2])
+def test_a_collection_that_stood_still_removes_nothing_that_was_tagged_since(create: Create, days: int) -> None:
+    """One stands still, about to remove a snapshot; meanwhile another one sees the pin of a tag that is being made, and ends while the tag's maker stands still."""
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    opener = _opener(store)
+    tip, before = [commit.id for commit in repo.history()][:2]
+    repo.reset_branch("main", before)
+    repo.garbage_collect()
+    let_pass(store)
+
+    def tag() -> None:
+        let_pass(store, timedelta(days=days))
+        slow = opener(Paused(store, "gc/pins/", lambda: opener(store).garbage_collect()))
+        with pytest.raises(ConflictError, match="a garbage collection is at work"):
+            slow.create_tag("saved", tip)
+
+    opener(Paused(store, "snapshots/", tag)).garbage_collect()
+    assert [*opener(store).tags] == []
+    assert len(objects(store)) == 3 + 2 + 8
+    assert notes(store, "runs") == notes(store, "pins") == []
+
+
+def test_the_file_of_a_run_that_was_killed_goes_after_a_week() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    name = "gc/runs/00000000000000000000"
+    store.set(name, emit_columns({}))
+    let_pass(store, timedelta(days=6))
+    assert repo.garbage_collect().leftovers == 0
+    let_pass(store, timedelta(days=2))
+    assert repo.garbage_collect().leftovers == 1
+    assert store.get(name) is None
+
+
+@formats
+def test_what_stays_dead_is_in_a_list_all_the_time(create: Create) -> None:
+    """Also what was alive when the collection began, and dead when it had held the branches."""
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    orphan(repo)
+    opener = _opener(store)
+    repo.garbage_collect()
+    let_pass(store)
+    lists: list[int] = []
+    opener(Paused(store, "gc/condemned/", lambda: lists.append(len(notes(store, "condemned"))))).garbage_collect()
+    assert lists == [1]
+    repo.reset_branch("main", [commit.id for commit in repo.history()][1].lower())
+    repo.garbage_collect()
+    let_pass(store)
+    orphan(repo)
+    opener(Paused(store, "gc/condemned/", lambda: lists.append(len(notes(store, "condemned"))))).garbage_collect()
+    assert lists == [1, 2]
+
+
+# --- files under gc/ ---------------------------------------------------------------------------------------------------------------------
+
+
+@formats
+def test_foreign_files_are_left_alone(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    orphan(repo)
+    foreign = [f"gc/{folder}/.DS_Store" for folder in ("condemned", "expired", "marks", "pins", "runs")]
+    foreign += ["gc/README", "gc/pins/a/b", "chunks/notes.txt", "snapshots/ABCDEFGHJKMNPQRSTVWX"]
+    for name in foreign:
+        store.set(name, b"by another program")
+    repo.expire(older_than=timedelta(0))
+    assert len(list(repo.history())) == 1
+    repo.garbage_collect()
+    let_pass(store, timedelta(days=30))
+    repo.create_tag("v1", repo.lookup("main"))
+    assert repo.garbage_collect().removed["chunks"] == 10
+    assert all(store.get(name) == b"by another program" for name in foreign)
+    assert (repo.readonly_session().root["a"][:] == values(2)).all()
+
+
+def test_every_changed_byte_of_a_file_is_seen() -> None:
+    """Of the header, too: marks with a wrong count would take live chunks for dead."""
+    columns = {"snapshots": np.arange(12, 48, dtype=np.uint8).view("S12"), "starts": np.arange(3)}
+    data = emit_columns(columns)
+    assert {name: column.tolist() for name, column in parse_columns(data, "k").items()} == {
+        name: column.tolist() for name, column in columns.items()
+    }
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        with pytest.raises(FormatError):
+            parse_columns(bytes(changed), "k")
+
+
+def test_a_file_without_its_columns_is_damaged() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    for folder in ("expired", "pins", "condemned"):
+        name = f"gc/{folder}/00000000000000000000"
+        store.set(name, emit_columns({}))
+        with pytest.raises(FormatError, match="it has no") as caught:
+            repo.garbage_collect()
+        assert caught.value.key == name
+        store.erase(name)
