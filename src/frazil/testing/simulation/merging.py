@@ -198,7 +198,8 @@ def _has(old: Values, new: Values, found: Values) -> bool:
         return len(found) <= max(len(old), len(new))
     rows = new[len(old) :]
     starts = range(min(len(old), len(found)), len(found) - len(rows) + 1)
-    return not len(rows) or any(np.array_equal(found[at : at + len(rows)], rows) for at in starts)
+    # rows of nothing but the fill value may have come by a resize, which writes nothing: both sides may grow an array to one shape
+    return not rows.any() or any(np.array_equal(found[at : at + len(rows)], rows) for at in starts)
 
 
 def _same(one: Values | None, other: Values | None) -> bool:
