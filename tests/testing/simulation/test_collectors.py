@@ -48,7 +48,7 @@ def no_pin(*_: object) -> Iterator[None]:
 
 
 DEFECTS: list[tuple[str, str, Callable[..., object], int]] = [
-    ("frazil.repository.maintenance.collection", "_hold_branches", no_hold, 557),
+    ("frazil.repository.maintenance.collection", "_hold_branches", no_hold, 685),
     ("frazil.repository.commit.commit", "may_be_condemned", never, 9),
     ("frazil.api.repository", "pinned", no_pin, 62),
 ]
