@@ -47,7 +47,17 @@ SIDEWAYS = frozenset(
 )
 # Sub-packages of one package, the lowest first: each imports its own modules and those before it.
 ORDERED: dict[str, tuple[str, ...]] = {
-    "repository": ("format", "maintenance", "virtual", "manifests", "session", "commit", "merge", "alpha"),
+    "repository": (
+        "format",
+        "maintenance",
+        "virtual",
+        "manifests",
+        "verification",
+        "session",
+        "commit",
+        "merge",
+        "alpha",
+    ),
 }
 ALONE = frozenset({"errors"})  # imports nothing of the project
 # What belongs to one format of repositories, and the only modules and packages that import it beside itself.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from frazil.api import maintenance
+from frazil.api import maintenance, verification
 from frazil.api.destinations import check_destination
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
@@ -31,6 +31,7 @@ from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
 from frazil.repository.session.transaction import Options, Transaction
+from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_places
 from frazil.runtime import DEFAULT, Runtime
@@ -419,6 +420,19 @@ class Repository:
         return maintenance.expire(
             self._files, older_than, keep_last, keep_tagged=keep_tagged, branches_too=expire_branches, dry_run=dry_run
         )
+
+    def verify(self, *, decode: bool = False, progress: Callable[[str, int], object] | None = None) -> Verification:
+        """Whether all that branches and tags lead to is there: refs, snapshots and those before them, manifests, attribute files, and every chunk reference against the listing.
+        Problems are in the answer and no errors; `problems` is empty where the repository is sound. Writes nothing; safe beside readers and writers.
+
+        decode    also decodes every chunk of the tips of branches and of tags, virtual ones too, on all cores; else files elsewhere are not contacted
+        progress  is called with what was done and how many since the last call
+        Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError where something cannot be fetched. See docs/maintenance.md."""
+        return verification.verify(self._files, self._reading, decode=decode, progress=progress)
+
+    def _reading(self, files: RepositoryFormat, identity: ObjectId) -> Session:
+        """A session for reading through other files of the same repository."""
+        return Repository(files, self._options, self._registry)._session(identity, None, self._options)
 
 
 def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:

@@ -217,6 +217,9 @@ class RepositoryFormat(Protocol):
     def key(self, name: str) -> str:
         """Where an object lies in the store, by its name, such as "chunks/WT2Z2GQ09G0RTAEQ3D70"."""
 
+    def anew(self) -> RepositoryFormat:
+        """The same repository with nothing remembered of it, read from the store beneath caches."""
+
     def chunk_store(self) -> Store:
         """The store as chunks are read from it: `store` itself, or one over it that keeps what it reads."""
 
@@ -312,6 +315,9 @@ class RepositoryFormat(Protocol):
 
     def snapshot(self, file: ObjectId) -> Snapshot:
         """Raises NotFoundError, FormatError."""
+
+    def read_snapshots(self, files: Sequence[ObjectId]) -> Sequence[Snapshot]:
+        """Several snapshots, fetched in one batch whether or not they are remembered. Errors as those of snapshot."""
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
         """In their order, fetched in one batch. Raises NotFoundError, FormatError."""

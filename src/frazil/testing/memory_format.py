@@ -83,9 +83,12 @@ class MemoryFormat(AlphaSnapshots):
         found = self.store.get_versioned(self.key(_NAME))
         if found is None or found[1] is None:
             raise NotFoundError(f"there is no repository here: {self.store!r}", hint="Repository.create makes one")
-        plain = json.loads(found[0])
-        branches = {name: (number, snapshot) for name, (number, snapshot) in plain.pop("branches").items()}
-        return _State(branches=branches, **plain), found[1]
+        try:
+            plain = json.loads(found[0])
+            branches = {name: (number, snapshot) for name, (number, snapshot) in plain.pop("branches").items()}
+            return _State(branches=branches, **plain), found[1]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise FormatError(f"the state of the repository is damaged: {error}", key=self.key(_NAME)) from error
 
     def _put(self, state: _State, expect: Version) -> Version | Changed:
         plain = {"identity": state.identity, "branches": state.branches, "tags": state.tags, "parents": state.parents}
@@ -317,7 +320,7 @@ class MemoryFormat(AlphaSnapshots):
         while at is not None:
             parent = parents.get(at)
             try:
-                info = self.snapshot(decode_id(at)).metadata
+                info = self.snapshot(decode_id(at)).metadata._replace(id=decode_id(at))
             except NotFoundError as error:
                 if has_expired(self, decode_id(at)):
                     return

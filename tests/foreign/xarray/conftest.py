@@ -33,6 +33,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.name != _SUITES or item.path.parent.name != "xarray":
             continue
+        for mark in item.iter_markers("xfail"):  # xarray's own: what fails there may pass here
+            mark.kwargs.setdefault("strict", False)
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         for mark in item.iter_markers("skip_if_param"):
             (name, value) = next((n, v) for n, v in mark.kwargs.items() if n not in ("reason", "condition"))

@@ -21,14 +21,17 @@ DTYPES = st.sampled_from(
 )
 
 
+NUMBERS = ("NaN", "Infinity", "-Infinity")
+
+
 def simple(value: object) -> bool:
-    """Values that JSON keeps: no arrays, which become lists, and no empty objects with keys that are not text."""
+    """Values that JSON keeps: no arrays, which become lists, no empty objects with keys that are not text, and no text that stands for a number."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and simple(part) for name, part in value.items())
-    return value is None or isinstance(value, bool | str)
+    return value is None or isinstance(value, bool) or (isinstance(value, str) and value not in NUMBERS)
 
 
-ATTRIBUTES = st.dictionaries(NAMES, strategies.attrs().filter(simple) | st.text(max_size=4), max_size=3)
+ATTRIBUTES = st.dictionaries(NAMES, (strategies.attrs() | st.text(max_size=4)).filter(simple), max_size=3)
 VARIABLES = strategies.variables(
     dims=strategies.dimension_sizes(dim_names=NAMES, min_dims=0, max_dims=3, min_side=0, max_side=5),
     dtype=DTYPES,

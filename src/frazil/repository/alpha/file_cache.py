@@ -5,7 +5,7 @@ What is in them is in formats/; branches and tags are in branches.py. Chunk file
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
@@ -70,6 +70,10 @@ class Files:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), self.store, self.prefix, self.memory)
+
+    def anew(self) -> Self:
+        """The same repository with nothing remembered of it, read from the store beneath caches."""
+        return type(self)(self.store.uncached, self.prefix)
 
     def chunk_store(self) -> Store:
         """The store as chunk files are read from it, which never change: where reading is a request, their ranges are remembered."""

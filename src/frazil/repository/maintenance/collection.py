@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from typing import Final
 
 from frazil.errors import ConflictError, InvalidInputError, StoreError
 from frazil.formats.ids import encode_ids
@@ -25,29 +23,19 @@ from frazil.repository.maintenance.condemned import (
     no_ids,
     write_condemned,
 )
-from frazil.repository.maintenance.id_columns import Ids, among, ids_of_names, join, octets, without
+from frazil.repository.maintenance.id_columns import Ids, among, join, octets, without
+from frazil.repository.maintenance.listed import Listed, list_objects
 from frazil.repository.maintenance.marks import load_marks, save_marks
 from frazil.repository.maintenance.notes import Note, list_notes, new_note, write_note
 from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark
 from frazil.repository.maintenance.report import Collected
 from frazil.stores.keys.names import COPY_NOTE
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 __all__ = ["collect"]
 
-_PAGE: Final = 2**18  # keys of one listing, where each looks at the whole folder
 _AT_ONCE: Final = 4096  # keys that are erased, and whose sizes are looked up, in one call
 # nanoseconds after which a pin is given up, whose tag may have been created or not, and the file of a run that may stand still: nothing is under way for so long
 _LIFE: Final = 7 * WAIT
-
-
-class Listed(Record):
-    """The objects of one kind. ids sorted; sizes: bytes of each, None where nobody said them"""
-
-    ids: Ids
-    sizes: NDArray[np.int64] | None
 
 
 class _Clock(Record):
@@ -108,7 +96,8 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: st
     ripe = [note for note in lists if clock.is_past(note)]
     before = condemned_ids(files, [note for note in lists if note not in ripe])
     # listed before the refs are read: what a commit made reachable meanwhile is not condemned
-    listed = {kind: _listed(files, kind) for kind in KINDS}
+    details = not files.store.capabilities.direct  # else they cost a look at each file
+    listed = {kind: list_objects(files, kind, details=details) for kind in KINDS}
     for kind, found in listed.items():
         progress(f"{kind} listed", len(found.ids))
     known = load_marks(files)
@@ -150,23 +139,6 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: st
 
 
 # --- what is there, and what of it is dead -----------------------------------------------------------------------------------------------
-
-
-def _listed(files: RepositoryFormat, kind: ObjectKind) -> Listed:
-    """All objects of a kind. Foreign files are left out, and left alone."""
-    store, folder = files.store, files.key(f"{kind}/")
-    details = not store.capabilities.direct  # else they cost a look at each file
-    ids: list[Ids] = []
-    sizes: list[NDArray[np.int64]] = []
-    following: str | None = ""
-    while following is not None:
-        page = store.list_page(folder, following, details=details, limit=None if details else _PAGE)
-        found, rows = ids_of_names([key[len(folder) :] for key in page.keys])
-        ids.append(found)
-        if page.sizes is not None:
-            sizes.append(page.sizes[rows])
-        following = page.next
-    return Listed(np.concatenate(ids), np.concatenate(sizes) if details else None)
 
 
 def _dead(listed: dict[ObjectKind, Listed], reachable: Reachable) -> dict[ObjectKind, Ids]:

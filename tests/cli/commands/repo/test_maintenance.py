@@ -1,4 +1,4 @@
-"""`frazil repo gc` and `frazil repo expire`."""
+"""`frazil repo gc`, `frazil repo expire` and `frazil repo verify`."""
 
 from __future__ import annotations
 
@@ -42,6 +42,17 @@ def test_expire(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert told.startswith("expired: ")
     assert "deleted: branch dev" in told
     assert len(said(["repo", "log", "sea.repo"], capfd).splitlines()) == 1
+
+
+def test_verify(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert said(["repo", "verify", "sea.repo", "--decode"], capfd).endswith("sound\n")
+    assert json.loads(said(["repo", "verify", "sea.repo", "--json"], capfd))["ok"]
+    next(Path("sea.repo/manifests").iterdir()).unlink()
+    assert main(["repo", "verify", "sea.repo", "--json"]) == 1
+    out, _ = capfd.readouterr()
+    assert {problem["kind"] for problem in json.loads(out)["problems"]} == {"manifest"}
+    assert main(["repo", "verify", "sea.repo"]) == 1
+    assert "manifest: " in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(

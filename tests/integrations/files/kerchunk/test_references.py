@@ -79,7 +79,7 @@ def test_values_are_copied_only_from_allowed_places(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"compressor": {"id": "jpeg"}}, "jpeg"),
-        ({"dtype": "|O"}, "data type"),
+        ({"dtype": "|O"}, "codec of objects"),
         ({"shape": [10]}, "chunks must be"),
         ({"chunks": [0, 6]}, "chunks"),
         ({"fill_value": "none"}, "fill_value"),

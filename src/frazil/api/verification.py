@@ -1,0 +1,175 @@
+"""Verification as users ask for it: Repository.verify, its arguments checked, and the chunks of branches and tags decoded through the engine.
+
+What is checked without decoding is in repository/verification/."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.array.arguments import check_flag
+from frazil.array.array import Array
+from frazil.errors import DataError, FrazilError, InvalidInputError, StoreError
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.nodes import NodeSnapshot
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.manifests.coordinates import among, grid_of, sorted_coordinates, within
+from frazil.repository.manifests.references import BaseReferences
+from frazil.repository.verification.histories import UNREADABLE
+from frazil.repository.verification.report import Findings, Place, Problem, Verification
+from frazil.repository.verification.verify import check
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.api.session import Session
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["verify"]
+
+_TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, one chunk at least
+
+
+def verify(
+    files: RepositoryFormat,
+    open_session: Callable[[RepositoryFormat, ObjectId], Session],
+    *,
+    decode: bool,
+    progress: Callable[[str, int], object] | None,
+) -> Verification:
+    """As Repository.verify. open_session: for reading a snapshot of the repository as it is given."""
+    check_flag(decode, "decode")
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function")
+    report = progress or _nobody
+    fresh = files.anew()
+    found, tips = check(fresh, report)
+    if not decode:
+        return found
+    run = _Decoding(fresh, found.problems, report)
+    for ref, snapshot in tips:
+        run.decode_tip(ref, snapshot, open_session)
+    return found._replace(decoded=run.decoded, problems=tuple(run.found.problems))
+
+
+class _Decoding:
+    """Decodes what tips have, each array once, however many tips have it so."""
+
+    __slots__ = ("_bad", "_files", "_report", "_seen", "decoded", "found")
+
+    def __init__(
+        self, files: RepositoryFormat, problems: tuple[Problem, ...], report: Callable[[str, int], object]
+    ) -> None:
+        self._files, self._report = files, report
+        self.found, self.decoded = Findings(problems), 0
+        self._seen: set[tuple[object, ...]] = set()
+        self._bad: dict[
+            tuple[str, str], list[Columns]
+        ] = {}  # by path and key of the manifest: chunks of which a problem is known
+        for problem in problems:
+            if problem.chunks is not None and problem.key is not None:
+                self._bad.setdefault((problem.path, problem.key), []).append(problem.chunks)
+
+    def decode_tip(
+        self, ref: str, snapshot: ObjectId, open_session: Callable[[RepositoryFormat, ObjectId], Session]
+    ) -> None:
+        try:
+            own = self._files.snapshot(snapshot)
+            session = open_session(self._files, snapshot)
+        except UNREADABLE as error:
+            self.found.unreadable("snapshot", error, Place(ref, encode_id(snapshot)))
+            return
+        trusted = self._files.rules(own).extents
+        for path in own.nodes:
+            node = own.nodes.get(path)
+            if not isinstance(node, NodeSnapshot) or node.array is None:
+                continue
+            # the same id, manifests and metadata: the same values
+            identity = (
+                node.id,
+                path,
+                tuple(reference.id for reference in node.array.manifests),
+                grid_of(node.array.metadata),
+            )
+            if identity not in self._seen:
+                self._seen.add(identity)
+                self._decode_array(session, node, Place(ref, encode_id(snapshot), path), trusted=trusted)
+
+    def _decode_array(self, session: Session, node: NodeSnapshot, place: Place, *, trusted: bool) -> None:
+        assert node.array is not None
+        metadata = node.array.metadata
+        try:
+            array = session.root[node.path.strip("/")] if node.path != "/" else session.root
+            references = BaseReferences(self._files, node, node.array, trusted=trusted)
+            chunks = references.coordinates()
+            chunks = sorted_coordinates(chunks[within(chunks, grid_of(metadata))])
+            chunks = chunks[~self._known(node, chunks, references.find(chunks)[0])]
+        except FrazilError as error:
+            if isinstance(error, StoreError):
+                raise
+            self._say_once(error, place)
+            return
+        if not isinstance(array, Array):
+            self.found.add("decode", "the array cannot be opened", place)
+            return
+        together = max(1, _TOGETHER // max(1, array.dtype.itemsize * prod(metadata.chunk_shape)))
+        for run in _runs(chunks, together):
+            self._read(array, run, metadata.chunk_shape, place)
+            self.decoded += len(run)
+            self._report("chunks decoded", len(run))
+
+    def _known(self, node: NodeSnapshot, chunks: Columns, parts: Columns) -> NDArray[np.bool_]:
+        """Of which chunks a problem is known. parts: the number of the manifest in which readers find each"""
+        assert node.array is not None
+        known = np.zeros(len(chunks), np.bool_)
+        for number, reference in enumerate(node.array.manifests):
+            for bad in self._bad.get((node.path, self._files.key(f"manifests/{encode_id(reference.id)}")), []):
+                if bad.shape[1] == chunks.shape[1]:
+                    known |= (parts == number) & among(chunks, bad[(bad >= 0).all(axis=1)])
+        return known
+
+    def _read(self, array: Array, chunks: Columns, shape: tuple[int, ...], place: Place) -> None:
+        """Reads chunks that lie side by side; where they cannot be read, each half of them."""
+        box = tuple(
+            slice(low * length, min((high + 1) * length, extent))
+            for low, high, length, extent in zip(
+                chunks[0].tolist(), chunks[-1].tolist(), shape, array.shape, strict=True
+            )
+        )
+        try:
+            array.read(box)
+        except (DataError, StoreError) as error:
+            if len(chunks) == 1:
+                self.found.add("decode", error.message, place, error.key, chunks)
+                return
+            middle = len(chunks) // 2
+            self._read(array, chunks[:middle], shape, place)
+            self._read(array, chunks[middle:], shape, place)
+        except FrazilError as error:  # of the array, such as a codec that is not there
+            self._say_once(error, place, chunks)
+
+    def _say_once(self, error: FrazilError, place: Place, chunks: Columns | None = None) -> None:
+        """What is wrong with an array or its manifests, where that was not told before."""
+        if not any(error.message == problem.text and problem.path == place.path for problem in self.found.problems):
+            self.found.add("decode", error.message, place, error.key, chunks)
+
+
+def _runs(chunks: Columns, together: int) -> Iterator[Columns]:
+    """Chunks in order, cut into runs that follow each other along the last dimension."""
+    if chunks.shape[1] == 0:
+        yield from [chunks[:1]] if len(chunks) else []
+        return
+    apart = (chunks[1:, :-1] != chunks[:-1, :-1]).any(axis=1) | (chunks[1:, -1] != chunks[:-1, -1] + 1)
+    starts = [0, *(np.flatnonzero(apart) + 1).tolist(), len(chunks)]
+    for start, stop in itertools.pairwise(starts):
+        for low in range(start, stop, together):
+            yield chunks[low : min(low + together, stop)]
+
+
+def _nobody(_what: str, _count: int) -> None:
+    """Nobody is told."""

@@ -1,0 +1,45 @@
+"""`frazil repo verify`: whether all that branches and tags lead to is there."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from frazil.cli.command import Command
+from frazil.cli.locations import add_repository, add_virtual_prefix, open_repository
+from frazil.cli.output import add_json, say_result
+from frazil.cli.progress import Steps
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_repository(parser)
+    parser.add_argument(
+        "--decode", action="store_true", help="decode every chunk of branches and tags, virtual ones too, on all cores"
+    )
+    add_virtual_prefix(parser)
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    repo = open_repository(options.location, options.virtual_prefix)
+    with Steps() as report:
+        found = repo.verify(decode=options.decode, progress=report)
+    say_result(options, found.to_json(), str(found))
+    if not found.ok:
+        sys.stdout.flush()
+        raise SystemExit(1)
+
+
+COMMAND = Command(
+    "repo verify",
+    "whether all that branches and tags lead to is there",
+    "Reads every branch, tag, snapshot, manifest and attribute file, and looks every chunk reference up in the listing of the chunk files. With --decode\n"
+    "every chunk of the branches and tags is decoded. Prints a line for each problem, then what was looked at. Writes nothing. Exit status 1 with problems.",
+    (
+        ("frazil repo verify sea.repo", "files and references"),
+        ("frazil repo verify sea.repo --decode", "every chunk of branches and tags, too"),
+        ("frazil repo verify sea.repo --json", 'for programs: problems as objects, and "ok"'),
+    ),
+    add_arguments,
+    run,
+)

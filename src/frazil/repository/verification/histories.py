@@ -1,0 +1,93 @@
+"""Branches, tags and histories: which snapshots there are to look at. Each is named once, however many refs lead to it."""
+
+from __future__ import annotations
+
+from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.record import Record
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance.expired import expired_ids
+from frazil.repository.maintenance.id_columns import id_list
+from frazil.repository.verification.report import Findings, Place
+
+__all__ = ["UNREADABLE", "Seen", "read_refs", "walk_histories"]
+
+UNREADABLE: tuple[type[FrazilError], ...] = (
+    DataError,
+    NotFoundError,
+    InvalidInputError,
+)  # but no StoreError: who cannot read does not know
+
+
+class Seen(Record):
+    """A snapshot that a ref leads to. file: its id; first: nothing comes before it"""
+
+    file: ObjectId
+    ref: str
+    first: bool
+
+    @property
+    def place(self) -> Place:
+        return Place(self.ref, encode_id(self.file))
+
+
+def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple[str, ObjectId]]]:
+    """How many branches and tags there are, and what those point to that can be read, by "branch NAME" or "tag NAME". Raises StoreError."""
+    names = [(f"branch {name}", name) for name in files.branches()] + [(f"tag {name}", name) for name in files.tags()]
+    tips: list[tuple[str, ObjectId]] = []
+    for ref, name in names:
+        try:
+            if ref.startswith("branch "):
+                tip = files.read_tip(name)
+                snapshot = None if tip is None or tip.deleted else tip.snapshot
+            else:
+                snapshot = files.tag(name)
+        except UNREADABLE as error:
+            found.unreadable("ref", error, Place(ref))
+            continue
+        if snapshot is not None:
+            tips.append((ref, snapshot))
+    return len(names), tips
+
+
+def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:
+    """The snapshots that refs lead to, newest first, each once. Raises StoreError."""
+    try:
+        expired = set(id_list(expired_ids(files)))
+    except UNREADABLE as error:
+        found.unreadable("expiry", error, Place())
+        expired = set()
+    seen: dict[ObjectId, Seen] = {}
+    for ref, start in tips:
+        try:
+            _walk(files, ref, start, expired, seen)
+        except NotFoundError as error:
+            at_tip = start not in seen
+            text = (
+                "it points to a snapshot that is not there"
+                if at_tip
+                else "an ancestor is missing, and no record of an expiry names it"
+            )
+            found.unreadable(
+                "ref" if at_tip else "history", type(error)(text, key=error.key), Place(ref, encode_id(start))
+            )
+        except UNREADABLE as error:
+            found.unreadable("history", error, Place(ref, encode_id(start)))
+    return list(seen.values())
+
+
+def _walk(
+    files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], seen: dict[ObjectId, Seen]
+) -> None:
+    """Follows a history to what is known, or has expired."""
+    if start in seen:
+        return
+    for ancestor in files.ancestors(start):
+        at = ancestor.snapshot
+        if ancestor.parent is None and at != start and at not in seen:
+            at = files.snapshot_id(at)  # histories may know the oldest by another id
+        if at in seen:
+            return
+        seen[at] = Seen(at, ref, ancestor.parent is None)
+        if ancestor.parent in expired:
+            return

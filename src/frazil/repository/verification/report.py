@@ -1,0 +1,153 @@
+"""What a verification found: the values that users get, their JSON and their text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+
+from frazil.errors import FrazilError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.metadata.json_text import Json
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["Findings", "Kind", "Place", "Problem", "Verification"]
+
+Kind: TypeAlias = Literal[
+    "ref",
+    "expiry",
+    "history",
+    "snapshot",
+    "node",
+    "attributes",
+    "manifest",
+    "reference",
+    "misplaced",
+    "missing",
+    "range",
+    "decode",
+]
+
+_SHOWN: Final = 3  # chunks of a problem in its text
+
+
+class Place(Record):
+    """Where something was found. ref: "branch main" or "tag v1", the first that leads there; snapshot: its id as text; path: of the node. "" is none"""
+
+    ref: str = ""
+    snapshot: str = ""
+    path: str = ""
+
+
+class Problem(Record):
+    """Something that is wrong.
+
+    kind      "ref": a branch or tag cannot be read, or what it points to is not there; "expiry": a record of expiry cannot be read; "history": an ancestor is missing or makes no
+              sense; "snapshot", "node", "attributes", "manifest": it is missing or makes no sense; "reference": it lies outside of the grid of its array, or where readers do not
+              look; "misplaced": references are another array's; "missing": the chunk file is not there; "range": it is shorter than the reference says; "decode": the chunk cannot
+              be read
+    text      what is wrong
+    ref       "branch main" or "tag v1": the first that leads there;  snapshot: the id of the snapshot;  path: of the node. "" is none
+    key       of the stored object, None where none is meant
+    chunks    int64[n, d]: the coordinates of the chunks in the array's grid of references (of a sharded array its shards); None where no chunk is meant"""
+
+    kind: Kind
+    text: str
+    ref: str = ""
+    snapshot: str = ""
+    path: str = ""
+    key: str | None = None
+    chunks: Columns | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Members that are not None; chunks as a list of coordinates."""
+        members = {name: value for name, value in self._asdict().items() if value is not None}
+        return {**members, "chunks": self.chunks.tolist()} if self.chunks is not None else members
+
+    def __str__(self) -> str:
+        where = [part for part in (self.ref, self.snapshot and f"snapshot {self.snapshot}", self.path) if part]
+        where += [f"key {self.key}"] if self.key is not None else []
+        if self.chunks is not None:
+            shown = ", ".join(str(tuple(chunk)) for chunk in self.chunks[:_SHOWN].tolist())
+            where.append(f"{len(self.chunks)} chunks: {shown}{', ...' if len(self.chunks) > _SHOWN else ''}")
+        line = f"{self.kind}: {self.text}" + (f" ({'; '.join(where)})" if where else "")
+        return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
+
+
+class Verification(Record):
+    """What Repository.verify found.
+
+    refs, snapshots, manifests, attributes   that were looked at
+    references   to chunks, of every array in every manifest;  chunks: files that they lead to;  virtual: those to files elsewhere, which only `decode` reads
+    strays       references that no reader uses, as other programs leave them: beyond the grid of an array that shrank, or with another number of indices
+    orphans      objects that nothing leads to, by kind: no problem, a garbage collection removes them. Those of sessions that are open are among them
+    decoded      chunks of the tips that were decoded; None where that was not asked for
+    problems     everything that is wrong; empty where the repository is sound"""
+
+    refs: int
+    snapshots: int
+    manifests: int
+    attributes: int
+    references: int
+    chunks: int
+    virtual: int
+    strays: int
+    orphans: Mapping[str, int]
+    decoded: int | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no problems."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Json]:
+        members = {**self._asdict(), "orphans": dict(self.orphans)}
+        return {**members, "ok": self.ok, "problems": [problem.to_json() for problem in self.problems]}
+
+    def __str__(self) -> str:
+        looked_at = (
+            f"{self.refs} branches and tags, {self.snapshots} snapshots, {self.manifests} manifests, {self.attributes} attribute files, "
+            f"{self.references} references to {self.chunks} chunk files"
+        )
+        lines = [*map(str, self.problems), f"looked at: {looked_at}"]
+        if self.virtual:
+            lines.append(
+                f"virtual references: {self.virtual}{'' if self.decoded is not None else ', whose files were not contacted'}"
+            )
+        if self.strays:
+            lines.append(f"references that no reader uses: {self.strays}")
+        orphans = ", ".join(f"{count} {kind}" for kind, count in self.orphans.items() if count)
+        lines.append(f"not needed, for garbage collection: {orphans or 'nothing'}")
+        if self.decoded is not None:
+            lines.append(f"decoded: {self.decoded} chunks of the tips")
+        return "\n".join([*lines, f"problems: {len(self.problems)}" if self.problems else "sound"])
+
+
+class Findings:
+    """Problems in the order in which they are found, each file that cannot be read once."""
+
+    __slots__ = ("_keys", "problems")
+
+    def __init__(self, problems: Iterable[Problem] = ()) -> None:
+        self.problems: list[Problem] = list(problems)
+        self._keys = {problem.key for problem in self.problems if problem.chunks is None}
+
+    def add(self, kind: Kind, text: str, place: Place, key: str | None = None, chunks: Columns | None = None) -> None:
+        if chunks is not None:
+            chunks = chunks.copy()
+            chunks.flags.writeable = False
+        self.problems.append(Problem(kind, text, *place, key, chunks))
+
+    def unreadable(self, kind: Kind, error: FrazilError, place: Place, key: str | None = None) -> None:
+        """A file that is missing or makes no sense; said once."""
+        key = error.key or key
+        if key is None or key not in self._keys:
+            self._keys.add(key)
+            self.add(kind, error.message, place, key)

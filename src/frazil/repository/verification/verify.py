@@ -1,0 +1,111 @@
+"""A whole verification but for the decoding of chunks: refs, then what they lead to, then the listing, so that what a commit writes meanwhile is no problem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.errors import NotFoundError
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.record import Record
+from frazil.repository.maintenance.id_columns import id_column, join, without
+from frazil.repository.maintenance.listed import list_objects
+from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, walk_histories
+from frazil.repository.verification.references import References
+from frazil.repository.verification.report import Findings, Verification
+from frazil.repository.verification.snapshots import Expected, expectations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frazil.repository.format import ObjectKind, RepositoryFormat
+    from frazil.repository.maintenance.reachable import Progress
+
+__all__ = ["Checked", "check"]
+
+_BATCH = 64  # snapshots whose lists of files are read at once
+
+
+class Checked(Record):
+    """What was found, and the snapshots that branches and tags point to, by "branch NAME" and "tag NAME"."""
+
+    found: Verification
+    tips: tuple[tuple[str, ObjectId], ...]
+
+
+def check(files: RepositoryFormat, progress: Progress) -> Checked:
+    """Looks through a repository. files: with nothing remembered of it (RepositoryFormat.anew).
+
+    Raises NotFoundError and FormatError where there is no repository of this format, StoreError."""
+    files.require()
+    files.store.require("listable")
+    found = Findings()
+    refs, tips = read_refs(files, found)
+    seen = walk_histories(files, tips, found)
+    expected = expectations(files, seen, found, progress)
+    _add_listed(files, seen, expected)
+    _check_attributes(files, expected, found)
+    listed = list_objects(files, "chunks", details=True)
+    progress("chunks listed", len(listed.ids))
+    checked = References(files, listed, found)
+    checked.check_all(expected, progress)
+    orphans = {
+        "snapshots": _orphans(files, "snapshots", [snapshot.file for snapshot in seen]),
+        "attributes": _orphans(files, "attributes", expected.listed_attributes),
+        "manifests": _orphans(files, "manifests", expected.listed_manifests),
+        "chunks": int((~checked.used).sum()),
+    }
+    return Checked(
+        Verification(
+            refs=refs,
+            snapshots=len(seen),
+            manifests=len(expected.listed_manifests),
+            attributes=len(expected.listed_attributes),
+            references=checked.references,
+            chunks=int(checked.used.sum()),
+            virtual=checked.virtual,
+            strays=checked.strays,
+            orphans=orphans,
+            decoded=None,
+            problems=tuple(found.problems),
+        ),
+        tuple(tips),
+    )
+
+
+def _add_listed(files: RepositoryFormat, seen: list[Seen], expected: Expected) -> None:
+    """Adds the files that snapshots list: collections keep them, whether or not a node uses them."""
+    for low in range(0, len(seen), _BATCH):
+        part = seen[low : low + _BATCH]
+        for group in (part, *([one] for one in part)):
+            try:
+                referenced = files.referenced([snapshot.file for snapshot in group])
+            except UNREADABLE:  # told of by who reads the snapshots
+                continue
+            for ids, known in (
+                (referenced.manifests, expected.listed_manifests),
+                (referenced.attributes, expected.listed_attributes),
+            ):
+                for file in ids:
+                    known.setdefault(file, group[0].place)
+            if group is part:
+                break
+
+
+def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findings) -> None:
+    """Reads the attribute files, as every node that has attributes there would."""
+    ids = list(expected.listed_attributes)
+    keys = [files.key(f"attributes/{encode_id(file)}") for file in ids]
+    for file, key, size in zip(ids, keys, files.store.sizes(keys).tolist() if keys else [], strict=True):
+        if size < 0:
+            error = NotFoundError("there is no such file among the attributes of the repository", key=key)
+            found.unreadable("attributes", error, expected.listed_attributes[file])
+            continue
+        for location, place in expected.attributes.get(file, {}).items():
+            try:
+                files.attributes(file, location)
+            except UNREADABLE as error:
+                found.add("attributes", error.message, place, error.key or key)
+
+
+def _orphans(files: RepositoryFormat, kind: ObjectKind, needed: Iterable[ObjectId]) -> int:
+    return len(without(list_objects(files, kind, details=False).ids, join([id_column(list(needed))])))
