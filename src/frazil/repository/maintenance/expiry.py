@@ -78,7 +78,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
     expired = list(dict.fromkeys(at for history in histories for at in history.ids[history.kept :] if at not in kept))
     if not dry_run:
         if expired:
-            record_expired(files, join([id_column(_with_file_ids(files, expired, histories))]))
+            record_expired(files, join([id_column(_with_file_ids(files, expired))]))
         for name, snapshot in gone_tags:
             files.delete_tag(name, snapshot)
         for tip in gone_branches:
@@ -104,10 +104,10 @@ def _is_old(files: RepositoryFormat, snapshot: ObjectId, older_than: int) -> boo
     return files.snapshot(snapshot).metadata.written_at < older_than
 
 
-def _with_file_ids(files: RepositoryFormat, snapshots: list[ObjectId], histories: list[_History]) -> list[ObjectId]:
+def _with_file_ids(files: RepositoryFormat, snapshots: list[ObjectId]) -> list[ObjectId]:
     """Snapshots by the ids of histories, and those of their files where these are others: of the very first ones."""
     found = list(snapshots)
-    for snapshot in {history.ids[-1] for history in histories} & set(snapshots):
+    for snapshot in snapshots[-1:]:
         try:
             found.append(files.snapshot_id(snapshot))
         except NotFoundError:
