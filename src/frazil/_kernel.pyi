@@ -58,6 +58,7 @@ def program(
     swaps     (offset, width, count): within each element, `count` consecutive items of `width` bytes from `offset` have the other byte order
     codecs    bytes-to-bytes codecs in the order of encoding:
               ("gzip", level) ("zlib", level) ("zstd", level, checksum) ("crc32c",) ("lz4", acceleration) ("gdeflate", level)
+              ("fletcher32",) ("shuffle", bytes of an element)
               ("blosc", cname, clevel, shuffle 0|1|2, typesize, blocksize), cname of blosclz lz4 lz4hc snappy zlib zstd
     fill      the fill value, itemsize bytes in memory order (before swaps)
     """
