@@ -20,8 +20,17 @@ from frazil.stores.values import Pieces
 from tests.soak.plan import Life
 
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, MemoryError)
-_OPERATIONS: Final = ("fetch", "put_many", "erase_many", "list_page", "copy_in", "erase_leftovers")
-_WRITES: Final = ("put_many", "erase_many")
+_OPERATIONS: Final = (
+    "fetch",
+    "put_many",
+    "erase_many",
+    "list_page",
+    "copy_in",
+    "erase_leftovers",
+    "list_column",
+    "erase_immutable",
+)
+_WRITES: Final = ("put_many", "erase_many", "erase_immutable")
 _LATE: Final = 3.0  # seconds at most until a late request arrives
 
 
