@@ -443,3 +443,46 @@ def test_an_adopted_file_that_was_condemned_is_written_again(tmp_path: Path) -> 
     let_pass(store)
     assert repo.garbage_collect().removed["chunks"] == 1
     assert repo.readonly_session().root["a"][0] == 7
+
+
+# --- clocks that are wrong ---------------------------------------------------------------------------------------------------------------
+
+
+@formats
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_clock_of_the_store_that_jumps_removes_nothing_that_is_committed(create: Create, others: int) -> None:
+    """The list is two days old at once, and the session seconds: it sees that its branch was held, whether or not others committed too, and is refused."""
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    session = repo.writable_session()
+    session.root["a"][:2] = values(7)[:2]
+    assert repo.garbage_collect().condemned["chunks"] == 2
+    let_pass(store)
+    for number in range(others):
+        with repo.transaction(message="before") as root:
+            root.attrs["n"] = number
+    assert repo.garbage_collect().removed["chunks"] == 2
+    for number in range(others):
+        with repo.transaction(message="after") as root:
+            root.attrs["n"] = number
+    with pytest.raises(ConflictError, match="has removed 2 of the chunk files"):
+        session.commit("late", rebase="disjoint")
+    assert not repo.verify().problems
+
+
+@formats
+def test_commits_of_others_alone_are_no_reason_to_look(create: Create) -> None:
+    """A session that others overtook makes no requests for the sake of collections."""
+    store = CountingStore(MemoryStore())
+    repo = create(store)
+    fill(repo)
+    session = repo.writable_session()
+    session.root["a"][:2] = values(7)[:2]
+    for number in range(3):
+        with repo.transaction(message="others") as root:
+            root.attrs["n"] = number
+    session.rebase("disjoint")
+    assert not session._transaction.needs_check
+    session.commit("rebased")
+    assert (repo.readonly_session().root["a"][:2] == values(7)[:2]).all()
