@@ -223,8 +223,9 @@ class Store(StorePort):
             self.erase_many(names[page], [ANY] * len(names[page]))
 
     def erase_immutable(self, keys: Sequence[str]) -> None:
-        """Removes keys, each once, whose values are never replaced, so that no writer can be in between."""
-        self.erase_values(keys)
+        """Removes valid keys, each named once, whose values are never replaced, so that no writer can be in between. In one call, as servers take a thousand in one request."""
+        self.require("erasable")
+        self.erase_many(keys, [ANY] * len(keys))
 
     @final
     def erase_prefix(self, prefix: str) -> None:

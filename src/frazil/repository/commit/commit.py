@@ -5,11 +5,19 @@ The format writes the objects (repository/format.py); merge/rebase.py follows a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import (
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    StoreError,
+)
 from frazil.formats import manifests as columns_of
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.json_values import Json
@@ -31,7 +39,7 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
     from frazil.repository.session.changed_references import Rows
 
-__all__ = ["attempt_commit", "follow_held", "settle", "write_waiting"]
+__all__ = ["attempt_commit", "follow", "follow_held", "moved_by_commits", "settle", "write_waiting"]
 
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 
@@ -100,8 +108,26 @@ def follow_held(transaction: Transaction) -> bool:
             return False
         if tip.snapshot != transaction.base_id:
             return False
-        transaction.tip = tip
+        follow(transaction, tip)
         return True
+
+
+def follow(transaction: Transaction, tip: Tip) -> None:
+    """The session goes on from another tip with the snapshot that it has."""
+    if tip != transaction.tip:
+        transaction.needs_check = True
+        transaction.tip = tip
+
+
+def moved_by_commits(transaction: Transaction, tip: Tip) -> bool:
+    """Whether commits alone brought the branch from the tip of the session to another, so that no collection held it in between."""
+    assert transaction.tip is not None
+    count = tip.sequence - transaction.tip.sequence
+    try:
+        ids = [found.snapshot for found in islice(transaction.files.ancestors(tip.snapshot), count + 1)]
+    except (NotFoundError, FormatError):
+        return False
+    return len(ids) == count + 1 and ids[-1] == transaction.base_id
 
 
 def _advance(
