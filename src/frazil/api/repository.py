@@ -6,36 +6,34 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from frazil.api import maintenance, verification
+from frazil.api import maintenance, repair, verification
 from frazil.api.destinations import check_destination
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.references import split_reference
+from frazil.api.repository_arguments import check_compatible, no_attribute_files, open_files, session_options
 from frazil.api.session import COMMITS, Session
-from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.late import LateModule
 from frazil.repository.alpha import branches
-from frazil.repository.alpha.file_cache import UNCHANGING, Files
-from frazil.repository.alpha.format import AlphaFormat
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.report import Collected, Expired
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
+from frazil.repository.repair.report import Consents, Repair
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
-from frazil.repository.virtual.virtual_fetch import open_places
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 from frazil.stores.retry import retry
 
@@ -49,8 +47,6 @@ else:
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
-
-_COMPATIBLE: Final = "alpha-library"
 
 
 class Repository:
@@ -96,9 +92,9 @@ class Repository:
                           effect where reading is no request. Many processes may share it
         cache_limit       bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
         Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
-        _check_compatible(compatible, attributes_file_bytes)
-        options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        files = _files(location, durable, runtime, cache, cache_limit)
+        check_compatible(compatible, attributes_file_bytes)
+        options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
+        files = open_files(location, durable, runtime, cache, cache_limit)
         # creating the first branch file fails if a repository is there already
         check_destination(location, files.store, files.prefix, may_be_repository=True)
         files.create(compatible=compatible is not None)
@@ -120,8 +116,8 @@ class Repository:
     ) -> Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
         costs no request, else on first use, whose requests show it anyway."""
-        options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        files = _files(location, durable, runtime, cache, cache_limit)
+        options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
+        files = open_files(location, durable, runtime, cache, cache_limit)
         if files.store.capabilities.direct:
             try:
                 files.require()
@@ -136,7 +132,7 @@ class Repository:
     @classmethod
     def open_or_create(cls, location: Location, *, compatible: str | None = None, **options: object) -> Repository:
         """The repository at a location, made where none is. Arguments as for `create`; InvalidInputError where it should be compatible and is not."""
-        _check_compatible(compatible, options.get("attributes_file_bytes"))
+        check_compatible(compatible, options.get("attributes_file_bytes"))
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
             if not repo._files.store.capabilities.direct:
@@ -213,7 +209,7 @@ class Repository:
     def _session(self, identity: ObjectId, tip: Tip | None, options: Options) -> Session:
         snapshot = self._files.snapshot(identity)
         if tip is not None and options.attribute_limit is not None and not self._files.rules(snapshot).attribute_files:
-            raise _no_attribute_files()
+            raise no_attribute_files()
         if tip is not None:
             self._files.check_commits(tip)
         known = self._registry.metadata
@@ -421,25 +417,56 @@ class Repository:
             self._files, older_than, keep_last, keep_tagged=keep_tagged, branches_too=expire_branches, dry_run=dry_run
         )
 
-    def verify(self, *, decode: bool = False, progress: Callable[[str, int], object] | None = None) -> Verification:
+    def verify(
+        self,
+        *,
+        decode: bool = False,
+        history: bool = True,
+        progress: Callable[[str, int], object] | None = None,
+    ) -> Verification:
         """Whether all that branches and tags lead to is there: refs, snapshots and those before them, manifests, attribute files, and every chunk reference against the listing.
         Problems are in the answer and no errors; `problems` is empty where the repository is sound. Writes nothing; safe beside readers and writers.
 
         decode    also decodes every chunk of the tips of branches and of tags, virtual ones too, on all cores; else files elsewhere are not contacted
+        history   False: only the snapshots that branches and tags point to are looked at; orphans are not counted then
         progress  is called with what was done and how many since the last call
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError where something cannot be fetched. See docs/maintenance.md."""
-        return verification.verify(self._files, self._reading, decode=decode, progress=progress)
+        return verification.verify(self._files, self._reading, decode=decode, history=history, progress=progress)
+
+    def repair(
+        self,
+        *,
+        decode: bool = False,
+        older: bool = False,
+        accept_loss: bool = False,
+        tips: bool = False,
+        history: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[str, int], object] | None = None,
+    ) -> Repair:
+        """Repairs what a verification finds: by new commits, in which what is damaged is as older snapshots have it; where a tip cannot be read, by a new branch NAME-repaired
+        at its last complete snapshot. Files that are there are never changed or removed. The answer lists what was repaired, and what is lost, by array and chunk.
+
+        decode       as in `verify`: also finds chunks that cannot be decoded
+        older        chunks that are lost become what they were in the newest older snapshot that has them
+        accept_loss  what is lost is given up: chunks read as fill value, attributes are empty, damaged nodes are removed. Else it is left as it is, and reading it an error
+        tips         branches whose tip cannot be read, or not be repaired without loss, go back to their last complete snapshot; one that can be read stays as NAME-damaged
+        history      histories end before snapshots that are damaged or missing, so that garbage can be collected again
+        dry_run      tells what would be done, and writes nothing
+        progress     as in `verify`
+        It may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
+        ReadOnlyError. See docs/maintenance.md."""
+        consents = Consents(older, accept_loss, tips, history)
+        try:
+            return repair.repair(
+                self._files, self._reading, consents, decode=decode, dry_run=dry_run, progress=progress
+            )
+        finally:
+            self._tips.clear()
 
     def _reading(self, files: RepositoryFormat, identity: ObjectId) -> Session:
         """A session for reading through other files of the same repository."""
         return Repository(files, self._options, self._registry)._session(identity, None, self._options)
-
-
-def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:
-    if compatible is not None and not (isinstance(compatible, str) and compatible == _COMPATIBLE):
-        raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
-    if compatible is not None and attributes_file_bytes is not None:
-        raise _no_attribute_files()
 
 
 def _check_commit(message: object, rebase: object) -> None:
@@ -448,47 +475,3 @@ def _check_commit(message: object, rebase: object) -> None:
         raise InvalidInputError(f"the message is {message!r}; it must be text")
     if rebase is not None:
         check_solver(rebase)
-
-
-def _no_attribute_files() -> InvalidInputError:
-    return InvalidInputError(
-        "attributes_file_bytes: the library of the alpha does not read attributes in files of their own",
-        hint="leave it out for a repository that this library can use",
-    )
-
-
-def _files(
-    location: Location,
-    durable: bool,
-    runtime: Runtime,
-    cache: str | os.PathLike[str] | None,
-    cache_limit: int | None,
-) -> AlphaFormat:
-    store, prefix = resolve(
-        location,
-        requests_in_flight=runtime.requests_in_flight,
-        bytes_in_flight=runtime.bytes_in_flight,
-        threads=runtime.threads,
-    )
-    if isinstance(store, LocalStore) and durable != store.sync:
-        store = LocalStore(store.path, sync=durable, read_only=store.read_only, threads=store.threads)
-    if cache is not None or cache_limit is not None:
-        store = disk_cache.cached(store, cache, cache_limit, [prefix + kind for kind in UNCHANGING])
-    return AlphaFormat(store, prefix, cache_bytes=runtime.cache_bytes)
-
-
-def _options(
-    durable: bool, packing: str, prefixes: Prefixes, attribute_limit: int | None, registry: Registry, runtime: Runtime
-) -> Options:
-    check_surroundings(registry, runtime)
-    check_flag(durable, "durable")
-    if not isinstance(packing, str) or packing not in ("auto", "off"):
-        raise InvalidInputError(f"chunk_packing is {packing!r}; it must be 'auto' or 'off'")
-    whole = isinstance(attribute_limit, int) and not isinstance(attribute_limit, bool)
-    if attribute_limit is not None and (not whole or attribute_limit < 0):
-        raise InvalidInputError(
-            f"attributes_file_bytes is {attribute_limit!r}; it must be a whole number, 0 or more, or None"
-        )
-    return Options(
-        packing == "auto", attribute_limit, False, runtime, open_places(prefixes, runtime.requests_in_flight)
-    )

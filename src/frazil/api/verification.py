@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["verify"]
+__all__ = ["check_progress", "decoder", "verify"]
 
 _TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, one chunk at least
 
@@ -40,21 +40,43 @@ def verify(
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
     *,
     decode: bool,
+    history: bool,
     progress: Callable[[str, int], object] | None,
 ) -> Verification:
     """As Repository.verify. open_session: for reading a snapshot of the repository as it is given."""
     check_flag(decode, "decode")
-    if progress is not None and not callable(progress):
-        raise InvalidInputError(f"progress is {progress!r}; it must be a function")
-    report = progress or _nobody
+    check_flag(history, "history")
+    report = check_progress(progress)
     fresh = files.anew()
-    found, tips = check(fresh, report)
+    found, tips = check(fresh, report, history=history)
     if not decode:
         return found
     run = _Decoding(fresh, found.problems, report)
     for ref, snapshot in tips:
         run.decode_tip(ref, snapshot, open_session)
     return found._replace(decoded=run.decoded, problems=tuple(run.found.problems))
+
+
+def check_progress(progress: Callable[[str, int], object] | None) -> Callable[[str, int], object]:
+    """Whom to tell what was done. Raises InvalidInputError."""
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function")
+    return progress or _nobody
+
+
+def decoder(
+    files: RepositoryFormat,
+    open_session: Callable[[RepositoryFormat, ObjectId], Session],
+    report: Callable[[str, int], object],
+) -> Callable[[str, ObjectId, tuple[Problem, ...]], tuple[Problem, ...]]:
+    """Adds to the problems of a tip, "branch NAME" or "tag NAME" with its snapshot, the chunks of it that cannot be decoded."""
+
+    def decode(ref: str, snapshot: ObjectId, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        run = _Decoding(files, problems, report)
+        run.decode_tip(ref, snapshot, open_session)
+        return tuple(run.found.problems)
+
+    return decode
 
 
 class _Decoding:

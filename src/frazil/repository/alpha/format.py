@@ -219,6 +219,13 @@ class AlphaFormat(AlphaSnapshots):
         check_library_branch(self, name, self.snapshot(snapshot))
         return branches.reset_branch(self, name, snapshot, expect)
 
+    def former_tips(self, branch: str) -> Iterator[Tip]:
+        return branches.former_tips(self, branch)
+
+    def restore_branch(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        add_guard(self, self.snapshot(snapshot))
+        return branches.put_next(self, tip, snapshot)
+
     def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
         check_deletion(self, name, branches.open_tip(self, name).snapshot)
         return branches.delete_branch(self, name, expect)

@@ -181,7 +181,7 @@ def _snapshot(
         history[: rules.bounded_history],
         base.total_parents + 1,
         _listed(base, nodes, placed, commit.unlisted),
-        _attribute_files(base, nodes, changed, attribute_file),
+        _attribute_files(base, nodes, changed, attribute_file, commit.unlisted),
         flags if rules.foreign or following is None else with_flag(flags, following),
         kept,
         nodes,
@@ -231,7 +231,11 @@ def _listed(base: SnapshotFile, nodes: Nodes, placed: Placed, dropped: frozenset
 
 
 def _attribute_files(
-    base: SnapshotFile, nodes: Nodes, changed: Mapping[str, NodeSnapshot | None], new: ObjectId | None
+    base: SnapshotFile,
+    nodes: Nodes,
+    changed: Mapping[str, NodeSnapshot | None],
+    new: ObjectId | None,
+    unlisted: frozenset[ObjectId],
 ) -> tuple[FileInfo, ...]:
     if not base.attribute_files:
         return () if new is None else (FileInfo(new),)
@@ -241,7 +245,7 @@ def _attribute_files(
         for node in before
         if isinstance(node, NodeSnapshot) and isinstance(node.attributes, AttributesReference)
     }
-    gone = _unused(dropped, nodes)
+    gone = _unused(dropped | unlisted, nodes)
     kept = [info for info in base.attribute_files if info.id not in gone]
     return tuple(kept) if new is None else (*kept, FileInfo(new))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Findings", "Kind", "Place", "Problem", "Verification"]
+__all__ = ["Findings", "Kind", "Place", "Problem", "Verification", "chunks_text", "printable"]
 
 Kind: TypeAlias = Literal[
     "ref",
@@ -74,10 +74,20 @@ class Problem(Record):
         where = [part for part in (self.ref, self.snapshot and f"snapshot {self.snapshot}", self.path) if part]
         where += [f"key {self.key}"] if self.key is not None else []
         if self.chunks is not None:
-            shown = ", ".join(str(tuple(chunk)) for chunk in self.chunks[:_SHOWN].tolist())
-            where.append(f"{len(self.chunks)} chunks: {shown}{', ...' if len(self.chunks) > _SHOWN else ''}")
+            where.append(chunks_text(self.chunks))
         line = f"{self.kind}: {self.text}" + (f" ({'; '.join(where)})" if where else "")
-        return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
+        return printable(line)
+
+
+def chunks_text(chunks: Columns) -> str:
+    """int64[n, d] coordinates in a line of text: how many, and the first of them."""
+    shown = ", ".join(str(tuple(chunk)) for chunk in chunks[:_SHOWN].tolist())
+    return f"{len(chunks)} chunks: {shown}{', ...' if len(chunks) > _SHOWN else ''}"
+
+
+def printable(line: str) -> str:
+    """A line in which names, which may be anybody's, cannot do what a terminal obeys."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
 
 
 class Verification(Record):
@@ -123,8 +133,9 @@ class Verification(Record):
             )
         if self.strays:
             lines.append(f"references that no reader uses: {self.strays}")
-        orphans = ", ".join(f"{count} {kind}" for kind, count in self.orphans.items() if count)
-        lines.append(f"not needed, for garbage collection: {orphans or 'nothing'}")
+        if self.orphans:
+            orphans = ", ".join(f"{count} {kind}" for kind, count in self.orphans.items() if count)
+            lines.append(f"not needed, for garbage collection: {orphans or 'nothing'}")
         if self.decoded is not None:
             lines.append(f"decoded: {self.decoded} chunks of the tips")
         return "\n".join([*lines, f"problems: {len(self.problems)}" if self.problems else "sound"])

@@ -9,9 +9,9 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.record import Record
 from frazil.repository.maintenance.id_columns import id_column, join, without
 from frazil.repository.maintenance.listed import list_objects
-from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, walk_histories
-from frazil.repository.verification.references import References
-from frazil.repository.verification.report import Findings, Verification
+from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, tips_alone, walk_histories
+from frazil.repository.verification.references import ChunkFiles, References
+from frazil.repository.verification.report import Findings, Problem, Verification
 from frazil.repository.verification.snapshots import Expected, expectations
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frazil.repository.format import ObjectKind, RepositoryFormat
     from frazil.repository.maintenance.reachable import Progress
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "check", "list_chunk_files", "problems_of"]
 
 _BATCH = 64  # snapshots whose lists of files are read at once
 
@@ -32,28 +32,29 @@ class Checked(Record):
     tips: tuple[tuple[str, ObjectId], ...]
 
 
-def check(files: RepositoryFormat, progress: Progress) -> Checked:
-    """Looks through a repository. files: with nothing remembered of it (RepositoryFormat.anew).
+def check(files: RepositoryFormat, progress: Progress, *, history: bool = True) -> Checked:
+    """Looks through a repository. files: with nothing remembered of it (RepositoryFormat.anew); history: also at what came before tips.
 
     Raises NotFoundError and FormatError where there is no repository of this format, StoreError."""
     files.require()
     files.store.require("listable")
     found = Findings()
     refs, tips = read_refs(files, found)
-    seen = walk_histories(files, tips, found)
-    expected = expectations(files, seen, found, progress)
-    _add_listed(files, seen, expected)
-    _check_attributes(files, expected, found)
-    listed = list_objects(files, "chunks", details=True)
-    progress("chunks listed", len(listed.ids))
-    checked = References(files, listed, found)
+    seen = walk_histories(files, tips, found) if history else tips_alone(files, tips, found)
+    expected = expected_of(files, seen, found, progress)
+    chunk_files = list_chunk_files(files, progress)
+    checked = References(files, chunk_files, found)
     checked.check_all(expected, progress)
-    orphans = {
-        "snapshots": _orphans(files, "snapshots", [snapshot.file for snapshot in seen]),
-        "attributes": _orphans(files, "attributes", expected.listed_attributes),
-        "manifests": _orphans(files, "manifests", expected.listed_manifests),
-        "chunks": int((~checked.used).sum()),
-    }
+    orphans = (
+        {}
+        if not history
+        else {
+            "snapshots": _orphans(files, "snapshots", [snapshot.file for snapshot in seen]),
+            "attributes": _orphans(files, "attributes", expected.listed_attributes),
+            "manifests": _orphans(files, "manifests", expected.listed_manifests),
+            "chunks": int((~chunk_files.used).sum()),
+        }
+    )
     return Checked(
         Verification(
             refs=refs,
@@ -61,7 +62,7 @@ def check(files: RepositoryFormat, progress: Progress) -> Checked:
             manifests=len(expected.listed_manifests),
             attributes=len(expected.listed_attributes),
             references=checked.references,
-            chunks=int(checked.used.sum()),
+            chunks=int(chunk_files.used.sum()),
             virtual=checked.virtual,
             strays=checked.strays,
             orphans=orphans,
@@ -70,6 +71,31 @@ def check(files: RepositoryFormat, progress: Progress) -> Checked:
         ),
         tuple(tips),
     )
+
+
+def expected_of(files: RepositoryFormat, seen: list[Seen], found: Findings, progress: Progress) -> Expected:
+    """Reads and checks snapshots and attribute files; what the snapshots refer to. Raises StoreError."""
+    expected = expectations(files, seen, found, progress)
+    _add_listed(files, seen, expected)
+    _check_attributes(files, expected, found)
+    return expected
+
+
+def list_chunk_files(files: RepositoryFormat, progress: Progress) -> ChunkFiles:
+    """What is in the listing of chunk files. It comes after refs and snapshots are read, so that what a commit adds is there. Raises StoreError."""
+    listed = list_objects(files, "chunks", details=True)
+    progress("chunks listed", len(listed.ids))
+    return ChunkFiles(listed)
+
+
+def problems_of(
+    files: RepositoryFormat, seen: Seen, chunk_files: ChunkFiles, progress: Progress
+) -> tuple[Problem, ...]:
+    """What is wrong with one snapshot and all that it refers to, whatever came before it. Raises StoreError."""
+    found = Findings()
+    expected = expected_of(files, [seen], found, progress)
+    References(files, chunk_files, found).check_all(expected, progress)
+    return tuple(found.problems)
 
 
 def _add_listed(files: RepositoryFormat, seen: list[Seen], expected: Expected) -> None:

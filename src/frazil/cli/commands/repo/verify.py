@@ -16,6 +16,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--decode", action="store_true", help="decode every chunk of branches and tags, virtual ones too, on all cores"
     )
+    parser.add_argument(
+        "--no-history",
+        action="store_true",
+        help="only the snapshots that branches and tags point to, not those before them",
+    )
     add_virtual_prefix(parser)
     add_json(parser)
 
@@ -23,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     repo = open_repository(options.location, options.virtual_prefix)
     with Steps() as report:
-        found = repo.verify(decode=options.decode, progress=report)
+        found = repo.verify(decode=options.decode, history=not options.no_history, progress=report)
     say_result(options, found.to_json(), str(found))
     if not found.ok:
         sys.stdout.flush()
