@@ -14,15 +14,19 @@ from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.references import split_reference
-from frazil.api.repository_arguments import check_compatible, no_attribute_files, open_files, session_options
+from frazil.api.repository_arguments import (
+    check_compatible,
+    is_repository,
+    no_attribute_files,
+    open_files,
+    session_options,
+)
 from frazil.api.session import COMMITS, Session
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.late import LateModule
-from frazil.repository.alpha import branches
-from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.report import Collected, Expired
@@ -34,7 +38,7 @@ from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.locations import Location, resolve
+from frazil.stores.locations import Location
 from frazil.stores.retry import retry
 
 if TYPE_CHECKING:
@@ -152,8 +156,7 @@ class Repository:
     @staticmethod
     def exists(location: Location) -> bool:
         """Whether a repository is at a location: one with a branch `main`."""
-        store, prefix = resolve(location)
-        return branches.exists(Files(store, prefix))
+        return is_repository(location)
 
     def __repr__(self) -> str:
         return f"<frazil.Repository {self._files.store!r}{' ' + self._files.prefix if self._files.prefix else ''}>"

@@ -1,4 +1,4 @@
-"""The arguments with which repositories are created and opened: checked, and made into the files and options of one."""
+"""The arguments with which repositories are created and opened: checked, and made into the files of one, in the format of its location, and its options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from frazil.array.arguments import check_flag, check_surroundings
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
-from frazil.repository.alpha.file_cache import UNCHANGING
+from frazil.repository.alpha import branches
+from frazil.repository.alpha.file_cache import UNCHANGING, Files
 from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.session.transaction import Options
 from frazil.repository.virtual.prefixes import Prefixes
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
-__all__ = ["check_compatible", "no_attribute_files", "open_files", "session_options"]
+__all__ = ["check_compatible", "is_repository", "no_attribute_files", "open_files", "session_options"]
 
 _COMPATIBLE: Final = "alpha-library"
 
@@ -40,6 +41,12 @@ def no_attribute_files() -> InvalidInputError:
         "attributes_file_bytes: the library of the alpha does not read attributes in files of their own",
         hint="leave it out for a repository that this library can use",
     )
+
+
+def is_repository(location: Location) -> bool:
+    """Whether a repository is at a location: one with a branch `main`."""
+    store, prefix = resolve(location)
+    return branches.exists(Files(store, prefix))
 
 
 def open_files(
