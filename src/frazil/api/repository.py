@@ -77,6 +77,7 @@ class Repository:
         chunk_packing: str = "auto",
         virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
+        chunk_digests: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         cache_limit: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
@@ -92,16 +93,17 @@ class Repository:
         virtual_prefixes  where virtual chunks may lie ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
                           a Store with credentials of its own, None for the place that they name. The longest prefix counts; anywhere else is refused
         attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
+        chunk_digests     "crc32c": the name of each chunk file ends in the CRC-32C of its bytes, which `verify(digests=True)` compares; for as long as the repository is there. None: no
         cache             a folder in which encoded chunks and files of the repository are kept, so that none is fetched twice: for object stores and web servers, without
                           effect where reading is no request. Many processes may share it
         cache_limit       bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
         Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
-        check_compatible(compatible, attributes_file_bytes)
+        check_compatible(compatible, attributes_file_bytes, chunk_digests)
         options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = open_files(location, durable, runtime, cache, cache_limit)
         # creating the first branch file fails if a repository is there already
         check_destination(location, files.store, files.prefix, may_be_repository=True)
-        files.create(compatible=compatible is not None)
+        files.create(compatible=compatible is not None, digests=chunk_digests is not None)
         return cls(files, options, registry)
 
     @classmethod
@@ -134,16 +136,18 @@ class Repository:
         return cls(files, options, registry)
 
     @classmethod
-    def open_or_create(cls, location: Location, *, compatible: str | None = None, **options: object) -> Repository:
+    def open_or_create(
+        cls, location: Location, *, compatible: str | None = None, chunk_digests: str | None = None, **options: object
+    ) -> Repository:
         """The repository at a location, made where none is. Arguments as for `create`; InvalidInputError where it should be compatible and is not."""
-        check_compatible(compatible, options.get("attributes_file_bytes"))
+        check_compatible(compatible, options.get("attributes_file_bytes"), chunk_digests)
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
             if not repo._files.store.capabilities.direct:
                 repo._files.require()
         except NotFoundError:
             try:
-                return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
+                return cls.create(location, compatible=compatible, chunk_digests=chunk_digests, **options)  # type: ignore[arg-type]
             except AlreadyExistsError:  # another process created it
                 repo = cls.open(location, **options)  # type: ignore[arg-type]
         if compatible is not None and not repo._files.rules(repo._files.snapshot(repo._tip(MAIN).snapshot)).foreign:
@@ -424,6 +428,8 @@ class Repository:
         self,
         *,
         decode: bool = False,
+        digests: bool = False,
+        virtual: bool = False,
         history: bool = True,
         progress: Callable[[str, int], object] | None = None,
     ) -> Verification:
@@ -431,15 +437,19 @@ class Repository:
         Problems are in the answer and no errors; `problems` is empty where the repository is sound. Writes nothing; safe beside readers and writers.
 
         decode    also decodes every chunk of the tips of branches and of tags, virtual ones too, on all cores; else files elsewhere are not contacted
+        digests   also reads every chunk file, and compares it with its digest, on all cores; InvalidInputError in a repository that was made without chunk_digests
+        virtual   also asks for the state of every file in which virtual chunks lie, one request each: whether it is there, long enough, and the one that it was
         history   False: only the snapshots that branches and tags point to are looked at; orphans are not counted then
         progress  is called with what was done and how many since the last call
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError where something cannot be fetched. See docs/maintenance.md."""
-        return verification.verify(self._files, self._reading, decode=decode, history=history, progress=progress)
+        asked = verification.Asked(decode, digests, virtual, history)
+        return verification.verify(self._files, self._reading, self._options, asked, progress)
 
     def repair(
         self,
         *,
         decode: bool = False,
+        digests: bool = False,
         older: bool = False,
         accept_loss: bool = False,
         tips: bool = False,
@@ -450,7 +460,7 @@ class Repository:
         """Repairs what a verification finds: by new commits, in which what is damaged is as older snapshots have it; where a tip cannot be read, by a new branch NAME-repaired
         at its last complete snapshot. Files that are there are never changed or removed. The answer lists what was repaired, and what is lost, by array and chunk.
 
-        decode       as in `verify`: also finds chunks that cannot be decoded
+        decode       and digests: as in `verify`, what these find is repaired, too
         older        chunks that are lost become what they were in the newest older snapshot that has them
         accept_loss  what is lost is given up: chunks read as fill value, attributes are empty, damaged nodes are removed. Else it is left as it is, and reading it an error
         tips         branches whose tip cannot be read, or not be repaired without loss, go back to their last complete snapshot; one that can be read stays as NAME-damaged
@@ -459,11 +469,10 @@ class Repository:
         progress     as in `verify`
         It may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
         ReadOnlyError. See docs/maintenance.md."""
+        asked = verification.Asked(decode, digests)
         consents = Consents(older, accept_loss, tips, history)
         try:
-            return repair.repair(
-                self._files, self._reading, consents, decode=decode, dry_run=dry_run, progress=progress
-            )
+            return repair.repair(self._files, self._reading, self._options, asked, consents, progress, dry_run=dry_run)
         finally:
             self._tips.clear()
 

@@ -27,9 +27,18 @@ else:
 __all__ = ["check_compatible", "is_repository", "no_attribute_files", "open_files", "session_options"]
 
 _COMPATIBLE: Final = "alpha-library"
+_CRC: Final = "crc32c"
 
 
-def check_compatible(compatible: object, attributes_file_bytes: object) -> None:
+def check_compatible(compatible: object, attributes_file_bytes: object, chunk_digests: object) -> None:
+    """Refuses what a repository cannot be created with."""
+    if chunk_digests is not None and not (isinstance(chunk_digests, str) and chunk_digests == _CRC):
+        raise InvalidInputError(f"chunk_digests is {chunk_digests!r}; it must be None or {_CRC!r}")
+    if compatible is not None and chunk_digests is not None:
+        raise InvalidInputError(
+            "chunk_digests: commits of the library of the alpha have no digests",
+            hint="leave it out for a repository that this library can use",
+        )
     if compatible is not None and not (isinstance(compatible, str) and compatible == _COMPATIBLE):
         raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
     if compatible is not None and attributes_file_bytes is not None:

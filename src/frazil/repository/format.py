@@ -96,6 +96,7 @@ class Rules(Record):
     checks            virtual chunks carry a size, a time or an ETag of their file
     attribute_files   large attributes may have a file of their own
     bounded_history   ancestors that a snapshot names at most; None: all, or none where they are kept elsewhere
+    digests           the id of a chunk file ends in the digest of its bytes
     foreign           other programs read and commit too: only what they know is written, and they leave references beyond the grid of an array that shrank"""
 
     overlays: bool
@@ -106,6 +107,7 @@ class Rules(Record):
     attribute_files: bool
     bounded_history: int | None
     foreign: bool
+    digests: bool = False
 
 
 class Ancestor(Record):

@@ -26,6 +26,7 @@ from frazil.repository.alpha.file_cache import FileBytes, Files
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import (
     commit_properties,
+    digests_flag,
     has_own_manifests,
     next_node,
     with_flag,
@@ -44,11 +45,11 @@ __all__ = ["first_snapshot", "write_commit"]
 _FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
 
 
-def first_snapshot(*, compatible: bool) -> SnapshotFile:
-    """The snapshot that a repository begins with, which has no nodes. compatible: the alpha library can read and continue it."""
+def first_snapshot(*, compatible: bool, digests: bool = False) -> SnapshotFile:
+    """The snapshot that a repository begins with, which has no nodes. compatible: the alpha library can read and continue it; digests: ids of chunk files end in digests"""
     now = time.time_ns()
     info = SnapshotInfo(new_id(os.urandom), now, "Repository initialized")
-    return SnapshotFile(info, now, flags={} if compatible else with_flag({}, 1))
+    return SnapshotFile(info, now, flags={} if compatible else with_flag(digests_flag() if digests else {}, 1))
 
 
 def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history: bool = True) -> Written:

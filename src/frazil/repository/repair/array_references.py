@@ -124,9 +124,8 @@ def _read_piece(
     inside = within(chunks, grid)
     if not inside.all():
         rows, chunks = rows[inside], chunks[inside]
-    there, ends = chunk_files.find(manifest)
     bad, broken = np.zeros(rows.size, np.bool_), np.zeros(rows.size, np.bool_)
-    for fault in faults(manifest, rows, there, ends):
+    for fault in faults(manifest, rows, chunk_files.find(manifest)):
         bad |= fault.wrong
         if not fault.sound:
             broken |= fault.wrong

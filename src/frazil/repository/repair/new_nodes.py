@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "plan_commit"]
 
-_OF_REFERENCES = ("reference", "misplaced", "missing", "range", "decode")
+_OF_REFERENCES = ("reference", "misplaced", "missing", "range", "digest", "decode")
 
 
 class Plan(Record):

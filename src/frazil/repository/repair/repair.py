@@ -17,7 +17,7 @@ from frazil.repository.repair.former_snapshots import FormerSnapshots, former_id
 from frazil.repository.repair.new_nodes import Plan, plan_commit
 from frazil.repository.repair.report import Consents, Entry, Repair
 from frazil.repository.verification.histories import UNREADABLE, Seen, is_first
-from frazil.repository.verification.verify import Checked, check, list_chunk_files, problems_of
+from frazil.repository.verification.verify import Checked, Depth, check, problems_of
 
 if TYPE_CHECKING:
     from frazil.formats.snapshots import Snapshot
@@ -35,17 +35,24 @@ _TRIES: Final = 4  # of a branch that others commit to meanwhile
 
 
 def repair(
-    files: RepositoryFormat, consents: Consents, decode: Decode | None, progress: Progress, *, dry_run: bool
+    files: RepositoryFormat,
+    consents: Consents,
+    depth: Depth,
+    decode: Decode | None,
+    progress: Progress,
+    *,
+    dry_run: bool,
 ) -> Repair:
     """Repairs a repository. files: with nothing remembered of it (RepositoryFormat.anew); decode: adds the chunks of a tip that cannot be decoded to its problems.
 
-    Raises NotFoundError and FormatError where there is no repository of this format, or a tip is of another version of it; ConflictError where others change a branch
-    again and again; CommitUnknownError, StoreError, ReadOnlyError. What was done until then stays."""
+    Raises NotFoundError and FormatError where there is no repository of this format, or a tip is of another version of it; ConflictError where a copy to this
+    place has not ended, and where others change a branch again and again; CommitUnknownError, StoreError, ReadOnlyError. What was done until then stays."""
     if not dry_run:
         files.check_commits()
-    checked = check(files, progress)
+    checked = check(files, progress, depth)
+    _refuse_copies(checked)
     before = _decoded(checked, decode)
-    run = _Run(files, consents, decode, progress, dry_run=dry_run)
+    run = _Run(files, consents, checked.chunk_files, decode, progress, dry_run=dry_run)
     if before:
         run.refuse_other_versions()
         run.repair_branches()
@@ -55,7 +62,7 @@ def repair(
     after = before
     if run.writes:
         files = files.anew()
-        after = _decoded(check(files, progress), decode)
+        after = _decoded(check(files, progress, depth), decode)
     return Repair(
         dry_run, run.commits, run.created, run.moved, tuple(run.repaired), tuple(run.lost), before, after
     )  # fmt: skip
@@ -69,6 +76,14 @@ def _decoded(checked: Checked, decode: Decode | None) -> Problems:
     return problems
 
 
+def _refuse_copies(checked: Checked) -> None:
+    for problem in checked.found.problems:
+        if problem.kind == "copy":
+            raise ConflictError(
+                problem.text, key=problem.key, hint="let the copy finish, or copy again, which goes on where it ended"
+            )
+
+
 class _Run:
     """One repair, and what it did so far. writes: something was written"""
 
@@ -76,6 +91,7 @@ class _Run:
         self,
         files: RepositoryFormat,
         consents: Consents,
+        chunk_files: ChunkFiles,
         decode: Decode | None,
         progress: Progress,
         *,
@@ -83,7 +99,7 @@ class _Run:
     ) -> None:
         self._files, self._consents, self._decode, self._progress = files, consents, decode, progress
         self._dry_run = dry_run
-        self._chunk_files: ChunkFiles = list_chunk_files(files, progress)
+        self._chunk_files = chunk_files
         self.commits: dict[str, str] = {}
         self.created: dict[str, str] = {}
         self.moved: dict[str, str] = {}

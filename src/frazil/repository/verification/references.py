@@ -25,36 +25,51 @@ if TYPE_CHECKING:
     from frazil.repository.format import RepositoryFormat
     from frazil.repository.maintenance.listed import Listed
     from frazil.repository.maintenance.reachable import Progress
+    from frazil.repository.verification.virtual_files import VirtualFiles
 
     Columns = NDArray[np.int64]
 
-__all__ = ["ChunkFiles", "Fault", "References", "faults"]
+__all__ = ["ChunkFiles", "ChunkStates", "Fault", "References", "faults"]
 
 _MANIFESTS: Final = 16  # read in one batch
 
 
-class ChunkFiles:
-    """The chunk files that a listing has. used: bool[n], those that something was seen to refer to"""
+class ChunkStates(Record):
+    """The chunk file of each of n rows: bool[n] whether it is there, int64[n] its bytes, bool[n] whether these are known to be damaged."""
 
-    __slots__ = ("_listed", "_sizes", "used")
+    there: NDArray[np.bool_]
+    ends: Columns
+    damaged: NDArray[np.bool_]
+
+
+class ChunkFiles:
+    """The chunk files that a listing has.
+
+    ids      sorted;  sizes: int64[n], bytes
+    used     bool[n]: those that something was seen to refer to
+    damaged  bool[n]: those of which the bytes are known not to be what was written (digests.py)"""
+
+    __slots__ = ("damaged", "ids", "sizes", "used")
 
     def __init__(self, listed: Listed) -> None:
         assert listed.sizes is not None
-        self._listed, self._sizes = listed, listed.sizes
-        self.used = np.zeros(len(listed.ids), np.bool_)
+        self.ids, self.sizes = listed.ids, listed.sizes
+        self.used, self.damaged = np.zeros((2, len(listed.ids)), np.bool_)
 
-    def find(self, manifest: Manifest) -> tuple[NDArray[np.bool_], Columns]:
-        """For each row of a manifest whether its chunk file is there, and the size of that: bool[n], int64[n]."""
+    def find(self, manifest: Manifest) -> ChunkStates:
+        """What is known of the chunk file of each row of a manifest."""
         there, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
+        damaged = np.zeros(manifest.size, np.bool_)
         rows = np.flatnonzero(manifest.kinds == NATIVE)
-        if rows.size and len(self._listed.ids):
+        if rows.size and len(self.ids):
             ids = id_column(manifest.ids[rows])
-            at = np.minimum(self._listed.ids.searchsorted(ids), len(self._listed.ids) - 1)
-            sizes = self._sizes[at]
-            there[rows] = (self._listed.ids[at] == ids) & (sizes >= 0)  # -1: it went while it was listed
+            at = np.minimum(self.ids.searchsorted(ids), len(self.ids) - 1)
+            sizes = self.sizes[at]
+            there[rows] = (self.ids[at] == ids) & (sizes >= 0)  # -1: it went while it was listed
             ends[rows] = sizes
+            damaged[rows] = there[rows] & self.damaged[at]
             self.used[at[there[rows]]] = True
-        return there, ends
+        return ChunkStates(there, ends, damaged)
 
 
 class Fault(Record):
@@ -66,8 +81,9 @@ class Fault(Record):
     sound: bool = False
 
 
-def faults(manifest: Manifest, rows: Columns, there: NDArray[np.bool_], ends: Columns) -> list[Fault]:
-    """What is wrong with int64[k] rows of a manifest. there, ends: of ChunkFiles.find. Pure."""
+def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault]:
+    """What is wrong with int64[k] rows of a manifest. Pure."""
+    there, ends, damaged = states
     kinds, offsets, lengths, names = (
         column[rows] for column in (manifest.kinds, manifest.offsets, manifest.lengths, manifest.locations)
     )
@@ -83,6 +99,7 @@ def faults(manifest: Manifest, rows: Columns, there: NDArray[np.bool_], ends: Co
             native & there[rows] & (stops > ends[rows]) & ~negative,
             sound=True,
         ),
+        Fault("digest", "chunk files have other bytes than were written", native & damaged[rows], sound=True),
         Fault("range", "inline chunks are longer than the manifest", inline & (stops > manifest.inline.size)),
         Fault("range", "virtual chunks have no location", virtual & nowhere),
         Fault("range", "offsets or lengths are negative", negative),
@@ -91,12 +108,19 @@ def faults(manifest: Manifest, rows: Columns, there: NDArray[np.bool_], ends: Co
 
 
 class References:
-    """The check of all references, and what it counted. chunk_files: what there is to refer to"""
+    """The check of all references, and what it counted. chunk_files: what there is to refer to; virtual_files: looks at files elsewhere, None: they are not contacted"""
 
-    __slots__ = ("_chunk_files", "_files", "_found", "references", "strays", "virtual")
+    __slots__ = ("_chunk_files", "_files", "_found", "_virtual_files", "references", "strays", "virtual")
 
-    def __init__(self, files: RepositoryFormat, chunk_files: ChunkFiles, found: Findings) -> None:
+    def __init__(
+        self,
+        files: RepositoryFormat,
+        chunk_files: ChunkFiles,
+        found: Findings,
+        virtual_files: VirtualFiles | None = None,
+    ) -> None:
         self._files, self._chunk_files, self._found = files, chunk_files, found
+        self._virtual_files = virtual_files
         self.references = self.strays = self.virtual = 0
 
     def check_all(self, expected: Expected, progress: Progress) -> None:
@@ -121,14 +145,17 @@ class References:
         return self._files.key(f"manifests/{encode_id(file)}")
 
     def _check(self, file: ObjectId, manifest: Manifest, uses: Mapping[tuple[int, int], Use]) -> None:
-        there, ends = self._chunk_files.find(manifest)
+        states = self._chunk_files.find(manifest)
         for use in uses.values():
             rows, chunks = rows_of_array(manifest, use.node.id, len(use.grid))
             self.references += rows.size
             rows, chunks = self._check_places(file, manifest, use, rows, chunks)
             self.virtual += int(np.count_nonzero(manifest.kinds[rows] == VIRTUAL))
-            for fault in faults(manifest, rows, there, ends):
+            for fault in faults(manifest, rows, states):
                 self._say(fault.kind, fault.text, use, file, chunks, fault.wrong)
+            if self._virtual_files is not None:
+                for text, wrong in self._virtual_files.faults(manifest, rows):
+                    self._say("virtual", text, use, file, chunks, wrong)
 
     def _check_places(
         self, file: ObjectId, manifest: Manifest, use: Use, rows: Columns, chunks: Columns

@@ -12,6 +12,7 @@ from frazil.cli.progress import Steps
 
 _OPTIONS = (
     ("decode", "also find chunks that cannot be decoded"),
+    ("digests", "also find chunk files with other bytes than were written, where the repository has digests"),
     ("older", "chunks that are lost become what they were in the newest older snapshot that has them"),
     ("accept-loss", "give up what is lost: chunks read as fill value, attributes are empty, damaged nodes are removed"),
     ("tips", "branches that cannot be repaired without loss go back to their last complete snapshot"),
@@ -33,6 +34,7 @@ def run(options: Namespace) -> None:
     with Steps() as report:
         done = repo.repair(
             decode=options.decode,
+            digests=options.digests,
             older=options.older,
             accept_loss=options.accept_loss,
             tips=options.tips,
