@@ -79,7 +79,9 @@ def attempt_commit(
             if reusable:  # manifests of an earlier attempt may be as old
                 files.erase(reusable)
                 reusable.clear()
-        place_pending(transaction.changes, files, packing=transaction.packing, order=order)
+        place_pending(
+            transaction.changes, files, packing=transaction.packing, digests=transaction.rules.digests, order=order
+        )
         written = files.write_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
         intent = Intent(written.id, tip, transaction.state, written.files)
         # recorded before anything is sent that may commit it

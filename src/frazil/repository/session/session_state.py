@@ -190,7 +190,9 @@ class SessionState:
         self.state += 1
         limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
         if self.changes.pending.nbytes > limit:
-            place_pending(self.changes, self.files, packing=self.packing, most_inline=limit // 2)
+            place_pending(
+                self.changes, self.files, packing=self.packing, digests=self.rules.digests, most_inline=limit // 2
+            )
 
     def forget_reads(self) -> None:
         """Begins to note anew what is read. Handles look at their nodes anew, so that what they show counts as read."""
