@@ -33,8 +33,8 @@ from frazil.repository.maintenance.report import Collected, Expired
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
-from frazil.repository.session.branches import Branches
 from frazil.repository.repair.report import Consents, Repair
+from frazil.repository.session.branches import Branches
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
