@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
     from frazil.repository.session.changed_references import Rows
 
-__all__ = ["attempt_commit", "follow_held", "settle"]
+__all__ = ["attempt_commit", "follow_held", "settle", "write_waiting"]
 
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 
@@ -80,6 +80,13 @@ def attempt_commit(
             files.erase(reusable.keys() - intent.files)
             reusable.clear()  # what the intent has is not the caller's to remove
         return _advance(transaction, intent, written, reusable)
+
+
+def write_waiting(transaction: Transaction, order: PackingOrder | None) -> None:
+    """Writes the chunks that wait in memory before it is the session's turn to commit, so that sessions write theirs at the same time. Raises StoreError."""
+    with transaction.lock:
+        if transaction.tip is not None and not transaction.written.intents:
+            place_pending(transaction.changes, transaction.files, packing=transaction.packing, order=order)
 
 
 def follow_held(transaction: Transaction) -> bool:
@@ -220,7 +227,11 @@ def settle(transaction: Transaction) -> bool:
         return False
     intents = {intent.snapshot: intent for intent in transaction.written.intents}
     if not intents:
-        return transaction.files.moved(tip) is not None
+        later = transaction.files.moved(tip)
+        if later is None:
+            return False
+        transaction.branches.tips[tip.branch] = transaction.branches.latest(later)
+        return True
     outcome, found = transaction.files.was_committed(tip, intents.keys())
     if outcome == TAKEN:
         transaction.written.lost(intents.values())
@@ -245,7 +256,7 @@ def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Ti
     if transaction.base_id != intent.snapshot:
         changes = transaction.changes.committed(snapshot.nodes)
         transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)
-    transaction.tips[tip.branch] = tip
+    transaction.branches.tips[tip.branch] = tip
     others = [one for one in transaction.written.intents if one is not intent]
     transaction.written.intents = ()
     transaction.written.lost(others)

@@ -207,7 +207,7 @@ def _remove(files: RepositoryFormat, doomed: IdsByKind, progress: Progress) -> N
         files.memory.forget()
     for kind in KINDS:
         for names in _names(kind, doomed[kind]):
-            files.store.erase_values([files.key(name) for name in names])
+            files.store.erase_immutable([files.key(name) for name in names])
             progress(f"{kind} removed", len(names))
 
 
