@@ -244,7 +244,8 @@ class Store(StorePort):
     @final
     def list(self) -> builtins.list[str]:
         """All keys, sorted."""
-        return self.list_prefix("")
+        self.require("listable")
+        return [key for page in self.list_pages("") for key in page.keys]
 
     @final
     def list_prefix(self, prefix: str) -> builtins.list[str]:

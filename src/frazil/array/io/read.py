@@ -8,13 +8,13 @@ from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.indexer import check_out, empty_values
 from frazil.array.io.kernel_read import read_with_kernel
 from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
 from frazil.array.io.task_costs import (
@@ -42,8 +42,8 @@ from frazil.array.shards.shard_lookup import (
 from frazil.array.shards.shard_objects import StoredObjects
 from frazil.codecs.leaf import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
-from frazil.errors import ConflictError, DataError
-from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection
+from frazil.errors import ConflictError, DataError, InvalidInputError
+from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import READS, attempts, when_files_are_free
@@ -90,6 +90,15 @@ class Found(Record):
 Plans: TypeAlias = Callable[[Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
 
 
+def plan_of(
+    selection: BoxSelection | PointSelection, leaf: tuple[int, ...], counts: tuple[int, ...] | None
+) -> BoxPlan | PointPlan:
+    """What is selected of chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
+    if isinstance(selection, BoxSelection):
+        return box_plan(selection, leaf, counts)
+    return point_plan(selection, leaf, counts)
+
+
 def read_selection(
     access: Access,
     plans: Plans,
@@ -105,11 +114,11 @@ def read_selection(
     if out is not None:
         check_out(out, shape, dtype, path)
     if access.variable is None:
-        values = empty_values(shape, dtype, path) if out is None else out
+        values = _empty(shape, dtype, path) if out is None else out
         _read_to(access, plans, selection, fill, values)
         return values
     # zero, as a heap compacts what its views point to
-    elements = empty_values(shape, access.variable.data_type.element, path, np.zeros)
+    elements = _empty(shape, access.variable.data_type.element, path, np.zeros)
     bound = access.with_heap(elements)
     heap = bound.chain.leaf.heap
     assert heap is not None, "with_heap"
@@ -121,6 +130,32 @@ def read_selection(
     return out
 
 
+def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Out] = np.empty) -> Out:
+    """Memory for a result, of np.empty or np.zeros. Raises InvalidInputError where there is not enough, as the caller has to ask for less; its cause is what NumPy raised."""
+    try:
+        return make(shape, dtype)
+    except (ValueError, MemoryError) as error:
+        raise InvalidInputError(
+            f"the result of {prod(shape)} elements of {dtype} is more than memory can hold",
+            path=path,
+            hint="select less, and read the array part by part",
+        ) from error
+
+
+def check_out(out: Out, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> None:
+    """Raises InvalidInputError for memory that a result of this shape and dtype cannot be written to."""
+    if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
+        raise InvalidInputError(
+            f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'}; it must be {dtype} {shape}, writable",
+            path=path,
+        )
+    # NumPy gives memory without elements strides of 0
+    if out.size and any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, shape, strict=True)):
+        raise InvalidInputError(
+            "elements of out lie on top of each other: it has a stride of 0", path=path, hint="give memory of its own"
+        )
+
+
 def _read_to(
     access: Access,
     plans: Plans,
@@ -129,7 +164,7 @@ def _read_to(
     out: Out,
 ) -> None:
     view = selection.out_view(out)
-    target = empty_values(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
+    target = _empty(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
     for shaped, plan in plans(access):
         read(shaped, plan, target, fill)
     if view is None:
