@@ -151,12 +151,12 @@ def test_a_document_is_made_once_in_some_seconds(zarr_format: int) -> None:
     assert store.count() <= 3 * 3, "the document of the group itself is read, and nothing is listed"
     root.attrs["title"] = "The sea"
     assert b"The sea" in (documents.document(store, key) or b"")
-    root.create_array("c", shape=1, dtype="u1")
+    root.create_array("later", shape=1, dtype="u1")
     now[0] = 110.0
-    assert b'"c"' in (documents.document(store, key) or b"")
+    assert b"later" in (documents.document(store, key) or b"")
     other = MemoryStore()
-    frazil.create_group(other, zarr_format=zarr_format).create_group("d")
-    assert b'"d"' in (documents.document(other, key) or b""), "another store, as of the next snapshot"
+    frazil.create_group(other, zarr_format=zarr_format).create_group("elsewhere")
+    assert b"elsewhere" in (documents.document(other, key) or b""), "another store, as of the next snapshot"
     for i in range(40):
         root.create_group(f"g{i}")
         documents.document(store, f"g{i}/{key}")
