@@ -11,6 +11,7 @@ mod snappy;
 mod zstd;
 
 pub use blosc::{Blosc, version as blosc_version};
+pub use deflate::crc32;
 use deflate::{Format, Packer, Unpacker};
 
 use crate::failures::{Code, Fault, Outcome};
