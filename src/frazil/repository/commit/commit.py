@@ -96,7 +96,13 @@ def write_waiting(transaction: Transaction, order: PackingOrder | None) -> None:
     """Writes the chunks that wait in memory before it is the session's turn to commit, so that sessions write theirs at the same time. Raises StoreError."""
     with transaction.lock:
         if transaction.tip is not None and not transaction.written.intents:
-            place_pending(transaction.changes, transaction.files, packing=transaction.packing, order=order)
+            place_pending(
+                transaction.changes,
+                transaction.files,
+                packing=transaction.packing,
+                digests=transaction.rules.digests,
+                order=order,
+            )
 
 
 def follow_held(transaction: Transaction) -> bool:
