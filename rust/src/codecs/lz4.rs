@@ -1,6 +1,6 @@
 //! LZ4 blocks behind their decoded size, four bytes little-endian: as numcodecs frames them.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use lz4_sys as sys;
 
@@ -36,6 +36,19 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
         return Err(bad("corrupt, or not of the size that its header says"));
     }
     Ok(size)
+}
+
+unsafe extern "C" {
+    // lz4-sys links it, but does not declare it.
+    fn LZ4_decompress_safe_partial(from: *const c_char, to: *mut c_char, from_size: c_int, wanted: c_int, room: c_int) -> c_int;
+}
+
+/// Decodes the first bytes of a block without a header, as many as `out` has; None where it has less, or is damaged before.
+pub fn decode_start(block: &[u8], out: &mut [u8]) -> Option<()> {
+    let (size, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(out.len()).ok()?);
+    // SAFETY: reads `size` bytes of block and writes at most `room` bytes of out.
+    let made = unsafe { LZ4_decompress_safe_partial(block.as_ptr().cast(), out.as_mut_ptr().cast(), size, room, room) };
+    (made == room).then_some(())
 }
 
 /// acceleration: the larger, the faster and the longer; below 1 means 1.

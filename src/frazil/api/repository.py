@@ -34,6 +34,7 @@ from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
 from frazil.repository.repair.report import Consents, Repair
+from frazil.repository.session.branches import Branches
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
@@ -58,11 +59,11 @@ class Repository:
 
     Safe to use from many threads; pickles. It keeps nothing open."""
 
-    __slots__ = ("_documents", "_files", "_options", "_registry", "_tips")
+    __slots__ = ("_branches", "_documents", "_files", "_options", "_registry")
 
     def __init__(self, files: RepositoryFormat, options: Options, registry: Registry) -> None:
         self._files, self._options, self._registry = files, options, registry
-        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch, or committed by a session
+        self._branches = Branches()
         self._documents = files.documents(registry.metadata)
 
     # --- finding one ---------------------------------------------------------------------------------------------------------------
@@ -221,7 +222,7 @@ class Repository:
             self._files.check_commits(tip)
         known = self._registry.metadata
         transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
-        transaction.tips = self._tips
+        transaction.branches = self._branches
         return Session(transaction, self._registry, self._options.runtime)
 
     def _tagged(self, tag: str) -> ObjectId:
@@ -232,11 +233,11 @@ class Repository:
 
     def _tip(self, branch: str) -> Tip:
         try:
-            tip = self._files.tip(branch, self._tips.get(branch) if isinstance(branch, str) else None)
+            tip = self._files.tip(branch, self._branches.tips.get(branch) if isinstance(branch, str) else None)
         except NotFoundError as error:
             error.hint = error.hint or branch_hint(self._files, branch)
             raise
-        self._tips[branch] = tip
+        self._branches.tips[branch] = tip
         return tip
 
     @contextmanager
@@ -343,7 +344,7 @@ class Repository:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
         finally:
-            self._tips.pop(str(name), None)
+            self._branches.tips.pop(str(name), None)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
@@ -355,7 +356,7 @@ class Repository:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
         finally:
-            self._tips.pop(str(name), None)
+            self._branches.tips.pop(str(name), None)
 
     @property
     def tags(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""Before a session that began long ago is committed: whether a garbage collection has condemned, or removed, chunk files that it wrote. What is condemned is written
-again under another id.
+"""Before a session is committed that began long ago, or whose branch a garbage collection held meanwhile: whether one has condemned, or removed, chunk files that the session
+wrote. What is condemned is written again under another id.
 
-A young session need not look: what it wrote was condemned, if at all, so shortly before that it stays (docs/design/072-garbage-collection.md)."""
+Another session need not look: what it wrote was condemned, if at all, so shortly before that it stays (docs/design/072-garbage-collection.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AT_ONCE: Final = 4096  # chunk files that are looked up in one call
 
 
 def may_be_condemned(transaction: Transaction) -> bool:
-    """Whether the session is so old that a collection may remove what it wrote. To be asked after the tip was read behind which it commits."""
+    """Whether a collection may remove what the session wrote. To be asked after the tip was read behind which it commits."""
     return transaction.age() >= CHECK_AFTER
 
 
@@ -63,7 +63,7 @@ def _require_there(transaction: Transaction, own: Ids) -> None:
         gone = np.flatnonzero(files.store.uncached.sizes(keys) < 0)
         if len(gone):
             raise ConflictError(
-                f"the session is so old that a garbage collection has removed {len(gone)} of the chunk files that it wrote",
+                f"a garbage collection has removed {len(gone)} of the chunk files that the session wrote, which was open for too long",
                 key=keys[gone.item(0)],
                 hint="discard the session and make the changes again; collect with a wait that is longer than the longest session",
             )

@@ -94,7 +94,7 @@ def set_adopted(
             path="/" + path,
             chunk=tuple(made.coordinates[beyond[0]].tolist()),
         )
-    transaction.has_older_files = True
+    transaction.needs_check = True
     transaction.set_rows("/" + path, _rows(made, NATIVE, identity, np.full(len(ends), SHARED, np.int64)))
 
 
