@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from frazil import _kernel
 from frazil.errors import CommitUnknownError, ConflictError
 from frazil.formats.ids import ObjectId
-from frazil.repository.format import COMMITTED, UNKNOWN, NewCommit, Tip
+from frazil.repository.format import COMMITTED, UNKNOWN, Tip, Written
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.verification.histories import Seen
 from frazil.repository.verification.verify import problems_of
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.repository.verification.references import ChunkFiles
 
-__all__ = ["commit_behind", "last_complete", "make_branch", "move_back"]
+__all__ = ["branch_name", "commit_behind", "last_complete", "make_branch", "move_back"]
 
 
 def last_complete(
@@ -30,16 +31,14 @@ def last_complete(
     return None
 
 
-def commit_behind(files: RepositoryFormat, tip: Tip, commit: NewCommit) -> ObjectId | None:
-    """Commits behind a tip; None where the branch has moved, and nothing is left of the commit. Raises CommitUnknownError, StoreError."""
-    written = files.write_commit(commit)
+def commit_behind(files: RepositoryFormat, tip: Tip, written: Written) -> bool:
+    """Lets a branch point to a commit that is written; False where it has moved, and then nothing is left of the commit. Raises CommitUnknownError, StoreError."""
     outcome, _ = files.advance(tip, written.id)
     if outcome == UNKNOWN:
         raise _unknown(files, tip.branch)
     if outcome != COMMITTED:
         files.erase(written.files)
-        return None
-    return written.id
+    return outcome == COMMITTED
 
 
 def move_back(files: RepositoryFormat, tip: Tip, snapshot: ObjectId) -> None:
@@ -52,6 +51,14 @@ def move_back(files: RepositoryFormat, tip: Tip, snapshot: ObjectId) -> None:
             raise ConflictError(
                 f"somebody changed the branch {tip.branch!r} while it was repaired", hint="repair it again"
             )
+
+
+def branch_name(ref: str, end: str) -> str:
+    """The name of a branch that stands for another one or for a tag. What not every program can open in a name is left out, and a checksum takes its place."""
+    plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "._-") else "_" for sign in ref)
+    if plain != ref:
+        plain += f"-{_kernel.crc32c(ref.encode()):08x}"
+    return f"{plain}-{end}"
 
 
 def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_run: bool) -> str:

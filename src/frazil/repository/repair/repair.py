@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import ConflictError, FormatError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.repository.format import Tip
+from frazil.repository.format import Tip, Written
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
-from frazil.repository.repair.branches import commit_behind, last_complete, make_branch, move_back
+from frazil.repository.repair.branches import branch_name, commit_behind, last_complete, make_branch, move_back
 from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids
 from frazil.repository.repair.new_nodes import Plan, plan_commit
 from frazil.repository.repair.report import Consents, Entry, Repair
@@ -184,12 +184,14 @@ class _Run:
             if self._dry_run:
                 self.commits[name] = ""
             else:
-                committed = commit_behind(self._files, tip, plan.commit)
-                if committed is None:
+                written = self._write(ref, plan)
+                if written is None:
+                    return True
+                if not commit_behind(self._files, tip, written):
                     return False
                 self.writes = True
-                self.commits[name] = encode_id(committed)
-                self._sound.add(committed)
+                self.commits[name] = encode_id(written.id)
+                self._sound.add(written.id)
         self._sound.add(tip.snapshot)
         self._tell(plan)
         return True
@@ -199,6 +201,16 @@ class _Run:
         return plan_commit(
             self._files, ref, file, snapshot, problems, former, self._chunk_files, self._consents
         )  # fmt: skip
+
+    def _write(self, ref: str, plan: Plan) -> Written | None:
+        """Writes what a plan commits; None where that needs what is lost, as where a commit of other programs goes through all arrays."""
+        assert plan.commit is not None
+        try:
+            return self._files.write_commit(plan.commit)
+        except UNREADABLE as error:
+            text = f"nothing can be committed until the loss is accepted: {error.message}"
+            self.lost += [*plan.lost, Entry("branch", text, ref)]
+            return None
 
     def _tell(self, plan: Plan) -> None:
         self.repaired += plan.repaired
@@ -215,13 +227,13 @@ class _Run:
             self.lost.append(Entry("branch", text, ref))
             return
         if not self._consents.tips:
-            made = self._make_branch(f"{name}-repaired", target)
+            made = self._make_branch(branch_name(name, "repaired"), target)
             text = f"the branch {made} begins at the last complete snapshot; tips=True lets {name} itself go back to it"
             self.repaired.append(Entry("branch", text, ref, "", encode_id(target)))
             return
         kept = ""
         if whole:
-            kept = f"; what it was is the branch {self._make_branch(f'{name}-damaged', tip.snapshot)}"
+            kept = f"; what it was is the branch {self._make_branch(branch_name(name, 'damaged'), tip.snapshot)}"
         if not self._dry_run:
             move_back(self._files, tip, target)
             self.writes = True
@@ -257,23 +269,24 @@ class _Run:
             if any(problem.kind == "snapshot" for problem in problems):
                 self.lost.append(Entry("branch", "what it names is damaged as a whole", ref))
                 continue
-            branch = f"{name}-repaired"
+            branch = branch_name(name, "repaired")
             if not problems or branch in self._files.branches():
                 continue
             plan = self._plan(ref, None, file, snapshot, problems)
             if not plan.is_visible:
                 continue
-            self._tell(plan)
-            if plan.commit is not None:
-                self._branch_of(branch, plan)
+            if plan.commit is None or self._branch_of(ref, branch, plan):
+                self._tell(plan)
 
-    def _branch_of(self, name: str, plan: Plan) -> None:
-        """A new branch that points to what a plan commits."""
-        assert plan.commit is not None
-        self.created[name] = ""
-        if not self._dry_run:
-            written = self._files.write_commit(plan.commit)
-            self.created[self._make_branch(name, written.id)] = encode_id(written.id)
+    def _branch_of(self, ref: str, name: str, plan: Plan) -> bool:
+        """Lets a new branch point to what a plan commits; whether that can be written."""
+        if self._dry_run:
+            self.created[name] = ""
+            return True
+        written = self._write(ref, plan)
+        if written is not None:
+            self._make_branch(name, written.id)
+        return written is not None
 
     # --- histories
 

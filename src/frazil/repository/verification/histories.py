@@ -74,7 +74,7 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
                 "ref" if at_tip else "history", type(error)(text, key=error.key), Place(ref, encode_id(start))
             )
         except UNREADABLE as error:
-            found.unreadable("history", error, Place(ref, encode_id(start)))
+            found.unreadable("history" if start in seen else "snapshot", error, Place(ref, encode_id(start)))
     return list(seen.values())
 
 

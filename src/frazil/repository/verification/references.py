@@ -14,7 +14,7 @@ from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_ma
 from frazil.record import Record
 from frazil.repository.maintenance.id_columns import id_column
 from frazil.repository.manifests.boxes import read_extents
-from frazil.repository.manifests.coordinates import within
+from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, sorting_order, within
 from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.report import Findings, Kind
 from frazil.repository.verification.snapshots import Expected, Use, batches
@@ -140,6 +140,19 @@ class References:
                 else:
                     self._check(ids[number], value, expected.manifests.get(ids[number], {}))
             progress("manifests read", len(values))
+
+    def check_disjoint(self, expected: Expected) -> None:
+        """Finds chunks that two manifests of an array have, of which programs differ in which counts. Manifests that cannot be read were told of. Raises StoreError."""
+        for (node, rank, ids), place in expected.disjoint.items():
+            parts = [no_coordinates(rank)]
+            for values in batches(self._files.manifests, ids, _MANIFESTS):
+                parts += [rows_of_array(one, node, rank)[1] for one in values if isinstance(one, Manifest)]
+            chunks = np.concatenate(parts)
+            chunks = chunks[sorting_order(chunks)]
+            twice = chunks[1:][(chunks[1:] == chunks[:-1]).all(axis=1)]
+            if len(twice):
+                text = "several manifests of the array have these chunks, and programs differ in which counts"
+                self._found.add("reference", text, place, None, sorted_coordinates(twice))
 
     def _key(self, file: ObjectId) -> str:
         return self._files.key(f"manifests/{encode_id(file)}")

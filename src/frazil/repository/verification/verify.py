@@ -64,6 +64,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     chunk_files = list_chunk_files(files, progress)
     checked = References(files, chunk_files, found, depth.virtual_files)
     checked.check_all(expected, progress)
+    checked.check_disjoint(expected)
     if depth.digests:
         _require_digests(files, seen)
         check_digests(files, chunk_files, depth.digests, progress)
@@ -151,7 +152,9 @@ def problems_of(
     """What is wrong with one snapshot and all that it refers to, whatever came before it. Raises StoreError."""
     found = Findings()
     expected = expected_of(files, [seen], found, progress)
-    References(files, chunk_files, found).check_all(expected, progress)
+    checked = References(files, chunk_files, found)
+    checked.check_all(expected, progress)
+    checked.check_disjoint(expected)
     return tuple(found.problems)
 
 
