@@ -7,7 +7,15 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.maintenance.id_columns import Ids, among, id_column, id_list, join
 from frazil.repository.maintenance.notes import Place, list_notes, new_note, read_notes, write_note
 
-__all__ = ["expired_error", "expired_ids", "find_expired", "has_expired", "may_have_expired", "record_expired", "require_history"]
+__all__ = [
+    "expired_error",
+    "expired_ids",
+    "find_expired",
+    "has_expired",
+    "may_have_expired",
+    "record_expired",
+    "require_history",
+]
 
 
 def expired_ids(files: Place) -> Ids:
