@@ -41,6 +41,14 @@ def test_many_runs_with_collectors(first: int) -> None:
         Simulation(seed).run()
 
 
+def test_rescues_of_what_is_condemned() -> None:
+    """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
+    seeds = [seed for seed in collecting(range(150)) if "rescue" in make_plan(seed).tasks]
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in seeds]
+    assert sum("on the side" in trace for trace in traces) > 1
+    assert sum("refused" in trace for trace in traces) > 1
+
+
 def no_hold(*_: object) -> int:
     return 0
 
@@ -67,16 +75,16 @@ def test_a_missing_step_is_found(
     module: str, name: str, defect: Callable[..., object], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Branches are not held before the second mark; old sessions do not look; tags have no pins."""
-    Simulation(seed).run()
+    Simulation(seed, without=["rescue"]).run()
     monkeypatch.setattr(sys.modules[module], name, defect)
     with pytest.raises(AssertionError, match=LOST):
-        Simulation(seed).run()
+        Simulation(seed, without=["rescue"]).run()
 
 
 def test_a_missing_second_mark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was committed between the mark and the hold is removed."""
     seed, begin, kept = 1718, collection._collect, dict[int, object]()
-    Simulation(seed).run()
+    Simulation(seed, without=["rescue"]).run()
 
     def collect(*arguments: object) -> Collected:
         kept.pop(get_ident(), None)
@@ -91,13 +99,13 @@ def test_a_missing_second_mark_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(collection, "_collect", collect)
     monkeypatch.setattr(collection, "mark", first_mark)
     with pytest.raises(AssertionError, match=LOST):
-        Simulation(seed).run()
+        Simulation(seed, without=["rescue"]).run()
 
 
 def test_a_list_that_goes_before_what_it_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who looks at the lists then takes for safe what is about to be removed."""
     seed, read, begin, calls = 143, collection.condemned_ids, collection._collect, dict[int, int]()
-    Simulation(seed).run()
+    Simulation(seed, without=["rescue"]).run()
 
     def collect(*arguments: object) -> Collected:
         calls[get_ident()] = 0
@@ -113,4 +121,4 @@ def test_a_list_that_goes_before_what_it_names_is_found(monkeypatch: pytest.Monk
     monkeypatch.setattr(collection, "_collect", collect)
     monkeypatch.setattr(collection, "condemned_ids", read_and_remove)
     with pytest.raises(AssertionError, match=LOST):
-        Simulation(seed).run()
+        Simulation(seed, without=["rescue"]).run()
