@@ -21,21 +21,25 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
         return Err(bad("shorter than its header"));
     };
     let size = u32::from_le_bytes(*header) as usize;
-    let Ok(block_size) = c_int::try_from(block.len()) else {
+    if c_int::try_from(block.len()).is_err() {
         return Err(bad("a block of 2 GiB or more"));
-    };
+    }
     if size > MOST || size > block.len().saturating_mul(255) {
         return Err(bad("its header says more bytes than the block can hold"));
     }
     if size > out.len() {
         return Err(Refusal::Full);
     }
-    // SAFETY: reads `block_size` bytes of block and writes at most `size` bytes of out, which has as many; size <= MOST fits.
-    let made = unsafe { sys::LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), block_size, size as c_int) };
-    if usize::try_from(made) != Ok(size) {
-        return Err(bad("corrupt, or not of the size that its header says"));
-    }
+    decode_block(block, &mut out[..size]).ok_or_else(|| bad("corrupt, or not of the size that its header says"))?;
     Ok(size)
+}
+
+/// Decodes a block without a header to precisely the bytes of `out`; None where it is damaged or of another size.
+pub fn decode_block(block: &[u8], out: &mut [u8]) -> Option<()> {
+    let (size, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(out.len()).ok()?);
+    // SAFETY: reads `size` bytes of block and writes at most `room` bytes of out.
+    let made = unsafe { sys::LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), size, room) };
+    (made == room).then_some(())
 }
 
 unsafe extern "C" {

@@ -35,9 +35,8 @@ impl Decompressor {
     /// Decodes any number of frames, skippable ones among them, with or without their content size in the header.
     pub fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
         // SAFETY: the context lives; pointers and lengths are those of the slices.
-        let made = unsafe {
-            sys::ZSTD_decompressDCtx(self.0.as_ptr(), out.as_mut_ptr().cast(), out.len(), input.as_ptr().cast(), input.len())
-        };
+        let made =
+            unsafe { sys::ZSTD_decompressDCtx(self.0.as_ptr(), out.as_mut_ptr().cast(), out.len(), input.as_ptr().cast(), input.len()) };
         match failed(made) {
             false => Ok(made),
             true if made.wrapping_neg() == ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize => Err(Refusal::Full),
