@@ -217,7 +217,8 @@ def processes(folder: str | None) -> None:
         failed = [worker.exitcode for worker in workers if worker.exitcode]
         repo = frazil.Repository.open(place)
         there = sum(1 for _ in repo.history()) - 2
-        right = int((repo.readonly_session().open("a")[:] == np.repeat(np.arange(PROCESSES * EACH), CHUNK) + 1).sum())
+        values: Any = repo.readonly_session().open("a")
+        right = int((values[:] == np.repeat(np.arange(PROCESSES * EACH), CHUNK) + 1).sum())
         print(
             f"{PROCESSES} processes x {EACH} commits: {there} of {PROCESSES * EACH} in the history, {right // CHUNK} chunks right, {len(failed)} processes failed, "
             f"{taken:.0f} s, {taken / (PROCESSES * EACH) * 1000:.1f} ms each"

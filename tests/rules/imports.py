@@ -56,6 +56,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "session",
         "commit",
         "merge",
+        "inspection",
         "alpha",
     ),
 }

@@ -6,25 +6,25 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from frazil.api import maintenance, verification
+from frazil.api import inspection, maintenance, verification
 from frazil.api.destinations import check_destination
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.references import split_reference
+from frazil.api.repository_options import check_compatible, checked_options, no_attribute_files, opened_files
 from frazil.api.session import COMMITS, Session
-from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.late import LateModule
 from frazil.repository.alpha import branches
-from frazil.repository.alpha.file_cache import UNCHANGING, Files
-from frazil.repository.alpha.format import AlphaFormat
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
+from frazil.repository.inspection.report import PathUsage, ShownCommit, ShownObject, Statistics
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.report import Collected, Expired
 from frazil.repository.merge.difference import Difference
@@ -34,9 +34,7 @@ from frazil.repository.session.branches import Branches
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
-from frazil.repository.virtual.virtual_fetch import open_places
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 from frazil.stores.retry import retry
 
@@ -50,8 +48,6 @@ else:
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
-
-_COMPATIBLE: Final = "alpha-library"
 
 
 class Repository:
@@ -97,9 +93,9 @@ class Repository:
                           effect where reading is no request. Many processes may share it
         cache_limit       bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
         Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
-        _check_compatible(compatible, attributes_file_bytes)
-        options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        files = _files(location, durable, runtime, cache, cache_limit)
+        check_compatible(compatible, attributes_file_bytes)
+        options = checked_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
+        files = opened_files(location, durable, runtime, cache, cache_limit)
         # creating the first branch file fails if a repository is there already
         check_destination(location, files.store, files.prefix, may_be_repository=True)
         files.create(compatible=compatible is not None)
@@ -121,8 +117,8 @@ class Repository:
     ) -> Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
         costs no request, else on first use, whose requests show it anyway."""
-        options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        files = _files(location, durable, runtime, cache, cache_limit)
+        options = checked_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
+        files = opened_files(location, durable, runtime, cache, cache_limit)
         if files.store.capabilities.direct:
             try:
                 files.require()
@@ -137,7 +133,7 @@ class Repository:
     @classmethod
     def open_or_create(cls, location: Location, *, compatible: str | None = None, **options: object) -> Repository:
         """The repository at a location, made where none is. Arguments as for `create`; InvalidInputError where it should be compatible and is not."""
-        _check_compatible(compatible, options.get("attributes_file_bytes"))
+        check_compatible(compatible, options.get("attributes_file_bytes"))
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
             if not repo._files.store.capabilities.direct:
@@ -214,7 +210,7 @@ class Repository:
     def _session(self, identity: ObjectId, tip: Tip | None, options: Options) -> Session:
         snapshot = self._files.snapshot(identity)
         if tip is not None and options.attribute_limit is not None and not self._files.rules(snapshot).attribute_files:
-            raise _no_attribute_files()
+            raise no_attribute_files()
         if tip is not None:
             self._files.check_commits(tip)
         known = self._registry.metadata
@@ -431,16 +427,32 @@ class Repository:
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError where something cannot be fetched. See docs/maintenance.md."""
         return verification.verify(self._files, self._reading, decode=decode, progress=progress)
 
+    # --- inspection ----------------------------------------------------------------------------------------------------------------
+
+    def stats(self, *, largest: int = 10, progress: Callable[[str, int], object] | None = None) -> Statistics:
+        """What the repository consists of: bytes by kind, live and dead, by array and by commit, how chunks are packed, and the largest objects. It reads listings, snapshots and
+        manifests, no chunk, and writes nothing. What cannot be read is among its `problems`.
+
+        largest   how many of the largest objects are listed
+        progress  is called with what was done and how many since the last call
+        Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError. See docs/maintenance.md."""
+        return inspection.stats(self._files, largest, progress)
+
+    def show(self, name: str) -> ShownCommit | ShownObject:
+        """One commit, by a branch, a tag, an id or the beginning of one: its message, time and parent, what it changed and what it wrote. Or one object, by its whole id: a manifest,
+        a chunk file or an attribute file, and what refers to it at the tips of branches and tags. Raises NotFoundError, FormatError, StoreError."""
+        return inspection.show(self._files, name)
+
+    def usage(
+        self, name: str = MAIN, path: str = "", *, progress: Callable[[str, int], object] | None = None
+    ) -> tuple[PathUsage, ...]:
+        """What each path at and below one has, in a branch, tag or snapshot: chunks and their bytes, and the bytes that all histories keep of it. Arrays that are not there any more
+        and whose chunks are kept are listed, too. Groups have sums. Raises NotFoundError, FormatError, StoreError."""
+        return inspection.usage(self._files, name, path, progress)
+
     def _reading(self, files: RepositoryFormat, identity: ObjectId) -> Session:
         """A session for reading through other files of the same repository."""
         return Repository(files, self._options, self._registry)._session(identity, None, self._options)
-
-
-def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:
-    if compatible is not None and not (isinstance(compatible, str) and compatible == _COMPATIBLE):
-        raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
-    if compatible is not None and attributes_file_bytes is not None:
-        raise _no_attribute_files()
 
 
 def _check_commit(message: object, rebase: object) -> None:
@@ -449,47 +461,3 @@ def _check_commit(message: object, rebase: object) -> None:
         raise InvalidInputError(f"the message is {message!r}; it must be text")
     if rebase is not None:
         check_solver(rebase)
-
-
-def _no_attribute_files() -> InvalidInputError:
-    return InvalidInputError(
-        "attributes_file_bytes: the library of the alpha does not read attributes in files of their own",
-        hint="leave it out for a repository that this library can use",
-    )
-
-
-def _files(
-    location: Location,
-    durable: bool,
-    runtime: Runtime,
-    cache: str | os.PathLike[str] | None,
-    cache_limit: int | None,
-) -> AlphaFormat:
-    store, prefix = resolve(
-        location,
-        requests_in_flight=runtime.requests_in_flight,
-        bytes_in_flight=runtime.bytes_in_flight,
-        threads=runtime.threads,
-    )
-    if isinstance(store, LocalStore) and durable != store.sync:
-        store = LocalStore(store.path, sync=durable, read_only=store.read_only, threads=store.threads)
-    if cache is not None or cache_limit is not None:
-        store = disk_cache.cached(store, cache, cache_limit, [prefix + kind for kind in UNCHANGING])
-    return AlphaFormat(store, prefix, cache_bytes=runtime.cache_bytes)
-
-
-def _options(
-    durable: bool, packing: str, prefixes: Prefixes, attribute_limit: int | None, registry: Registry, runtime: Runtime
-) -> Options:
-    check_surroundings(registry, runtime)
-    check_flag(durable, "durable")
-    if not isinstance(packing, str) or packing not in ("auto", "off"):
-        raise InvalidInputError(f"chunk_packing is {packing!r}; it must be 'auto' or 'off'")
-    whole = isinstance(attribute_limit, int) and not isinstance(attribute_limit, bool)
-    if attribute_limit is not None and (not whole or attribute_limit < 0):
-        raise InvalidInputError(
-            f"attributes_file_bytes is {attribute_limit!r}; it must be a whole number, 0 or more, or None"
-        )
-    return Options(
-        packing == "auto", attribute_limit, False, runtime, open_places(prefixes, runtime.requests_in_flight)
-    )
