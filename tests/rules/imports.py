@@ -66,6 +66,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "frazil.formats.alpha": ("frazil.repository.alpha",),
     "frazil.repository.alpha": (
         "frazil.api.repository",  # finds out which format a location has
+        "frazil.api.repository_options",  # opens it
         "frazil.operations.copy",  # copies files of repositories in an order that leaves none broken
         "frazil.testing.memory_format",  # has snapshots as the alpha has them
     ),

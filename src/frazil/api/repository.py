@@ -289,6 +289,11 @@ class Repository:
 
         return retry(attempt, COMMITS._replace(attempts=retries + 1), lambda error: isinstance(error, ConflictError))
 
+    def sync(self) -> None:
+        """Has on the disk, when it returns, what sessions of this Repository object committed with durable=False: the commits of many threads and sessions in one go. Raises
+        StoreError: then none of it is certain."""
+        self._branches.sync(self._files.store)
+
     # --- history -------------------------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> str:
@@ -322,6 +327,7 @@ class Repository:
         Raises AlreadyExistsError, NotFoundError; InvalidInputError also for a name that the alpha library cannot open, in a compatible repository."""
         target = lookup_name(self._files, snapshot)
         with pinned(self._files, target):
+            self.sync()
             self._files.create_branch(name, target)
 
     def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
@@ -332,6 +338,7 @@ class Repository:
         target = lookup_name(self._files, snapshot)
         try:
             with pinned(self._files, target):
+                self.sync()
                 self._files.reset_branch(name, target, expected)
         except NotFoundError as error:
             error.hint = error.hint or branch_hint(self._files, name)
@@ -369,6 +376,7 @@ class Repository:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
         target = lookup_name(self._files, snapshot)
         with pinned(self._files, target):
+            self.sync()
             self._files.create_tag(name, target)
 
     def delete_tag(self, name: str) -> None:

@@ -222,6 +222,14 @@ class LocalStore(Store):
             folders,
         )
 
+    def unsynced(self) -> LocalStore:
+        return LocalStore(self.path, read_only=self.read_only, threads=self.threads) if self.sync else self
+
+    def sync_values(self, keys: Sequence[str]) -> None:
+        root = self._live()
+        if root is not None and keys:
+            new_files.sync_files(root.fd, keys)
+
     def kernel_root(self) -> RootFolder | None:
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
         return self._live() if type(self).fetch is LocalStore.fetch else None

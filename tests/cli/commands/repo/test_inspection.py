@@ -36,5 +36,8 @@ def test_they_print_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert said(capsys, "show", place).startswith(f"commit {repo.lookup('main')} (branch main)\n")
     assert json.loads(said(capsys, "show", place, "main", "--json"))["message"] == "first"
     assert said(capsys, "du", place).splitlines()[-1].split() == ["8,192", "8,192", "0", "4", "/g/a"]
-    assert [one["path"] for one in json.loads(said(capsys, "du", place, "g", "--at", "main", "--json"))] == ["/g", "/g/a"]
+    assert [one["path"] for one in json.loads(said(capsys, "du", place, "g", "--at", "main", "--json"))] == [
+        "/g",
+        "/g/a",
+    ]
     assert main(["repo", "show", place, "nothing"]) != 0

@@ -35,10 +35,7 @@ COMMAND = Command(
     (
         ("frazil repo show sea.repo", "the last commit to main"),
         ("frazil repo show sea.repo v1", "what a tag points to"),
-        (
-            "frazil repo show sea.repo 1CECHNKREP0F1RSTCMT0 --json",
-            "a snapshot, a manifest or a chunk file, for programs",
-        ),
+        ("frazil repo show sea.repo dev --json", "the last commit of another branch, for programs"),
     ),
     add_arguments,
     run,
