@@ -70,7 +70,10 @@ def timed(step: Callable[[], None], count: int) -> tuple[float, float]:
 
 
 def row(folder: Path, rounds: int, count: int, *, sync: bool) -> None:
-    steps = {"commit": Commits(folder / "repository", sync=sync), "files alone": Bare(folder / "files", sync=sync)}
+    steps: dict[str, Callable[[], None]] = {
+        "commit": Commits(folder / "repository", sync=sync),
+        "files alone": Bare(folder / "files", sync=sync),
+    }
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
     for turn in range(rounds + 1):
         for name in list(steps)[:: -1 if turn % 2 else 1]:
