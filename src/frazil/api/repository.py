@@ -8,34 +8,39 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from frazil.api import inspection, maintenance, verification
+from frazil.api import maintenance, repair, verification
 from frazil.api.destinations import check_destination
+from frazil.api.inspection import Inspected
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.references import split_reference
-from frazil.api.repository_options import check_compatible, checked_options, no_attribute_files, opened_files
+from frazil.api.repository_arguments import (
+    check_compatible,
+    is_repository,
+    no_attribute_files,
+    open_files,
+    session_options,
+)
 from frazil.api.session import COMMITS, Session
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.late import LateModule
-from frazil.repository.alpha import branches
-from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
-from frazil.repository.inspection.report import PathUsage, ShownCommit, ShownObject, Statistics
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.report import Collected, Expired
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
+from frazil.repository.repair.report import Consents, Repair
 from frazil.repository.session.branches import Branches
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.locations import Location, resolve
+from frazil.stores.locations import Location
 from frazil.stores.retry import retry
 
 if TYPE_CHECKING:
@@ -50,7 +55,7 @@ T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
 
 
-class Repository:
+class Repository(Inspected):
     """A Zarr hierarchy with a history: each commit is atomic and kept, branches and tags point to commits. Made by Repository.create and Repository.open.
 
     Safe to use from many threads; pickles. It keeps nothing open."""
@@ -74,6 +79,7 @@ class Repository:
         chunk_packing: str = "auto",
         virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
+        chunk_digests: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         cache_limit: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
@@ -89,16 +95,17 @@ class Repository:
         virtual_prefixes  where virtual chunks may lie ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
                           a Store with credentials of its own, None for the place that they name. The longest prefix counts; anywhere else is refused
         attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
+        chunk_digests     "crc32c": the name of each chunk file ends in the CRC-32C of its bytes, which `verify(digests=True)` compares; for as long as the repository is there. None: no
         cache             a folder in which encoded chunks and files of the repository are kept, so that none is fetched twice: for object stores and web servers, without
                           effect where reading is no request. Many processes may share it
         cache_limit       bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
         Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
-        check_compatible(compatible, attributes_file_bytes)
-        options = checked_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        files = opened_files(location, durable, runtime, cache, cache_limit)
+        check_compatible(compatible, attributes_file_bytes, chunk_digests)
+        options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
+        files = open_files(location, durable, runtime, cache, cache_limit)
         # creating the first branch file fails if a repository is there already
         check_destination(location, files.store, files.prefix, may_be_repository=True)
-        files.create(compatible=compatible is not None)
+        files.create(compatible=compatible is not None, digests=chunk_digests is not None)
         return cls(files, options, registry)
 
     @classmethod
@@ -117,8 +124,8 @@ class Repository:
     ) -> Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
         costs no request, else on first use, whose requests show it anyway."""
-        options = checked_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        files = opened_files(location, durable, runtime, cache, cache_limit)
+        options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
+        files = open_files(location, durable, runtime, cache, cache_limit)
         if files.store.capabilities.direct:
             try:
                 files.require()
@@ -131,16 +138,18 @@ class Repository:
         return cls(files, options, registry)
 
     @classmethod
-    def open_or_create(cls, location: Location, *, compatible: str | None = None, **options: object) -> Repository:
+    def open_or_create(
+        cls, location: Location, *, compatible: str | None = None, chunk_digests: str | None = None, **options: object
+    ) -> Repository:
         """The repository at a location, made where none is. Arguments as for `create`; InvalidInputError where it should be compatible and is not."""
-        check_compatible(compatible, options.get("attributes_file_bytes"))
+        check_compatible(compatible, options.get("attributes_file_bytes"), chunk_digests)
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
             if not repo._files.store.capabilities.direct:
                 repo._files.require()
         except NotFoundError:
             try:
-                return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
+                return cls.create(location, compatible=compatible, chunk_digests=chunk_digests, **options)  # type: ignore[arg-type]
             except AlreadyExistsError:  # another process created it
                 repo = cls.open(location, **options)  # type: ignore[arg-type]
         if compatible is not None and not repo._files.rules(repo._files.snapshot(repo._tip(MAIN).snapshot)).foreign:
@@ -153,8 +162,7 @@ class Repository:
     @staticmethod
     def exists(location: Location) -> bool:
         """Whether a repository is at a location: one with a branch `main`."""
-        store, prefix = resolve(location)
-        return branches.exists(Files(store, prefix))
+        return is_repository(location)
 
     def __repr__(self) -> str:
         return f"<frazil.Repository {self._files.store!r}{' ' + self._files.prefix if self._files.prefix else ''}>"
@@ -426,37 +434,57 @@ class Repository:
             self._files, older_than, keep_last, keep_tagged=keep_tagged, branches_too=expire_branches, dry_run=dry_run
         )
 
-    def verify(self, *, decode: bool = False, progress: Callable[[str, int], object] | None = None) -> Verification:
+    def verify(
+        self,
+        *,
+        decode: bool = False,
+        digests: bool = False,
+        virtual: bool = False,
+        history: bool = True,
+        progress: Callable[[str, int], object] | None = None,
+    ) -> Verification:
         """Whether all that branches and tags lead to is there: refs, snapshots and those before them, manifests, attribute files, and every chunk reference against the listing.
         Problems are in the answer and no errors; `problems` is empty where the repository is sound. Writes nothing; safe beside readers and writers.
 
         decode    also decodes every chunk of the tips of branches and of tags, virtual ones too, on all cores; else files elsewhere are not contacted
+        digests   also reads every chunk file, and compares it with its digest, on all cores; InvalidInputError in a repository that was made without chunk_digests
+        virtual   also asks for the state of every file in which virtual chunks lie, one request each: whether it is there, long enough, and the one that it was
+        history   False: only the snapshots that branches and tags point to are looked at; orphans are not counted then
         progress  is called with what was done and how many since the last call
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError where something cannot be fetched. See docs/maintenance.md."""
-        return verification.verify(self._files, self._reading, decode=decode, progress=progress)
+        asked = verification.Asked(decode, digests, virtual, history)
+        return verification.verify(self._files, self._reading, self._options, asked, progress)
 
-    # --- inspection ----------------------------------------------------------------------------------------------------------------
+    def repair(
+        self,
+        *,
+        decode: bool = False,
+        digests: bool = False,
+        older: bool = False,
+        accept_loss: bool = False,
+        tips: bool = False,
+        history: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[str, int], object] | None = None,
+    ) -> Repair:
+        """Repairs what a verification finds: by new commits, in which what is damaged is as older snapshots have it; where a tip cannot be read, by a new branch NAME-repaired
+        at its last complete snapshot. Files that are there are never changed or removed. The answer lists what was repaired, and what is lost, by array and chunk.
 
-    def stats(self, *, largest: int = 10, progress: Callable[[str, int], object] | None = None) -> Statistics:
-        """What the repository consists of: bytes by kind, live and dead, by array and by commit, how chunks are packed, and the largest objects. It reads listings, snapshots and
-        manifests, no chunk, and writes nothing. What cannot be read is among its `problems`.
-
-        largest   how many of the largest objects are listed
-        progress  is called with what was done and how many since the last call
-        Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError. See docs/maintenance.md."""
-        return inspection.stats(self._files, largest, progress)
-
-    def show(self, name: str) -> ShownCommit | ShownObject:
-        """One commit, by a branch, a tag, an id or the beginning of one: its message, time and parent, what it changed and what it wrote. Or one object, by its whole id: a manifest,
-        a chunk file or an attribute file, and what refers to it at the tips of branches and tags. Raises NotFoundError, FormatError, StoreError."""
-        return inspection.show(self._files, name)
-
-    def usage(
-        self, name: str = MAIN, path: str = "", *, progress: Callable[[str, int], object] | None = None
-    ) -> tuple[PathUsage, ...]:
-        """What each path at and below one has, in a branch, tag or snapshot: chunks and their bytes, and the bytes that all histories keep of it. Arrays that are not there any more
-        and whose chunks are kept are listed, too. Groups have sums. Raises NotFoundError, FormatError, StoreError."""
-        return inspection.usage(self._files, name, path, progress)
+        decode       and digests: as in `verify`, what these find is repaired, too
+        older        chunks that are lost become what they were in the newest older snapshot that has them
+        accept_loss  what is lost is given up: chunks read as fill value, attributes are empty, damaged nodes are removed. Else it is left as it is, and reading it an error
+        tips         branches whose tip cannot be read, or not be repaired without loss, go back to their last complete snapshot; one that can be read stays as NAME-damaged
+        history      histories end before snapshots that are damaged or missing, so that garbage can be collected again
+        dry_run      tells what would be done, and writes nothing
+        progress     as in `verify`
+        It may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
+        ReadOnlyError. See docs/maintenance.md."""
+        asked = verification.Asked(decode, digests)
+        consents = Consents(older, accept_loss, tips, history)
+        try:
+            return repair.repair(self._files, self._reading, self._options, asked, consents, progress, dry_run=dry_run)
+        finally:
+            self._branches.tips.clear()
 
     def _reading(self, files: RepositoryFormat, identity: ObjectId) -> Session:
         """A session for reading through other files of the same repository."""

@@ -15,7 +15,7 @@ import frazil
 from frazil.cli.command import Command
 from frazil.cli.commands import cache, completion, serve
 from frazil.cli.commands.read import checksum, du, get, info, ls, shards, tree, validate, view
-from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, show, stats, tag, verify
+from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, repair, show, stats, tag, verify
 from frazil.cli.commands.repo import du as repo_du
 from frazil.cli.commands.write import convert, copy, export, import_, rechunk, set_
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
@@ -39,6 +39,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
         gc.COMMAND,
         expire.COMMAND,
         verify.COMMAND,
+        repair.COMMAND,
     ),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {

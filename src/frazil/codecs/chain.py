@@ -248,7 +248,7 @@ def _leaf(
         return Leaf(spec.shape, program, stage, bounds[-1], spec.nbytes)
     program = _kernel.program(spec.shape, itemsize, range(len(order)), (), (), spec.fill)
     python = [following for following, _ in after[: len(after) - len(native)]]
-    between = python_stage.Middle(
+    between = python_stage.PythonStage(
         order,
         tuple(first for first, _ in before),
         runs,

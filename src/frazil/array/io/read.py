@@ -26,7 +26,6 @@ from frazil.array.io.task_costs import (
     shard_bytes,
     shards_per_task,
 )
-from frazil.array.shards.chunk_regions import StoredRegion
 from frazil.array.shards.shard_indexes import IndexTables, Slot
 from frazil.array.shards.shard_lookup import (
     Batch,
@@ -40,6 +39,7 @@ from frazil.array.shards.shard_lookup import (
     replaced_since,
     walk,
 )
+from frazil.array.shards.shard_objects import StoredObjects
 from frazil.codecs.leaf import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError
@@ -284,14 +284,14 @@ def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, s
     """Shards whose indexes are remembered, a slot each."""
     expect = [tables.version(row) for tables, row in slots]
     chunks, names = batch.chunks(rows), index_names(access, batch.shards[rows], located)
-    region = StoredRegion(access.storage, located, expect, None)
+    objects = StoredObjects(access.storage, located, expect, None)
     spans = np.zeros((len(rows), 3), np.int64)
     spans[:, 0] = np.arange(len(rows))
     if len(slots) == 1:
         stacked = slots[0][0].tables[slots[0][1]][None]
     else:
         stacked = np.stack([tables.tables[row] for tables, row in slots])
-    first = first_step(access, chunks, Shards(region, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
+    first = first_step(access, chunks, Shards(objects, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
     return Found(rows, names, located, chunks, first, expect, None)
 
 
@@ -306,7 +306,7 @@ def _fetch(
         if not replaced_since(access, located, fetched):
             raise
         return [], rows.tolist()
-    region, spans, (tables, slot) = opened.shards
+    objects, spans, (tables, slot) = opened.shards
     there = spans[:, 1] >= 0
     present = np.flatnonzero(there)
     _fill(target, batch, rows[~there])
@@ -315,7 +315,7 @@ def _fetch(
     names = index_names(access, batch.shards[rows], located)
     opened.remember(access, names)
     chunks = batch.chunks(rows[present])
-    first = first_step(access, chunks, Shards(region, spans[present], StackedIndex(tables, slot[present])), present)
+    first = first_step(access, chunks, Shards(objects, spans[present], StackedIndex(tables, slot[present])), present)
     return [Found(rows, names, located, chunks, first, opened.versions, fetched)], []
 
 
@@ -343,11 +343,11 @@ def _read_inner_chunks(
 ) -> list[int]:
     """Fetches and decodes the inner chunks of chunks. Answers the objects that changed while they were read."""
     steps, spans = walk(access, chunks, located, first)
-    sources, rows = steps[-1].shards.region.rows(spans)
+    sources, rows = steps[-1].shards.objects.rows(spans)
     compares = sources.files is not None and access.storage.answers_files
     watched = located.expected_objects(expect) if compares else None
     failures = decode(access, target, sources, rows, watched, chunks)
-    changed = set(first.shards.region.stale)
+    changed = set(first.shards.objects.stale)
     changed |= {int(first.origin[first.shard[i]]) for i, code, _ in failures if code == _kernel.FAILED_STALE}
     for i, code, text in failures:
         row = int(first.origin[first.shard[i]])

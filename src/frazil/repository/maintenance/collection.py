@@ -12,7 +12,7 @@ from typing import Final
 from frazil.errors import ConflictError, InvalidInputError, StoreError
 from frazil.formats.ids import encode_ids
 from frazil.record import Record
-from frazil.repository.format import UNKNOWN, ObjectKind, RepositoryFormat
+from frazil.repository.format import COMMITTED, UNKNOWN, ObjectKind, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import (
     KINDS,
     SHORTEST_WAIT,
@@ -33,6 +33,7 @@ from frazil.stores.keys.names import COPY_NOTE
 
 __all__ = ["collect"]
 
+_HOLDS: Final = 64  # numbers of a branch that others may take first
 _AT_ONCE: Final = 4096  # keys that are erased, and whose sizes are looked up, in one call
 # nanoseconds after which a pin is given up, whose tag may have been created or not, and the file of a run that may stand still: nothing is under way for so long
 _LIFE: Final = 7 * WAIT
@@ -189,15 +190,25 @@ def _with_rescued(
 
 
 def _hold_branches(files: RepositoryFormat) -> int:
-    """Takes the next number of every branch, for the snapshot that it points to; how many. Raises StoreError where that is not known."""
+    """Takes the next number of every branch, for the snapshot that it points to; how many branches there are. Raises StoreError where that is not known.
+
+    A number that a commit takes first would do as well for all sessions that know their age. But those whose clock is wrong look only where they see that their branch was held."""
     tips = heads(files)
-    for tip in tips:
-        if files.hold(tip).outcome == UNKNOWN:
-            raise StoreError(
-                f"whether the branch {tip.branch!r} got its next number is not known: the answer was lost",
-                key=files.key("refs/"),
-                hint="collect again; nothing was removed",
-            )
+    for first in tips:
+        tip: Tip | None = first
+        for _ in range(_HOLDS):
+            if tip is None or tip.deleted:
+                break
+            outcome = files.hold(tip).outcome
+            if outcome == UNKNOWN:
+                raise StoreError(
+                    f"whether the branch {tip.branch!r} got its next number is not known: the answer was lost",
+                    key=files.key("refs/"),
+                    hint="collect again; nothing was removed",
+                )
+            if outcome == COMMITTED:
+                break
+            tip = files.read_tip(tip.branch)
     return len(tips)
 
 
@@ -207,7 +218,7 @@ def _remove(files: RepositoryFormat, doomed: IdsByKind, progress: Progress) -> N
         files.memory.forget()
     for kind in KINDS:
         for names in _names(kind, doomed[kind]):
-            files.store.erase_values([files.key(name) for name in names])
+            files.store.erase_immutable([files.key(name) for name in names])
             progress(f"{kind} removed", len(names))
 
 

@@ -12,7 +12,7 @@ from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.record import Record
-from frazil.repository.commit.commit import settle
+from frazil.repository.commit.commit import follow, moved_by_commits, settle
 from frazil.repository.format import NodeMatching, Tip
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.apply import Shift, apply
@@ -108,7 +108,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             settle(transaction)
             tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
-            transaction.tip = tip
+            follow(transaction, tip)
             return
         met = meet(transaction, tip)
         left, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
@@ -158,6 +158,8 @@ def _begin(
     lost = {clash.path: clash.chunks for clash, answer in taken if answer == "theirs"}
     before = transaction.base_id, transaction.base, transaction.changes
     tip, reads = transaction.tip, transaction.reads
+    if not moved_by_commits(transaction, met.tip):
+        transaction.needs_check = True
     try:
         transaction.reads = None  # copying is no reading
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)

@@ -154,10 +154,10 @@ def _check_ids(nodes: Nodes, own: Seen, key: str, found: Findings) -> None:
         known: set[str] = set()
         twice = {path for path in nodes.stored.paths if path in known or known.add(path)}  # type: ignore[func-returns-value]
         for path in sorted(twice):
-            found.add("node", "several nodes have this path", own.place._replace(path=path), key)
+            found.add("snapshot", "several nodes have this path", own.place._replace(path=path), key)
     owners: dict[int, str] = {}
     for path in nodes:
         identity = nodes.id_of(path)
         if identity is not None and owners.setdefault(identity, path) != path:
             text = f"it has the same id, {identity}, as the node {owners[identity]}"
-            found.add("node", text, own.place._replace(path=path), key)
+            found.add("snapshot", text, own.place._replace(path=path), key)

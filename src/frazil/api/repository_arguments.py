@@ -1,4 +1,4 @@
-"""What Repository.create and Repository.open are given, checked, and the files of a repository opened with it."""
+"""The arguments with which repositories are created and opened: checked, and made into the files of one, in the format of its location, and its options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from frazil.array.arguments import check_flag, check_surroundings
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
-from frazil.repository.alpha.file_cache import UNCHANGING
+from frazil.repository.alpha import branches
+from frazil.repository.alpha.file_cache import UNCHANGING, Files
 from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.session.transaction import Options
 from frazil.repository.virtual.prefixes import Prefixes
@@ -23,14 +24,23 @@ if TYPE_CHECKING:
 else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
-__all__ = ["check_compatible", "checked_options", "no_attribute_files", "opened_files"]
+__all__ = ["check_compatible", "is_repository", "no_attribute_files", "open_files", "session_options"]
 
-COMPATIBLE: Final = "alpha-library"
+_COMPATIBLE: Final = "alpha-library"
+_CRC: Final = "crc32c"
 
 
-def check_compatible(compatible: object, attributes_file_bytes: object) -> None:
-    if compatible is not None and not (isinstance(compatible, str) and compatible == COMPATIBLE):
-        raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {COMPATIBLE!r}")
+def check_compatible(compatible: object, attributes_file_bytes: object, chunk_digests: object) -> None:
+    """Refuses what a repository cannot be created with."""
+    if chunk_digests is not None and not (isinstance(chunk_digests, str) and chunk_digests == _CRC):
+        raise InvalidInputError(f"chunk_digests is {chunk_digests!r}; it must be None or {_CRC!r}")
+    if compatible is not None and chunk_digests is not None:
+        raise InvalidInputError(
+            "chunk_digests: commits of the library of the alpha have no digests",
+            hint="leave it out for a repository that this library can use",
+        )
+    if compatible is not None and not (isinstance(compatible, str) and compatible == _COMPATIBLE):
+        raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
     if compatible is not None and attributes_file_bytes is not None:
         raise no_attribute_files()
 
@@ -42,7 +52,13 @@ def no_attribute_files() -> InvalidInputError:
     )
 
 
-def opened_files(
+def is_repository(location: Location) -> bool:
+    """Whether a repository is at a location: one with a branch `main`."""
+    store, prefix = resolve(location)
+    return branches.exists(Files(store, prefix))
+
+
+def open_files(
     location: Location,
     durable: bool,
     runtime: Runtime,
@@ -62,7 +78,7 @@ def opened_files(
     return AlphaFormat(store, prefix, cache_bytes=runtime.cache_bytes)
 
 
-def checked_options(
+def session_options(
     durable: bool, packing: str, prefixes: Prefixes, attribute_limit: int | None, registry: Registry, runtime: Runtime
 ) -> Options:
     check_surroundings(registry, runtime)
