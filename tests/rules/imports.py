@@ -57,6 +57,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "session",
         "commit",
         "merge",
+        "inspection",
         "alpha",
     ),
 }

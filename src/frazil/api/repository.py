@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from frazil.api import maintenance, repair, verification
 from frazil.api.destinations import check_destination
+from frazil.api.inspection import Inspected
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
@@ -54,7 +55,7 @@ T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
 
 
-class Repository:
+class Repository(Inspected):
     """A Zarr hierarchy with a history: each commit is atomic and kept, branches and tags point to commits. Made by Repository.create and Repository.open.
 
     Safe to use from many threads; pickles. It keeps nothing open."""
@@ -296,6 +297,11 @@ class Repository:
 
         return retry(attempt, COMMITS._replace(attempts=retries + 1), lambda error: isinstance(error, ConflictError))
 
+    def sync(self) -> None:
+        """Has on the disk, when it returns, what sessions of this Repository object committed with durable=False: the commits of many threads and sessions in one go. Raises
+        StoreError: then none of it is certain."""
+        self._branches.sync(self._files.store)
+
     # --- history -------------------------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> str:
@@ -329,6 +335,7 @@ class Repository:
         Raises AlreadyExistsError, NotFoundError; InvalidInputError also for a name that the alpha library cannot open, in a compatible repository."""
         target = lookup_name(self._files, snapshot)
         with pinned(self._files, target):
+            self.sync()
             self._files.create_branch(name, target)
 
     def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
@@ -339,6 +346,7 @@ class Repository:
         target = lookup_name(self._files, snapshot)
         try:
             with pinned(self._files, target):
+                self.sync()
                 self._files.reset_branch(name, target, expected)
         except NotFoundError as error:
             error.hint = error.hint or branch_hint(self._files, name)
@@ -376,6 +384,7 @@ class Repository:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
         target = lookup_name(self._files, snapshot)
         with pinned(self._files, target):
+            self.sync()
             self._files.create_tag(name, target)
 
     def delete_tag(self, name: str) -> None:

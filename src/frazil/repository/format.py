@@ -222,6 +222,12 @@ class RepositoryFormat(Protocol):
     def anew(self) -> RepositoryFormat:
         """The same repository with nothing remembered of it, read from the store beneath caches."""
 
+    def unsynced(self) -> RepositoryFormat:
+        """The same repository, of which a write may return before it is on the medium (Store.unsynced); itself where that is no difference."""
+
+    def tip_key(self, tip: Tip) -> str:
+        """The key in the store that says where a branch stands at a tip."""
+
     def chunk_store(self) -> Store:
         """The store as chunks are read from it: `store` itself, or one over it that keeps what it reads."""
 

@@ -170,6 +170,9 @@ class MemoryFormat(AlphaSnapshots):
     def moved(self, tip: Tip) -> Tip | None:
         return _moved(self._state()[0], tip)
 
+    def tip_key(self, tip: Tip) -> str:
+        return self.key(_NAME)
+
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
         new = encode_id(snapshot)
 

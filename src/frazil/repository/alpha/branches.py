@@ -75,6 +75,7 @@ __all__ = [
     "read_tip",
     "require_repository",
     "reset_branch",
+    "tip_key",
 ]
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
@@ -215,6 +216,11 @@ def _folders(files: Files, kind: RefKind, name: str) -> list[str]:
 
 def _folder(files: Files, tip: Tip) -> str:
     return tip.folder or _folders(files, "branch", tip.branch)[0]
+
+
+def tip_key(files: Files, tip: Tip) -> str:
+    """The key of the file that makes a tip."""
+    return _folder(files, tip) + branch_file(tip.sequence)
 
 
 def _read_any(files: Files, keys: list[str]) -> tuple[str, Ref | None]:

@@ -170,6 +170,9 @@ class AlphaFormat(AlphaSnapshots):
     def moved(self, tip: Tip) -> Tip | None:
         return branches.look_ahead(self, tip)
 
+    def tip_key(self, tip: Tip) -> str:
+        return branches.tip_key(self, tip)
+
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
         add_guard(self, self.snapshot(tip.snapshot))
         branches.check_conditions(self, snapshot)
