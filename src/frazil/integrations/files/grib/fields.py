@@ -52,7 +52,7 @@ _REASON: Final = "GRIB packs the values of each field in its own way"
 
 
 def load_package(name: str) -> ModuleType:
-    """cfgrib or eccodes, which are no part of a plain installation. Raises InvalidInputError that names the extra."""
+    """Cfgrib or eccodes, which are no part of a plain installation. Raises InvalidInputError that names the extra."""
     try:
         return import_module(name)
     except Exception as error:  # where the library of eccodes is missing, it raises a RuntimeError
@@ -257,7 +257,7 @@ def _decoded(eccodes: ModuleType, message: bytes, shape: Sequence[int]) -> NDArr
     finally:
         eccodes.codes_release(handle)
     if values.size != math.prod(shape):
-        raise ValueError(f"it has {values.size} values where {math.prod(shape)} are expected")
+        raise ChunkDecodeError(f"a field has {values.size} values where {math.prod(shape)} are expected")
     values = np.where(values == missing, np.nan, values).astype(_DTYPE).reshape(shape)
     if turned and len(shape) > 1:
         rows = values.reshape(shape[-2:])
