@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from frazil.errors import FormatError, StoreError
-from frazil.integrations.files.grib.fields import scan_grib
-from frazil.integrations.files.grib.messages import MAGIC as GRIB
-from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, scan_in_process
+from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
+from frazil.integrations.files.hdf5.scan_process import GRIB, TIME_LIMIT, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
 from frazil.integrations.files.netcdf.header import MAGIC
@@ -29,7 +28,6 @@ _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFi
     ((NPY,), scan_npy),
     ((ZIP,), scan_npz),
     (TIFF, scan_tiff),
-    ((GRIB,), scan_grib),
 )
 
 
@@ -67,6 +65,8 @@ def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes 
     for magics, scan in _SCANS:
         if begin.startswith(magics):
             return scan(file, name)
+    if begin.startswith(GRIB_MAGIC):
+        return scan_in_process(file, name, time_limit, GRIB)
     if begin.startswith(JSON):
         return scan_references(file, source, prefixes)
     if not _is_hdf5(file):
