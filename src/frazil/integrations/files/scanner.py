@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from frazil.errors import FormatError, StoreError
-from frazil.integrations.files.grib.fields import scan_grib
-from frazil.integrations.files.grib.messages import MAGIC as GRIB
-from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, scan_in_process
+from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
+from frazil.integrations.files.hdf5.scan_process import GRIB, TIME_LIMIT, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
 from frazil.integrations.files.netcdf.header import MAGIC
 from frazil.integrations.files.numpy_files.arrays import NPY, ZIP, scan_npy, scan_npz
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
-from frazil.integrations.files.sources.source import open_file, source_of, state_of
+from frazil.integrations.files.sources.source import Source, open_file, source_of, state_of
 from frazil.integrations.files.tiff.series import TIFF, scan_tiff
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFi
     ((NPY,), scan_npy),
     ((ZIP,), scan_npz),
     (TIFF, scan_tiff),
-    ((GRIB,), scan_grib),
 )
 
 
@@ -48,7 +46,7 @@ def scan_file(
     try:
         with open_file(source) as opened:
             try:
-                scanned = _scan(opened, name, time_limit, virtual_prefixes)
+                scanned = _scan(opened, source, time_limit, virtual_prefixes)
             except Exception:
                 _tell_failure(opened)
                 raise
@@ -61,14 +59,16 @@ def scan_file(
         raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name) from error
 
 
-def _scan(file: BinaryIO, name: str, time_limit: float, prefixes: Prefixes | None) -> ScannedFile:
-    begin = file.read(8)
+def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes | None) -> ScannedFile:
+    begin, name = file.read(8), source.name
     file.seek(0)
     for magics, scan in _SCANS:
         if begin.startswith(magics):
             return scan(file, name)
+    if begin.startswith(GRIB_MAGIC):
+        return scan_in_process(file, name, time_limit, GRIB)
     if begin.startswith(JSON):
-        return scan_references(file, name, prefixes)
+        return scan_references(file, source, prefixes)
     if not _is_hdf5(file):
         raise FormatError(
             "the file is none of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references, by its first bytes",

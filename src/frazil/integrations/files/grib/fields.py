@@ -1,5 +1,6 @@
-"""GRIB files, scanned with cfgrib: each variable that it makes of the fields as an array with a field in each chunk, and coordinates. eccodes decodes the fields.
+"""GRIB files, scanned with cfgrib: each variable that it makes of the fields as an array with a field in each chunk, and coordinates; and one field decoded by eccodes.
 
+Damaged messages make eccodes write where it must not, so both run in another process (hdf5/scan_process.py).
 cfgrib says which fields are one variable, and what its dimensions, coordinates and attributes are, as for xarray's engine "cfgrib". Its index files are neither read nor
 written, as they are pickles."""
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -28,13 +28,12 @@ from frazil.integrations.files.scanned import (
     check_shape,
     no_chunks,
 )
-from frazil.integrations.files.sources.source import open_file, state_of
 from frazil.metadata.paths import check_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.integrations.files.sources.source import Source
+    from frazil.formats.manifests import FileCheck
     from frazil.metadata.json_text import Json
 
 _DTYPE: Final = np.dtype("<f4")  # of values, as cfgrib has them
@@ -62,14 +61,21 @@ def load_package(name: str) -> ModuleType:
         ) from error
 
 
-def scan_grib(file: BinaryIO, name: str) -> ScannedFile:
+def load_cfgrib() -> None:
+    """Raises InvalidInputError where a package is missing."""
+    load_package("cfgrib")
+
+
+def scan_grib(file: BinaryIO, name: str, state: FileCheck, step: Callable[[], None] = lambda: None) -> ScannedFile:
     """The variables of a file that is open for reading. Where they do not go together in one group (other levels, other kinds of steps), each set of them has a group, whose
     name says what its fields have in common.
 
-    All of the file is read, as what a field is stands in each message. Raises InvalidInputError without cfgrib and eccodes, FormatError for a damaged message."""
-    load_package("cfgrib")
-    state = state_of(file)
-    fields = _Fields(file, state.size, name)
+    All of the file is read, as what a field is stands in each message.
+
+    state  what the file is like;  step: called after each message
+    Raises InvalidInputError without cfgrib and eccodes, FormatError for a damaged message."""
+    load_cfgrib()
+    fields = _Fields(file, state.size, name, step)
     try:
         datasets = list(_datasets(fields))
     except (FrazilError, OSError):
@@ -95,8 +101,8 @@ def scan_grib(file: BinaryIO, name: str) -> ScannedFile:
 class _Fields(Mapping[Field, Any]):
     """The fields of a file as messages of cfgrib, by where they are."""
 
-    def __init__(self, file: BinaryIO, size: int, name: str) -> None:
-        self._file, self._size, self._name = file, size, name
+    def __init__(self, file: BinaryIO, size: int, name: str, step: Callable[[], None]) -> None:
+        self._file, self._size, self._name, self._step = file, size, name, step
         self._found: list[Field] = []
 
     def items(self) -> Iterator[tuple[Field, Any]]:  # type: ignore[override] # all that cfgrib asks of it
@@ -106,6 +112,7 @@ class _Fields(Mapping[Field, Any]):
             for number, field in enumerate(split_fields(message, at, self._name)):
                 self._found.append(Field(at, len(message), number))
                 yield self._found[-1], _opened(field)
+            self._step()
 
     def __getitem__(self, field: Field) -> Any:
         return _opened(read_field(self._file, field, self._name))
@@ -214,52 +221,31 @@ def _of_fields(path: str, data: Any, names: tuple[str, ...], attributes: dict[st
 # --- fields that eccodes decodes -------------------------------------------------------------------------------------------------------
 
 
-def open_grib(
-    source: Source, arrays: Sequence[ScannedArray], files: ExitStack
-) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
-    """Readers of variables, by path; each box is a chunk. files: closes what is opened. Raises InvalidInputError without eccodes."""
+def decode_field(message: bytes, shape: Sequence[int]) -> NDArray[np.generic]:
+    """The values of a field, as float32, of a shape that ends with those of its grid; NaN where a bitmap says that there is none.
+
+    Raises ChunkDecodeError for a damaged message, InvalidInputError without eccodes."""
     eccodes = load_package("eccodes")
-    file = files.enter_context(open_file(source))
-
-    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
-        assert array.library is not None
-        rank, places = json.loads(array.library.place)
-        before = array.shape[:rank]
-
-        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
-            at = tuple([part.start for part in box[:rank]])
-            place = places[int(np.ravel_multi_index(at, before)) if rank else 0]
-            shape = [part.stop - part.start for part in box]
-            if place is None:
-                return np.full(shape, array.fill_value, array.dtype)
-            try:
-                return _decoded(eccodes, read_field(file, Field(*place), source.name), shape)
-            except (FrazilError, OSError):
-                raise
-            except Exception as error:  # eccodes raises errors of many classes
-                raise ChunkDecodeError(
-                    f"eccodes cannot decode it: {error}", key=source.name, path=array.path
-                ) from error
-
-        return read
-
-    return {array.path: reader(array) for array in arrays}
+    try:
+        values, turned = _values(eccodes, message)
+    except Exception as error:  # eccodes raises errors of many classes
+        raise ChunkDecodeError(f"eccodes cannot decode it: {error}") from error
+    if values.size != math.prod(shape):
+        raise ChunkDecodeError(f"a field has {values.size} values where {math.prod(shape)} are expected")
+    values = values.reshape(shape)
+    if turned and len(shape) > 1:
+        rows = values.reshape(shape[-2:])
+        rows[1::2] = rows[1::2, ::-1].copy()
+    return values
 
 
-def _decoded(eccodes: ModuleType, message: bytes, shape: Sequence[int]) -> NDArray[np.generic]:
-    """The values of a field, of a shape that ends with those of its grid; NaN where a bitmap says that there is none."""
+def _values(eccodes: ModuleType, message: bytes) -> tuple[NDArray[np.generic], bool]:
     handle = eccodes.codes_new_from_message(message)
     try:
         missing = float(np.finfo(np.float32).max)
         eccodes.codes_set(handle, "missingValue", missing)
         values = np.asarray(eccodes.codes_get_values(handle))
-        turned = eccodes.codes_is_defined(handle, _TURNED) and eccodes.codes_get(handle, _TURNED, int)
+        turned = bool(eccodes.codes_is_defined(handle, _TURNED) and eccodes.codes_get(handle, _TURNED, int))
     finally:
         eccodes.codes_release(handle)
-    if values.size != math.prod(shape):
-        raise ValueError(f"it has {values.size} values where {math.prod(shape)} are expected")
-    values = np.where(values == missing, np.nan, values).astype(_DTYPE).reshape(shape)
-    if turned and len(shape) > 1:
-        rows = values.reshape(shape[-2:])
-        rows[1::2] = rows[1::2, ::-1].copy()
-    return values
+    return np.where(values == missing, np.nan, values).astype(_DTYPE), turned
