@@ -23,13 +23,26 @@ pub enum Codec {
     Crc32c,
     Fletcher32,
     /// Bytes of an element, above 0.
-    Shuffle { size: usize },
-    Gzip { level: i32 },
-    Zlib { level: i32 },
-    Zstd { level: i32, checksum: bool },
+    Shuffle {
+        size: usize,
+    },
+    Gzip {
+        level: i32,
+    },
+    Zlib {
+        level: i32,
+    },
+    Zstd {
+        level: i32,
+        checksum: bool,
+    },
     Blosc(Blosc),
-    Lz4 { acceleration: i32 },
-    Gdeflate { level: i32 },
+    Lz4 {
+        acceleration: i32,
+    },
+    Gdeflate {
+        level: i32,
+    },
 }
 
 /// Why a codec could not decode.
