@@ -79,7 +79,7 @@ class PythonStage(Record):
         if failures:
             return [], rows, failures
         present = np.flatnonzero(lengths >= 0)
-        results = _on_threads(lambda i: self._attempt(bytes(segments[i])), present.tolist(), threads)
+        results = _on_threads(lambda i: _result_of(self._decode_one, bytes(segments[i])), present.tolist(), threads)
         failures = [
             (int(i), _CODES.get(type(result), _kernel.FAILED_DECODE), Refusal(result))
             for i, result in zip(present, results, strict=True)
@@ -109,7 +109,7 @@ class PythonStage(Record):
 
     def _encode(self, chunks: list[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:
         """Chunks encoded; and by their number what a codec refused."""
-        results = _on_threads(self._attempt_encoding, chunks, threads)
+        results = _on_threads(lambda chunk: _result_of(self._encode_one, chunk), chunks, threads)
         failures = [
             (i, _kernel.FAILED_ENCODE, Refusal(result))
             for i, result in enumerate(results)
@@ -122,18 +122,6 @@ class PythonStage(Record):
             return [bytes(segment) for segment in _kernel.encode_bytes(self.native, values, threads)], []
         except ValueError as error:
             return [], [(0, _kernel.FAILED_ENCODE, str(error))]
-
-    def _attempt_encoding(self, chunk: memoryview) -> bytes | FrazilError:
-        try:
-            return self._encode_one(chunk)
-        except FrazilError as error:
-            return error
-
-    def _attempt(self, data: bytes) -> Array | FrazilError:
-        try:
-            return self._decode_one(data)
-        except FrazilError as error:
-            return error
 
     def _decode_one(self, data: bytes) -> Array:
         for codec, limit in zip(reversed(self.after), reversed(self.bounds[:-1]), strict=True):
@@ -180,6 +168,13 @@ def _check(array: object, name: str, spec: ChunkSpec, refusal: type[FrazilError]
         raise refusal(f"codec {name} made {type(array).__name__} instead of an array")
     if array.shape != spec.shape or array.dtype != spec.dtype:
         raise refusal(f"codec {name} made {array.dtype} {array.shape} instead of {spec.dtype} {spec.shape}")
+
+
+def _result_of(work: Callable[[Item], Result], item: Item) -> Result | FrazilError:
+    try:
+        return work(item)
+    except FrazilError as error:
+        return error
 
 
 def _on_threads(work: Callable[[Item], Result], items: list[Item], threads: int) -> list[Result]:
