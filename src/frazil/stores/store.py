@@ -302,8 +302,9 @@ class Store(StorePort):
         """The same store, of which a write may return before its value is on the medium; itself where that is no difference."""
         return self
 
-    def sync_values(self, keys: Sequence[str]) -> None:
-        """When it returns, what these keys have is on the medium, also what was written through `unsynced`; keys that are gone are none. Raises StoreError."""
+    def sync_values(self, keys: Sequence[str]) -> builtins.list[str]:
+        """When it returns, what these keys have is on the medium, also what was written through `unsynced`. Returns the keys that are not there. Raises StoreError."""
+        return []
 
     def erase_leftovers(self, prefix: str, before: int) -> int:
         """Removes files below a prefix that are no keys, left by writers that ended early, and were changed before a time of the store (ns since 1970); how many. Stores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil.errors import FrazilError, InvalidInputError
+from frazil.repository.session.branches import Branches
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Pieces, Version
@@ -33,9 +34,10 @@ class Forgetful(WrappedStore):
     def unsynced(self) -> Store:
         return Loose(self)
 
-    def sync_values(self, keys: Sequence[str]) -> None:
+    def sync_values(self, keys: Sequence[str]) -> list[str]:
         self.syncs += 1
         self.loose -= set(keys)
+        return [key for key in keys if not self.inner.exists(key)]
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -148,13 +150,31 @@ def test_a_sync_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not disk.loose
 
 
+def test_a_sync_during_a_commit_loses_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Forgetful(MemoryStore())
+    repo = frazil.Repository.create(disk)
+    note = Branches.note_unsynced
+
+    def noted(self: Branches, written: Iterable[str], following: str) -> None:
+        note(self, written, following)
+        repo.sync()  # of another thread, before there is a branch file
+
+    monkeypatch.setattr(Branches, "note_unsynced", noted)
+    session = repo.writable_session()
+    session.root.attrs["n"] = 1
+    session.commit("loose", durable=False)
+    assert disk.loose
+    repo.sync()
+    assert not disk.loose
+
+
 def test_on_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = frazil.Repository.create(tmp_path / "r")
     synced: list[list[str]] = []
     monkeypatch.setattr(
         LocalStore,
         "sync_values",
-        lambda self, keys, old=LocalStore.sync_values: (synced.append(list(keys)), old(self, keys)),
+        lambda self, keys, old=LocalStore.sync_values: synced.append(list(keys)) or old(self, keys),
     )
     session = repo.writable_session()
     session.root.create_array("a", data=np.arange(1000.0), chunks=(100,), codecs=[])

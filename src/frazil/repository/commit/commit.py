@@ -101,7 +101,7 @@ def attempt_commit(
         else:  # noted before anybody can see it, and rest a commit on it
             made = [f"chunks/{text}" for ids in transaction.changes.packs[packs:] for text in encode_ids(ids)]
             following = files.tip_key(tip._replace(sequence=tip.sequence + 1))
-            branches.note_unsynced([*map(files.key, (*made, *intent.files)), following])
+            branches.note_unsynced(map(files.key, (*made, *intent.files)), following)
         return _advance(transaction, files, intent, written, reusable)
 
 

@@ -24,7 +24,7 @@ class Branches:
 
     def __init__(self) -> None:
         self.tips: dict[str, Tip] = {}
-        self._unsynced: dict[str, None] = {}
+        self._unsynced: dict[str, bool] = {}  # whether the key may not be there yet
         self._syncing = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}
 
@@ -33,17 +33,19 @@ class Branches:
         seen = self.tips.get(tip.branch)
         return seen if seen is not None and seen.folder == tip.folder and seen.sequence > tip.sequence else tip
 
-    def note_unsynced(self, keys: Iterable[str]) -> None:
-        """Takes note of what is about to be written, and that a crash of the machine may lose."""
-        self._unsynced |= dict.fromkeys(keys)
+    def note_unsynced(self, written: Iterable[str], following: str) -> None:
+        """Takes note of what a crash of the machine may lose: keys that are there, and the key of a branch file that is written next."""
+        self._unsynced |= {**dict.fromkeys(written, False), following: True}
 
     def sync(self, store: Store) -> None:
-        """Has all of it on the medium. Nothing may rest on it, and survive a crash, before that. Raises StoreError; then all of it is still noted."""
+        """Has all of it on the medium. Nothing may rest on it, and survive a crash, before that. A branch file that is not there yet stays noted. Raises StoreError; then all
+        of it is still noted."""
         with self._syncing:
-            if keys := list(self._unsynced):
-                store.sync_values(keys)
-                for key in keys:
-                    self._unsynced.pop(key, None)
+            if noted := dict(self._unsynced):
+                absent = set(store.sync_values(list(noted)))
+                for key, may_follow in noted.items():
+                    if not (may_follow and key in absent):
+                        self._unsynced.pop(key, None)
 
     @contextmanager
     def turn(self, branch: str, meanwhile: Callable[[], object]) -> Iterator[None]:

@@ -227,9 +227,9 @@ class LocalStore(Store):
     def unsynced(self) -> LocalStore:
         return LocalStore(self.path, read_only=self.read_only, threads=self.threads) if self.sync else self
 
-    def sync_values(self, keys: Sequence[str]) -> None:
-        if keys and (root := self._live()) is not None:
-            new_files.sync_files(root.fd, keys)
+    def sync_values(self, keys: Sequence[str]) -> list[str]:
+        root = self._live() if keys else None
+        return list(keys) if root is None else new_files.sync_files(root.fd, keys)
 
     def kernel_root(self) -> RootFolder | None:
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""

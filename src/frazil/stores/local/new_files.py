@@ -49,13 +49,14 @@ def copy_files(
     return sizes
 
 
-def sync_files(root: int, names: Sequence[str]) -> None:
-    """Has files beneath a root, their names and the folders above them on the medium; those that are gone are none. Raises StoreError with the key."""
-    folders = {""}
+def sync_files(root: int, names: Sequence[str]) -> list[str]:
+    """Has files beneath a root, their names and the folders above them on the medium. Returns the names that are not there. Raises StoreError with the key."""
+    folders, absent = {""}, []
     for name in names:
         try:
             file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
         except FileNotFoundError:
+            absent.append(name)
             continue
         except OSError as error:
             raise refused("cannot be synced", error.errno or 0, name) from error
@@ -69,6 +70,7 @@ def sync_files(root: int, names: Sequence[str]) -> None:
             folders.add(folder)
             name = folder
     sync_folders(root, folders)
+    return absent
 
 
 def unlink_files(root: int, names: Sequence[str], *, sync: bool) -> None:
