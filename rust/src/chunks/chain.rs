@@ -6,7 +6,7 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::codecs::{Blosc, Codec, Contexts, Refusal, check_crc32c};
+use crate::codecs::{Blosc, Codec, Contexts, Refusal};
 use crate::columns::wrong;
 use crate::failures::{Code, Fault, Outcome};
 use crate::memory::{Growing, Memory};
@@ -59,18 +59,19 @@ impl Chain {
         self.codecs.is_empty()
     }
 
-    /// Whether the decoded bytes come out of a compressor, and so can be put anywhere at no cost.
-    pub fn begins_with_compressor(&self) -> bool {
-        self.codecs.first().is_some_and(Codec::is_compressor)
+    /// Whether the first codec makes the decoded bytes anew, so that they can be put anywhere at no cost.
+    pub fn makes_bytes(&self) -> bool {
+        self.codecs.first().is_some_and(|codec| !codec.is_checksum())
     }
 
     /// The sizes that codec i decodes to (sizes[i]) for a whole of `whole`; the last is that of the encoded bytes.
     pub fn sizes(&self, whole: Size) -> Vec<Size> {
         let mut sizes = vec![whole];
         for codec in &self.codecs {
-            sizes.push(match (*codec == Codec::Crc32c, sizes[sizes.len() - 1]) {
-                (true, Size::Exactly(size)) => Size::Exactly(size.saturating_add(4)),
-                (_, Size::Exactly(size) | Size::AtMost(size)) => Size::AtMost(codec.most_encoded(size)),
+            let (Size::Exactly(size) | Size::AtMost(size)) = sizes[sizes.len() - 1];
+            sizes.push(match (codec.exact(size), sizes[sizes.len() - 1]) {
+                (Some(size), Size::Exactly(_)) => Size::Exactly(size),
+                _ => Size::AtMost(codec.most_encoded(size)),
             });
         }
         sizes
@@ -93,8 +94,8 @@ impl Chain {
                 Decoded::Input(range) => (&input[range.clone()], one, 0, range.clone()),
                 Decoded::Target(_) => break,
             };
-            if *codec == Codec::Crc32c {
-                let shorter = range.start..range.start + check_crc32c(bytes)?.len();
+            if codec.is_checksum() {
+                let shorter = range.start..range.start + codec.checked(bytes)?.len();
                 check_size(shorter.len(), sizes[i])?;
                 at = match at {
                     Decoded::Stage(number, _) => Decoded::Stage(number, shorter),
@@ -144,7 +145,7 @@ impl Chain {
 
     fn encode_all(&self, tools: &mut Tools, input: &[u8], out: &mut Growing) -> Outcome<usize> {
         let start = out.len();
-        let last = self.codecs.iter().rposition(Codec::is_compressor);
+        let last = self.codecs.iter().rposition(|codec| !codec.is_checksum());
         let mut at = Decoded::Input(0..input.len());
         for codec in &self.codecs[..last.unwrap_or(0)] {
             let [one, two] = &mut tools.stages;
@@ -168,8 +169,8 @@ impl Chain {
             }
             None => out.append(bytes)?,
         }
-        for _crc32c in &self.codecs[last.map_or(0, |last| last + 1)..] {
-            let sum = crc32c::crc32c(&out.bytes()[start..]);
+        for checksum in &self.codecs[last.map_or(0, |last| last + 1)..] {
+            let sum = checksum.sum(&out.bytes()[start..]);
             out.append(&sum.to_le_bytes())?;
         }
         Ok(out.len() - start)
@@ -246,6 +247,8 @@ fn parse_codec(codec: &Bound<'_, PyAny>) -> PyResult<Codec> {
     };
     let (parsed, length) = match name.as_str() {
         "crc32c" => (Codec::Crc32c, 1),
+        "fletcher32" => (Codec::Fletcher32, 1),
+        "shuffle" => (Codec::Shuffle { size: number(1, 1, i64::from(i32::MAX))? as usize }, 2),
         "gzip" => (Codec::Gzip { level: number(1, 0, 9)? as i32 }, 2),
         "zlib" => (Codec::Zlib { level: number(1, 0, 9)? as i32 }, 2),
         "zstd" => (Codec::Zstd { level: number(1, -131_072, 22)? as i32, checksum: codec.get_item(2)?.extract()? }, 3),
@@ -295,7 +298,7 @@ mod tests {
     }
 
     fn chains() -> Vec<Chain> {
-        let all = [Codec::Crc32c, ZSTD, GZIP, ZLIB, LZ4, blosc()];
+        let all = [Codec::Crc32c, Codec::Fletcher32, Codec::Shuffle { size: 4 }, ZSTD, GZIP, ZLIB, LZ4, blosc()];
         let mut chains = vec![Chain { codecs: vec![] }, Chain { codecs: vec![ZSTD, snappy()] }];
         for a in &all {
             chains.push(Chain { codecs: vec![a.clone()] });

@@ -147,7 +147,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         mover.select(unit, 0);
         if let Some((_, at, row)) = mover.one_row()
             && row == program.size
-            && program.chain.begins_with_compressor()
+            && program.chain.makes_bytes()
         {
             // SAFETY: as in `straight`.
             let out = unsafe { std::slice::from_raw_parts_mut(self.out.start().wrapping_offset(at), row) };
