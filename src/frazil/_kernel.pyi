@@ -188,6 +188,8 @@ def decode_chunks(
     entries  int64[e, 2]: (first run, number of runs); the runs of one chunk along one dimension
     runs     int64[r, 4]: (start, count, step, at): elements start, start + step, ... (count of them, step >= 1, count >= 1) of the chunk go to
              at, at + 1, ... along that dimension of `out`. The box of a chunk is the product of its runs over the dimensions
+
+    No more of a chunk is decoded than its box needs, where a codec can do so: damage behind the needed bytes is a failure only where a checksum is of it.
     """
 
 def decode_points(

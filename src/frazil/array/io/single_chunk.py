@@ -1,6 +1,6 @@
 """The short path of a read or a write within one chunk: the general plan, with one row. It returns at once where the general path is needed.
 
-Both stay because measurement shows that they matter. A read of 8 KiB from a shard on a local disk takes 105 microseconds instead of 150. A write of one element of a zstd
+Both stay because measurement shows that they matter. A read of an inner chunk of 8 KiB from a shard on a local disk takes 37 microseconds of CPU instead of 73. A write of one element of a zstd
 chunk in memory, which small commits consist of, takes 119 Python calls and 79 microseconds of CPU instead of 486 calls and 580 microseconds."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
+from operator import floordiv
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,7 +19,18 @@ from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.write import whole_versions
 from frazil.indexing import SingleChunk
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, FOUND, Changed, Columns, Pieces, Sources, Version
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    ANY,
+    FOUND,
+    NO_SPANS,
+    Changed,
+    Columns,
+    Pieces,
+    Sources,
+    Version,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +40,9 @@ _ANY: Final[list[Version | None]] = [ANY]
 _ONE: Columns = np.array([0, 1], np.int64)
 _WHOLE: Columns = np.array([[0, 0, -1]], np.int64)
 _NO_RUNS: Columns = np.zeros((0, 4), np.int64)
+_NO_ENTRIES: Columns = np.zeros((0, 2), np.int64)
+
+
 _INDEX = tuple(np.arange(rank, dtype=np.int64)[None, :] for rank in range(33))
 _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.int64) for rank in range(33))
 
@@ -39,6 +54,10 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
     if chain.leaf.middle is not None or rank >= len(_INDEX):
         return None
     if chain.levels:
+        if access.indexes is not None and access.indexes.by_coordinates:
+            direct = access.storage.kernel_files(lambda: np.array([chunk], np.int64))
+            if direct is not None and direct.names is not None:
+                return _read_from_file(access, single, dtype, direct.names)
         found = _inner_chunk(access, chunk)
         if found is None:
             return None
@@ -70,6 +89,32 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
             return None
         raise failure(access, code, text, located.key(0), chunk)
     return out.reshape(shape)
+
+
+def _read_from_file(
+    access: Access, single: SingleChunk, dtype: np.dtype[np.generic], names: tuple[int, str, str]
+) -> NDArray[np.generic] | None:
+    """Reads from a shard whose index is remembered in one call of the kernel; None, as read_single."""
+    chunk, starts, counts, steps, shape = single
+    chain, indexes = access.chain, access.indexes
+    level = chain.levels[0]
+    shard = tuple(map(floordiv, chunk, level.counts))
+    found = None if indexes is None else indexes.find((shard,))
+    if found is None or (slot := found[0]) is None:
+        return None
+    try:
+        out = np.empty(counts, dtype)
+    except (ValueError, MemoryError):  # the general way says so
+        return None
+    axes = [
+        (at * extent + start, step, count, (at + 1) * extent, extent, 0, 1)
+        for at, start, count, step, extent in zip(chunk, starts, counts, steps, chain.leaf.shape, strict=True)
+    ]
+    failures, missing_or_stale = _kernel.read_shards(
+        chain.leaf.program, (level.kernel_index,), names, None, (), NO_SPANS, axes, None,
+        slot[0].kernel_tables, np.array(((0, slot[1]),), np.int64), _NO_ENTRIES, np.empty((1, 4), np.int64), out, 1,
+    )  # fmt: skip
+    return None if failures or any(missing_or_stale) else out.reshape(shape)
 
 
 def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Columns, list[Version | None]] | None:

@@ -33,6 +33,12 @@ class IndexTables(Record):
     tables: Columns
     versions: Columns | Sequence[Version | None] | None
 
+    @property
+    def kernel_tables(self) -> list[tuple[Columns, Columns | None]]:
+        """Of files on a local disk: what the kernel is given as the only tables that are remembered."""
+        assert self.versions is None or isinstance(self.versions, np.ndarray), "versions of files are columns"
+        return [(self.tables.reshape(-1, 2), self.versions)]
+
     def version(self, row: int) -> Version | None:
         """As a store tells it."""
         if isinstance(self.versions, np.ndarray):

@@ -51,7 +51,7 @@ def validate(
     """Whether everything that is stored of an array, or of a group with all below it, can be read. Problems are in the answer, and no errors.
 
     source    a location, an Array or a Group;  path: of a node there
-    decode    whether every stored chunk is decoded, on all cores; else documents, keys and shard indexes (checksums, bounds, overlaps) are looked at
+    decode    whether every stored chunk is decoded, as far as its elements lie within the array, on all cores; else documents, keys and shard indexes (checksums, bounds, overlaps) are looked at
     repair    shards of which an append was killed (shard_writes="append") are restored to what they were before it; else they are problems. On a local disk alone
     runtime   threads, requests_in_flight, bytes_in_flight
     progress  called with the bytes of elements that were decoded since the last call

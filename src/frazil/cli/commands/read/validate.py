@@ -43,7 +43,7 @@ COMMAND = Command(
     "validate",
     "whether everything that is stored of an array or group can be read",
     "Reads the documents of an array, or of a group with all below it, assigns every key to a node, and checks the index of every shard: its checksum, bounds, and\n"
-    "whether inner chunks overlap. With --decode every stored chunk is decoded. Prints a line for each problem, then what was looked at. Changes nothing, but\n"
+    "whether inner chunks overlap. With --decode every stored chunk is decoded, as far as its elements lie within the array. Prints a line for each problem, then what was looked at. Changes nothing, but\n"
     'with --repair it restores shards of which an append (shard_writes="append") was killed, to what they were before. Exit status 1 with problems that are left. Of a repository the nodes of one point are looked at, not its own files.',
     (
         ("frazil validate ocean.zarr", "documents, keys and shard indexes of a hierarchy"),
