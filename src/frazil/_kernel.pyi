@@ -58,6 +58,7 @@ def program(
     swaps     (offset, width, count): within each element, `count` consecutive items of `width` bytes from `offset` have the other byte order
     codecs    bytes-to-bytes codecs in the order of encoding:
               ("gzip", level) ("zlib", level) ("zstd", level, checksum) ("crc32c",) ("lz4", acceleration) ("gdeflate", level)
+              ("fletcher32",) ("shuffle", bytes of an element)
               ("blosc", cname, clevel, shuffle 0|1|2, typesize, blocksize), cname of blosclz lz4 lz4hc snappy zlib zstd
     fill      the fill value, itemsize bytes in memory order (before swaps)
     """
@@ -81,6 +82,11 @@ def read_rows(
     files: Files | None, buffers: Sequence[Buffer], rows: Columns, out: Buffer, offsets: Columns, threads: int
 ) -> Failures:
     """Copies the bytes of each row (int64[n, 3]) to out[offsets[i]:offsets[i + 1]]; a row of another length fails (FAILED_RANGE)."""
+
+def crc32_rows(
+    files: Files | None, buffers: Sequence[Buffer], rows: Columns, checksums: Columns, threads: int
+) -> Failures:
+    """Writes the CRC-32 (of zip archives) of the bytes of each row (int64[n, 3]) to checksums (int64[n]); 0 of a missing one."""
 
 def publish_files(
     root: int,

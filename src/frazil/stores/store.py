@@ -244,7 +244,8 @@ class Store(StorePort):
     @final
     def list(self) -> builtins.list[str]:
         """All keys, sorted."""
-        return self.list_prefix("")
+        self.require("listable")
+        return [key for page in self.list_pages("") for key in page.keys]
 
     @final
     def list_prefix(self, prefix: str) -> builtins.list[str]:
@@ -296,6 +297,13 @@ class Store(StorePort):
     def uncached(self) -> Store:
         """The store beneath caches, which says what is there now."""
         return self
+
+    def unsynced(self) -> Store:
+        """The same store, of which a write may return before its value is on the medium; itself where that is no difference."""
+        return self
+
+    def sync_values(self, keys: Sequence[str]) -> None:
+        """When it returns, what these keys have is on the medium, also what was written through `unsynced`; keys that are gone are none. Raises StoreError."""
 
     def erase_leftovers(self, prefix: str, before: int) -> int:
         """Removes files below a prefix that are no keys, left by writers that ended early, and were changed before a time of the store (ns since 1970); how many. Stores

@@ -16,7 +16,7 @@ from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, ob
 import frazil
 from frazil.errors import ConflictError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.stores import LocalStore, MemoryStore
-from frazil.stores.keys.names import COPY_NOTE
+from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.store import Store
 from frazil.stores.values import Page
 from frazil.stores.wrappers import WrappedStore
@@ -245,12 +245,12 @@ def test_a_damaged_list_is_refused_and_damaged_marks_are_not() -> None:
 def test_no_collection_where_a_copy_is_under_way() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
-    store.set(COPY_NOTE, b"{}")
+    store.set(COPY_JOURNAL, b"{}")
     with pytest.raises(ConflictError, match="a copy to this place"):
         repo.garbage_collect()
     let_pass(store)
     assert repo.garbage_collect().leftovers == 1
-    assert store.get(COPY_NOTE) is None
+    assert store.get(COPY_JOURNAL) is None
 
 
 class Timeless(WrappedStore):

@@ -78,8 +78,11 @@ def _continued(files: Files, snapshot: SnapshotFile) -> SnapshotFile | None:
 def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId | None:
     """The newest snapshot that is in the histories of both, which may be one of them; None where they have nothing in common. It is the id of a file where that is
     there still. Errors as those of ancestry."""
-    own = ({left, files.snapshot(left).metadata.id}, {right, files.snapshot(right).metadata.id})
+    last = files.snapshot(right)
+    own = ({left, files.snapshot(left).metadata.id}, {right, last.metadata.id})
     if own[0] & own[1]:
+        return left
+    if left in [info.id for info in last.history]:  # as of nearly every rebase
         return left
     for commits in zip_longest(ancestry(files, left), ancestry(files, right)):
         for side, commit in enumerate(commits):

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import ConflictError
-from frazil.formats.ids import ID_BYTES, encode_ids
+from frazil.formats.ids import CRC_BYTES, ID_BYTES, encode_ids
 from frazil.repository.maintenance.condemned import CHECK_AFTER, condemned_ids
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct, id_column, join, octets
 from frazil.repository.session.changed_references import NATIVE
@@ -72,7 +72,9 @@ def _require_there(transaction: Transaction, own: Ids) -> None:
 def _write_again(transaction: Transaction, condemned: Ids) -> None:
     """Copies chunk files under new ids, and lets the session refer to these."""
     files = transaction.files
-    new = id_column(np.frombuffer(os.urandom(ID_BYTES * len(condemned)), np.uint8))
+    made = np.frombuffer(os.urandom(ID_BYTES * len(condemned)), np.uint8).reshape(-1, ID_BYTES).copy()
+    made[:, -CRC_BYTES:] = octets(condemned)[:, -CRC_BYTES:]  # which may be the digest of the same bytes
+    new = id_column(made)
     for low in range(0, len(condemned), _AT_ONCE):
         pairs = [condemned[low : low + _AT_ONCE], new[low : low + _AT_ONCE]]
         sources, names = [[files.key(f"chunks/{text}") for text in encode_ids(octets(part))] for part in pairs]

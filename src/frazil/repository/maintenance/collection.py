@@ -29,7 +29,7 @@ from frazil.repository.maintenance.marks import load_marks, save_marks
 from frazil.repository.maintenance.notes import Note, list_notes, new_note, write_note
 from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark
 from frazil.repository.maintenance.report import Collected
-from frazil.stores.keys.names import COPY_NOTE
+from frazil.stores.keys.names import COPY_JOURNAL
 
 __all__ = ["collect"]
 
@@ -258,12 +258,12 @@ def _erase_notes(files: RepositoryFormat, notes: list[Note]) -> None:
 
 def _copy_notes(files: RepositoryFormat, clock: _Clock) -> list[str]:
     """The keys of notes that copies left which have ended long ago. Raises ConflictError for a copy that may be under way."""
-    key = files.key(COPY_NOTE)
+    key = files.key(COPY_JOURNAL)
     store = files.store
     page = store.list_page(files.prefix, key[:-1], delimited=True, details=True, limit=1)
     if not len(page.keys) or page.keys[0] != key or page.modified is None:
         return []
-    if not clock.is_past(Note(COPY_NOTE, page.modified.item(0), 0)):
+    if not clock.is_past(Note(COPY_JOURNAL, page.modified.item(0), 0)):
         raise ConflictError(
             "a copy to this place is under way: what it has brought, nothing may refer to yet",
             key=key,
