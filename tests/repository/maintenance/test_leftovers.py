@@ -16,7 +16,7 @@ from tests.servers.proxy import FaultProxy
 import frazil
 from frazil.repository.format import Answer, RepositoryFormat
 from frazil.repository.maintenance.notes import emit_columns
-from frazil.stores.keys.names import COPY_NOTE
+from frazil.stores.keys.names import COPY_JOURNAL
 
 DAYS = 8 * 86400  # seconds
 
@@ -93,7 +93,7 @@ def test_two_collections_remove_all_of_it(tmp_path: Path) -> None:
         path = folder / f"gc/{folder_name}/00000000000000000000"
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(emit_columns({"snapshots": np.zeros(0, "S12")}))
-    (folder / COPY_NOTE).write_bytes(b"{}")
+    (folder / COPY_JOURNAL).write_bytes(b"{}")
     then = time.time() - DAYS
     for path in folder.rglob("*"):
         os.utime(path, (then, then))
@@ -108,7 +108,7 @@ def test_two_collections_remove_all_of_it(tmp_path: Path) -> None:
     assert not {
         name for name in after if name.endswith(".__lock") or name.startswith(("gc/pins", "gc/runs", "gc/cond"))
     }
-    assert COPY_NOTE not in after
+    assert COPY_JOURNAL not in after
     objects = [name for name in after if name.startswith(("chunks/", "manifests/", "snapshots/", "attributes/"))]
     assert len(objects) == sum(second.live.values())
     assert not repo.verify().problems

@@ -11,7 +11,7 @@ import pytest
 import frazil
 from frazil.errors import ConflictError, NotFoundError
 from frazil.stores import LocalStore, MemoryStore
-from frazil.stores.keys.names import COPY_NOTE
+from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.testing import CountingStore
 
 
@@ -48,7 +48,7 @@ def test_files_that_changed(tmp_path: Path) -> None:
 def test_half_a_copy() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
-    store.set(COPY_NOTE, b"{}")
+    store.set(COPY_JOURNAL, b"{}")
     found = repo.verify()
     assert [problem.kind for problem in found.problems] == ["copy"]
     before = {key: store.get(key) for key in store.list()}

@@ -15,7 +15,7 @@ from frazil.repository.verification.references import ChunkFiles, References
 from frazil.repository.verification.report import Findings, Place, Problem, Verification
 from frazil.repository.verification.snapshots import Expected, expectations
 from frazil.repository.verification.virtual_files import VirtualFiles
-from frazil.stores.keys.names import COPY_NOTE
+from frazil.stores.keys.names import COPY_JOURNAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,7 +102,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
 
 def _find_copy(files: RepositoryFormat, found: Findings) -> None:
     """Says whether a copy to this place has not ended. Raises as `check`, and names the copy where it has not brought the branches yet."""
-    key = files.key(COPY_NOTE)
+    key = files.key(COPY_JOURNAL)
     is_copy = files.store.exists(key)
     try:
         files.require()
