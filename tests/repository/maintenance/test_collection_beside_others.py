@@ -12,9 +12,11 @@ import pytest
 from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, orphan, values
 
 import frazil
-from frazil.errors import ConflictError, FormatError, StoreError
+from frazil.errors import ConflictError, FormatError, NotFoundError, StoreError
+from frazil.formats.ids import decode_id
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance import collection
+from frazil.repository.maintenance.id_columns import id_column
 from frazil.repository.maintenance.notes import emit_columns, parse_columns
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store
@@ -128,6 +130,40 @@ def test_a_removal_that_may_still_happen_keeps_others_from_tagging(create: Creat
     let_pass(store, timedelta(days=8))
     opener(store).garbage_collect()
     assert notes(store, "runs") == notes(store, "condemned") == []
+
+
+@formats
+@pytest.mark.parametrize("kind", ["snapshots/", "manifests/"])
+def test_what_is_not_whole_is_neither_tagged_nor_kept_by_a_pin(create: Create, kind: str) -> None:
+    """A removal was interrupted, or a commit broke off: part of the history of a condemned snapshot is gone, and a pin was left on it."""
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 4)
+    ids = [commit.id for commit in repo.history()]
+    live = objects(store)
+    with repo.transaction(message="lost") as root:
+        root["a"][:] = values(50)
+    middle = repo.lookup("main")
+    with repo.transaction(message="lost, too") as root:
+        root["a"][:] = values(51)
+    tip = repo.lookup("main")
+    repo.reset_branch("main", ids[0])
+    repo.garbage_collect()
+    gone = f"snapshots/{middle}" if kind == "snapshots/" else min(set(store.list_prefix(kind)) - live)
+    store.erase(gone)
+    store.set("gc/pins/00000000000000000000", emit_columns({"snapshots": id_column([decode_id(tip)])}))
+    again = _opener(store)(store)
+    for point in (
+        lambda: again.create_tag("saved", tip),
+        lambda: again.create_branch("saved", tip),
+        lambda: again.reset_branch("main", tip),
+    ):
+        with pytest.raises(NotFoundError, match="not whole"):
+            point()
+    let_pass(store)
+    again.garbage_collect()
+    assert objects(store) == live
+    assert not again.verify().problems
 
 
 def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

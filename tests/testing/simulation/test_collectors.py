@@ -49,6 +49,11 @@ def test_rescues_of_what_is_condemned() -> None:
     assert sum("refused" in trace for trace in traces) > 1
 
 
+def test_a_pin_on_what_a_broken_commit_left() -> None:
+    """A snapshot without its manifests was pinned, and no collection ended any more."""
+    Simulation(1374).run()
+
+
 def no_hold(*_: object) -> int:
     return 0
 

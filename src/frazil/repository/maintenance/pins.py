@@ -14,7 +14,7 @@ from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.expired import expired_error, has_expired
 from frazil.repository.maintenance.id_columns import among, id_column
 from frazil.repository.maintenance.notes import list_notes, new_note, write_note
-from frazil.repository.maintenance.reachable import leads_to
+from frazil.repository.maintenance.reachable import is_whole, leads_to
 
 __all__ = ["pinned"]
 
@@ -60,3 +60,9 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId) -> None:
         if has_expired(files, snapshot):
             raise expired_error(files, snapshot)
         raise NotFoundError("there is no such snapshot", key=key, hint="it may have been collected as garbage")
+    if not leads_to(files, snapshot) and not is_whole(files, snapshot):
+        raise NotFoundError(
+            "the snapshot is not whole: its commit broke off, or a garbage collection has removed some of it",
+            key=key,
+            hint="choose one that a branch or a tag leads to",
+        )

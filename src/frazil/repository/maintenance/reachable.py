@@ -20,7 +20,7 @@ from frazil.repository.maintenance.notes import list_notes, read_notes
 if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
 
-__all__ = ["Progress", "Reachable", "heads", "leads_to", "mark"]
+__all__ = ["Progress", "Reachable", "heads", "is_whole", "leads_to", "mark"]
 
 Progress: TypeAlias = "Callable[[str, int], object]"
 
@@ -110,13 +110,25 @@ def _missing(files: RepositoryFormat, snapshot: ObjectId, error: NotFoundError) 
 
 
 def _pinned(files: RepositoryFormat) -> list[ObjectId]:
-    """The snapshots that pins name. One that is gone is none: who made its pin is about to see that, too."""
+    """The snapshots that pins name. One that is gone, or not whole, is none: who made its pin is about to see that, too."""
     pins = read_notes(files, list_notes(files, "pins"), ["snapshots"])
     found = [snapshot for columns in pins for snapshot in id_list(columns["snapshots"])]  # type: ignore[arg-type] # a column of ids
-    if not found:
-        return []
-    sizes = files.store.uncached.sizes([files.key(f"snapshots/{encode_id(snapshot)}") for snapshot in found])
-    return [snapshot for snapshot, size in zip(found, sizes.tolist(), strict=True) if size >= 0]
+    return [snapshot for snapshot in dict.fromkeys(found) if is_whole(files, snapshot)]
+
+
+def is_whole(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+    """Whether a snapshot, those before it, and what they refer to beside chunk files is there. It is not where a commit broke off, or a collection that removed it: snapshots go
+    first, so that the chunk files are there if this is. Raises FormatError, StoreError."""
+    try:
+        ids, _ = _Ancestry(files, NO_MARKS, expired_ids(files)).live([snapshot])
+        snapshots = id_list(ids)
+        found = files.anew().referenced(snapshots)
+    except (NotFoundError, FormatError):
+        return False
+    names = [f"manifests/{encode_id(one)}" for one in dict.fromkeys(found.manifests)]
+    names += [f"attributes/{encode_id(one)}" for one in dict.fromkeys(found.attributes)]
+    names += [f"snapshots/{encode_id(one)}" for one in snapshots]
+    return bool((files.store.uncached.sizes([files.key(name) for name in names]) >= 0).all())
 
 
 def leads_to(files: RepositoryFormat, snapshot: ObjectId) -> bool:
