@@ -51,7 +51,7 @@ class Serializer(Protocol):
     def decode(self, data: bytes, spec: ChunkSpec, /) -> Array: ...
 
 
-class Middle(Record):
+class PythonStage(Record):
     """The codecs of a leaf with a Python codec among them.
 
     order   which dimension of the array each dimension is that the first codec sees
@@ -79,7 +79,7 @@ class Middle(Record):
         if failures:
             return [], rows, failures
         present = np.flatnonzero(lengths >= 0)
-        results = _on_threads(lambda i: self._attempt(bytes(segments[i])), present.tolist(), threads)
+        results = _on_threads(lambda i: _result_of(self._decode_one, bytes(segments[i])), present.tolist(), threads)
         failures = [
             (int(i), _CODES.get(type(result), _kernel.FAILED_DECODE), Refusal(result))
             for i, result in zip(present, results, strict=True)
@@ -93,7 +93,7 @@ class Middle(Record):
             decoded[present, 2] = [array.nbytes for array in arrays]
         return arrays, decoded, failures
 
-    def with_heap(self, heap: Heap) -> Middle:
+    def with_heap(self, heap: Heap) -> PythonStage:
         """The same for one read or write of variable-length elements."""
         return self._replace(specs=tuple([spec._replace(heap=heap) for spec in self.specs]))
 
@@ -109,7 +109,7 @@ class Middle(Record):
 
     def _encode(self, chunks: list[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:
         """Chunks encoded; and by their number what a codec refused."""
-        results = _on_threads(self._attempt_encoding, chunks, threads)
+        results = _on_threads(lambda chunk: _result_of(self._encode_one, chunk), chunks, threads)
         failures = [
             (i, _kernel.FAILED_ENCODE, Refusal(result))
             for i, result in enumerate(results)
@@ -122,18 +122,6 @@ class Middle(Record):
             return [bytes(segment) for segment in _kernel.encode_bytes(self.native, values, threads)], []
         except ValueError as error:
             return [], [(0, _kernel.FAILED_ENCODE, str(error))]
-
-    def _attempt_encoding(self, chunk: memoryview) -> bytes | FrazilError:
-        try:
-            return self._encode_one(chunk)
-        except FrazilError as error:
-            return error
-
-    def _attempt(self, data: bytes) -> Array | FrazilError:
-        try:
-            return self._decode_one(data)
-        except FrazilError as error:
-            return error
 
     def _decode_one(self, data: bytes) -> Array:
         for codec, limit in zip(reversed(self.after), reversed(self.bounds[:-1]), strict=True):
@@ -180,6 +168,13 @@ def _check(array: object, name: str, spec: ChunkSpec, refusal: type[FrazilError]
         raise refusal(f"codec {name} made {type(array).__name__} instead of an array")
     if array.shape != spec.shape or array.dtype != spec.dtype:
         raise refusal(f"codec {name} made {array.dtype} {array.shape} instead of {spec.dtype} {spec.shape}")
+
+
+def _result_of(work: Callable[[Item], Result], item: Item) -> Result | FrazilError:
+    try:
+        return work(item)
+    except FrazilError as error:
+        return error
 
 
 def _on_threads(work: Callable[[Item], Result], items: list[Item], threads: int) -> list[Result]:

@@ -87,7 +87,7 @@ def plans(
 
 
 def _counts(shape: tuple[int, ...], axes: Sequence[GridAxis]) -> tuple[int, ...]:
-    """Leaf chunks along each dimension of a chunk."""
+    """Inner chunks along each dimension of a chunk."""
     return tuple(1 if axis.leaf is None else n // axis.leaf for n, axis in zip(shape, axes, strict=True))
 
 

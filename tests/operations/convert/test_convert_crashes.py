@@ -209,12 +209,12 @@ def test_a_note_of_something_else_is_told(tmp_path: Path) -> None:
     store = fill(MemoryStore())
     for value in (b"{", b"[]", b'{"frazil_convert": 2}', b'{"frazil_convert": 1, "from": [3], "to": true}'):
         store.set(JOURNAL_NAME, value)
-        with pytest.raises(FrazilError, match="no note"):
+        with pytest.raises(FrazilError, match="no journal"):
             convert(store, zarr_format="draft")
         with pytest.raises(AlreadyExistsError):
             convert(fill(MemoryStore()), store)
-    note = {"frazil_convert": 1, "from": "draft", "to": "draft-2021", "origin": "", "documents": {}}
-    store.set(JOURNAL_NAME, str(note).replace("'", '"').encode())
+    journal = {"frazil_convert": 1, "from": "draft", "to": "draft-2021", "origin": "", "documents": {}}
+    store.set(JOURNAL_NAME, str(journal).replace("'", '"').encode())
     with pytest.raises(FrazilError, match="and the hierarchy is of 3"):
         convert(store, zarr_format="draft")
 
@@ -236,7 +236,7 @@ def frazil_without(store: Store) -> Store:
 
 
 def test_two_runs_at_once_lose_nothing(tmp_path: Path) -> None:
-    """The second one takes the first one's note for one of an interrupted run; once the first one is done, what is gone must not be removed again."""
+    """The second one takes the first one's journal for one of an interrupted run; once the first one is done, what is gone must not be removed again."""
     store = interrupted(tmp_path, 6)
     late = prepare(store, None, "draft")
     convert(store, zarr_format="draft")

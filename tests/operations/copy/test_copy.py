@@ -18,7 +18,7 @@ from tests.faults.together import fork
 import frazil
 from frazil import Runtime
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
-from frazil.operations.copy.note import NOTE_NAME, Note, parse_note
+from frazil.operations.copy.journal import JOURNAL_NAME, Journal, parse_journal
 from frazil.operations.copy.plan import Seen, in_order, is_document, is_reference, is_same
 from frazil.stores import Changed, LocalStore, MemoryStore, Pieces, Store, Version, WrappedStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
@@ -135,8 +135,8 @@ def test_requests_are_few_and_values_never_decoded() -> None:
     frazil.copy(source, target)
     assert content(target.inner) == content(memory)
     keys = len(memory.list())
-    assert (source.count("fetch"), source.count("look up")) == (keys, 1)  # for a note
-    assert target.count("put") == keys + 1  # the note
+    assert (source.count("fetch"), source.count("look up")) == (keys, 1)  # for a journal
+    assert target.count("put") == keys + 1  # the journal
     assert source.count("list") + target.count("list") + target.count("fetch") <= 8
 
 
@@ -158,7 +158,7 @@ def test_documents_come_last_the_root_at_the_end(source: LocalStore) -> None:
     target = Ordered(MemoryStore())
     frazil.copy(source, target)
     order = target.order
-    assert order[0] == NOTE_NAME
+    assert order[0] == JOURNAL_NAME
     assert order[-1] == "zarr.json"
     first = min(order.index(key) for key in order if is_document(key))
     assert all(is_document(key) for key in order[first:])
@@ -201,7 +201,7 @@ def test_after_a_fault_the_rest_is_copied(source: LocalStore, kind: str, call: i
         frazil.copy(source, FaultyStore(memory, FaultPlan([Fault("put_many", call, kind)])), runtime=runtime)  # type: ignore[arg-type]
     before = set(memory.list())
     assert "zarr.json" not in before or kind == "lose"
-    if before != {NOTE_NAME} and before:
+    if before != {JOURNAL_NAME} and before:
         with pytest.raises(AlreadyExistsError, match="interrupted copy of something else"):
             frazil.copy({"zarr.json": b"{}"}, memory)
     target = CountingStore(memory)
@@ -244,7 +244,7 @@ def test_after_a_kill_the_rest_is_copied_and_nothing_else_is_left(
     pid = fork(partial(killed_copy, Path(source.path), target, after))
     assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
     there = content(LocalStore(target))
-    assert there.pop(NOTE_NAME) is not None
+    assert there.pop(JOURNAL_NAME) is not None
     assert len(there) < len(content(source))
     assert all(content(source)[name] == value for name, value in there.items()), "each is whole"
     if not any(is_document(name) for name in there):
@@ -259,7 +259,7 @@ def test_after_a_kill_the_rest_is_copied_and_nothing_else_is_left(
 def test_what_changed_at_the_source_between_two_runs_is_copied(tmp_path: Path, source: LocalStore) -> None:
     target = LocalStore(tmp_path / "target")
     frazil.copy(source, target)
-    target.set(NOTE_NAME, Note(f"folder {source.path}/").emit())
+    target.set(JOURNAL_NAME, Journal(f"folder {source.path}/").emit())
     target.erase("salt/c/0/0")
     target.set("salt/c/1/0", b"short")
     target.set("salt/c/7/7", b"of a chunk that was erased")
@@ -277,7 +277,7 @@ def test_verifying_finds_other_bytes_of_the_same_size_and_time(source: LocalStor
     for verify, right in ((False, False), (True, True)):
         file.write_bytes(bytes(len(value)))
         os.utime(file, ns=(changed, changed))
-        target.set(NOTE_NAME, Note(f"folder {source.path}/").emit())
+        target.set(JOURNAL_NAME, Journal(f"folder {source.path}/").emit())
         done = frazil.copy(source, target, verify=verify)
         assert (file.read_bytes() == value) is right
         assert (done.keys, done.found) == (int(right), len(content(source)) - int(right))
@@ -318,10 +318,10 @@ def test_what_counts_as_copied_before() -> None:
 
 
 def test_notes() -> None:
-    assert parse_note(Note("folder /a b").emit()) == Note("folder /a b")
-    assert parse_note(Note("folder /a b", True, "ab12").emit()) == Note("folder /a b", True, "ab12")
+    assert parse_journal(Journal("folder /a b").emit()) == Journal("folder /a b")
+    assert parse_journal(Journal("folder /a b", True, "ab12").emit()) == Journal("folder /a b", True, "ab12")
     for value in (None, b"", b"{}", b"[]", b'{"frazil_copy": 1, "origin": 3}', b'{"frazil_copy": 2, "origin": "x"}'):
-        assert parse_note(value) is None
+        assert parse_journal(value) is None
 
 
 # --- refused ----------------------------------------------------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_places_that_have_something_in_common_or_nothing(tmp_path: Path, source:
     with pytest.raises(NotFoundError):
         frazil.copy(tmp_path / "nothing", tmp_path / "target")
     unfinished = MemoryStore()
-    unfinished.set(NOTE_NAME, Note("folder /x/").emit())
+    unfinished.set(JOURNAL_NAME, Journal("folder /x/").emit())
     with pytest.raises(InvalidInputError, match="not finished"):
         frazil.copy(unfinished, tmp_path / "target")
     with pytest.raises(InvalidInputError):
@@ -418,7 +418,7 @@ class Busy(WrappedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        if self.act is not None and names[0] != NOTE_NAME:
+        if self.act is not None and names[0] != JOURNAL_NAME:
             act, self.act = self.act, None
             act()
         return self.inner.put_many(names, pieces, expect)

@@ -14,7 +14,7 @@ import frazil
 from frazil import Runtime
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.operations.copy.copy import prepare_copy
-from frazil.operations.copy.note import NOTE_NAME
+from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import Capabilities, Fetched, LocalStore, MemoryStore, Store, WrappedStore
 from frazil.stores.values import Columns
 from frazil.testing import Fault, FaultPlan, FaultyStore
@@ -54,7 +54,7 @@ def test_a_change_of_the_same_size_is_found_after_an_interruption(kinds: tuple[s
         frazil.copy(
             source, FaultyStore(target, FaultPlan([Fault("put_many", 3)])), runtime=Runtime(requests_in_flight=1)
         )
-    if NOTE_NAME not in target.list():
+    if JOURNAL_NAME not in target.list():
         pytest.skip("nothing was copied")
     for at in range(4):
         source.set(f"c/{at}", b"new value")
@@ -97,7 +97,7 @@ def test_of_two_copies_to_one_place_one_succeeds(kind: str, same: bool, overwrit
 def test_of_two_runs_that_go_on_with_one_copy_one_succeeds() -> None:
     source = {"zarr.json": b"{}", "c/0": b"zero", "c/1": b"one"}
     target = MemoryStore()
-    target.set(NOTE_NAME, prepare_copy(source, MemoryStore()).note.emit())
+    target.set(JOURNAL_NAME, prepare_copy(source, MemoryStore()).journal.emit())
     tasks = [prepare_copy(source, target) for _ in range(2)]
     tasks[0].run(lambda nbytes: None)
     with pytest.raises(AlreadyExistsError, match="somebody else writes"):

@@ -15,7 +15,7 @@ import frazil
 from frazil.cli.main import main
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.operations.copy.copy import prepare_copy
-from frazil.operations.copy.note import NOTE_NAME
+from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import LocalStore, Store
 from frazil.testing import CountingStore
 
@@ -64,7 +64,7 @@ def test_between_buckets_digests_tell_what_is_there(source: LocalStore, s3: S3) 
     frazil.copy(first, second)
     value = first.get("a/c/0/0") or b""
     first.set("a/c/0/0", bytes(len(value)))
-    second.set(NOTE_NAME, prepare_copy(first, s3.store()).note.emit())
+    second.set(JOURNAL_NAME, prepare_copy(first, s3.store()).journal.emit())
     done = frazil.copy(first, second)
     assert (done.keys, done.found) == (1, len(first.list()) - 1)
     assert content(second) == content(first)
@@ -98,7 +98,7 @@ def test_verifying_by_digests_finds_other_bytes(of_bucket: bool, source: LocalSt
     frazil.copy(origin, wrong)
     value = wrong.get("a/c/0/0") or b""
     wrong.set("a/c/0/0", bytes(len(value)))
-    wrong.set(NOTE_NAME, prepare_copy(origin, s3.store()).note.emit())
+    wrong.set(JOURNAL_NAME, prepare_copy(origin, s3.store()).journal.emit())
     done = frazil.copy(origin, wrong, verify=True)
     assert done.keys >= 1
     assert content(wrong) == content(source)
@@ -118,7 +118,7 @@ def test_after_a_server_failed_the_rest_is_copied(source: LocalStore, s3: S3) ->
             frazil.copy(source, bucket)
         there = s3.store(name)
         assert not there.exists("zarr.json")
-        assert there.exists(NOTE_NAME)
+        assert there.exists(JOURNAL_NAME)
     done = frazil.copy(source, there)
     assert content(there) == content(source)
     assert done.keys + done.found == len(source.list())

@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil.errors import FrazilError, StoreError
-from frazil.operations.copy.note import NOTE_NAME
+from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import Changed, MemoryStore, Pieces, Store, Version, WrappedStore
 
 OLD, NEW = np.full((8, 8), 1, np.int32), np.full((8, 8), 2, np.int32)
@@ -74,6 +74,6 @@ def test_no_array_with_holes_is_seen_and_what_is_left_is_gone_on_with() -> None:
         with pytest.raises(StoreError, match="gone"):
             frazil.copy(source, target, overwrite=True)
         target.fails_at = -1
-        frazil.copy(source, target, overwrite=not target.inner.exists(NOTE_NAME))
+        frazil.copy(source, target, overwrite=not target.inner.exists(JOURNAL_NAME))
         assert target.wrong == [], f"after a failure at change {fails_at}"
         assert {key: target.inner.get(key) for key in target.inner.list()} == expected

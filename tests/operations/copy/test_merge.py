@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
+from frazil.operations.copy.journal import JOURNAL_NAME, Journal
 from frazil.operations.copy.merge import Pair, merge, with_found
-from frazil.operations.copy.note import NOTE_NAME, Note
 from frazil.operations.copy.plan import Seen
 from frazil.stores.location_overlap import origin_of
 from frazil.stores.memory import MemoryStore
@@ -70,7 +70,7 @@ def test_a_resumed_copy_looks_nothing_up(repository: bool) -> None:
         with root as group:
             group.create_array("a", shape=(40,), dtype="u1", chunks=(1,), fill_value=9)[...] = 1
     frazil.copy(source, destination)
-    destination.set(NOTE_NAME, Note(origin_of(source, ""), run="an earlier one").emit())
+    destination.set(JOURNAL_NAME, Journal(origin_of(source, ""), run="an earlier one").emit())
     destination.set("c/not-any-more", b"")
     source.clear()
     destination.clear()
@@ -78,7 +78,7 @@ def test_a_resumed_copy_looks_nothing_up(repository: bool) -> None:
     assert done.removed == 1
     assert (done.found > 0) == repository, "of a repository sizes are enough"
     asked = [*source.requests, *destination.requests]
-    assert {one.key for one in asked if one.operation == "look up"} == {NOTE_NAME}, (
+    assert {one.key for one in asked if one.operation == "look up"} == {JOURNAL_NAME}, (
         "whether the source is a copy itself"
     )
     assert frazil.copy(destination, MemoryStore()).keys > 0

@@ -31,7 +31,7 @@ from frazil.errors import (
     ReadOnlyError,
     StoreError,
 )
-from frazil.operations.copy.note import NOTE_NAME, parse_note
+from frazil.operations.copy.journal import JOURNAL_NAME, parse_journal
 from frazil.operations.rechunk.rechunk import prepare_rechunk
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
@@ -67,7 +67,7 @@ def test_any_layout_to_any_other(layout: tuple, data: st.DataObject) -> None:
     np.testing.assert_array_equal(array[...], values)
     assert (array.chunks, array.shards, array.fill_value, dict(array.attrs)) == (inner, outer, 3, {"a": [1]})
     assert (done.chunks, done.shards, done.found, done.dry_run) == (inner, outer, 0, False)
-    assert not target.exists("x/" + NOTE_NAME)
+    assert not target.exists("x/" + JOURNAL_NAME)
     assert frazil.checksum(array) == frazil.checksum(source)
 
 
@@ -114,7 +114,7 @@ def test_each_shard_is_written_once_and_nothing_is_read_back() -> None:
     shards = [key for key in target.inner.list() if key.startswith("c/")]
     assert len(shards) == 4
     assert all(target.count("put", key) == 1 for key in shards)
-    assert target.count("put") == 4 + 1 + 1 + done.slabs  # the document, the note, and its state after each slab
+    assert target.count("put") == 4 + 1 + 1 + done.slabs  # the document, the journal, and its state after each slab
     assert (
         sum(request.nbytes for request in target.requests if request.operation == "fetch" and request.key in shards)
         == 0
@@ -149,7 +149,7 @@ def test_nobody_finds_it_before_it_is_whole() -> None:
     def look(nbytes: int) -> None:
         with pytest.raises(NotFoundError):
             frazil.open_array(target, path="new")
-        seen.append(target.exists("new/" + NOTE_NAME))
+        seen.append(target.exists("new/" + JOURNAL_NAME))
 
     done = frazil.rechunk(source_at(), target, to="new", progress=look, **ARGUMENTS)  # type: ignore[arg-type]
     assert seen == [True] * done.slabs
@@ -182,9 +182,9 @@ def test_what_was_interrupted_is_gone_on_with(limit: int) -> None:
     source_at(source)
     with pytest.raises(Stop):
         frazil.rechunk(source, target, progress=stopped_at(2), **ARGUMENTS)  # type: ignore[arg-type]
-    note = parse_note(target.get(NOTE_NAME))
-    assert note is not None
-    assert note.state["slabs"] == 2
+    journal = parse_journal(target.get(JOURNAL_NAME))
+    assert journal is not None
+    assert journal.state["slabs"] == 2
     source.clear()
     written: list[int] = []
     again = {**ARGUMENTS, "runtime": Runtime(bytes_in_flight=limit)}
@@ -192,7 +192,7 @@ def test_what_was_interrupted_is_gone_on_with(limit: int) -> None:
     assert (done.found, done.slabs - 2) == (2, len(written))
     assert done.slabs > 2
     np.testing.assert_array_equal(frazil.open_array(target)[...], VALUES)
-    assert NOTE_NAME not in target.list()
+    assert JOURNAL_NAME not in target.list()
 
 
 def test_every_fault_of_the_destination_is_an_error_and_the_next_run_finishes() -> None:
@@ -216,7 +216,7 @@ def test_every_fault_of_the_destination_is_an_error_and_the_next_run_finishes() 
                 else:
                     assert content(target) == content(wanted)
                     break
-                if target.exists("zarr.json") and not target.exists(NOTE_NAME):  # all was done, and the answer lost
+                if target.exists("zarr.json") and not target.exists(JOURNAL_NAME):  # all was done, and the answer lost
                     assert content(target) == content(wanted)
                     continue
                 frazil.rechunk(source, target, **ARGUMENTS)  # type: ignore[arg-type]

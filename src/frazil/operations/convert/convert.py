@@ -170,9 +170,9 @@ def _in_place(
         return cleaning if to == now else Chain(cleaning, cleaning, rest)
     if now != journal.source_format:
         raise FormatError(
-            f"this note is of a conversion from zarr_format {journal.source_format!r}, and the hierarchy is of {now!r}",
+            f"this journal is of a conversion from zarr_format {journal.source_format!r}, and the hierarchy is of {now!r}",
             key=hierarchy.journal_key,
-            hint="it was converted by other means: remove the note",
+            hint="it was converted by other means: remove the journal",
         )
     interrupted = task(journal.target_format)
     if to == now:  # it is given up

@@ -55,7 +55,7 @@ def parse_journal(value: bytes, key: str) -> Journal:
             texts = {name: text for name, text in documents.items() if isinstance(text, str)}
             return Journal(formats[0], formats[1], origin, texts)
     raise FormatError(
-        "this is no note of a conversion that this version of Frazil could go on with",
+        "this is no journal of a conversion that this version of Frazil could go on with",
         key=key,
         hint="look what it is; a newer version may have written it",
     )

@@ -13,17 +13,17 @@ from frazil.array.arguments import check_flag
 from frazil.array.hierarchy.repository_places import MAIN_FILES
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.operations.copy.draft_documents import complete_documents
-from frazil.operations.copy.merge import Merged, Pair, merge
-from frazil.operations.copy.note import (
-    NOTE_NAME,
-    Note,
+from frazil.operations.copy.journal import (
+    JOURNAL_NAME,
+    Journal,
     empty_destination,
-    erase_note,
-    forget_note,
-    parse_note,
-    put_note,
-    require_only_note,
+    erase_journal,
+    forget_journal,
+    parse_journal,
+    put_journal,
+    require_only_journal,
 )
+from frazil.operations.copy.merge import Merged, Pair, merge
 from frazil.operations.copy.plan import differences, in_order, is_document, is_reference
 from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import CopyThreads, Done, Route, erase_names, names_below
@@ -100,7 +100,7 @@ def prepare_copy(
     if store.is_empty(root):
         store.exists(f"{root}zarr.json")  # raises where the server answers with anything
         raise NotFoundError(f"nothing is there in {store!r}", path=root or "/", hint="check the location")
-    if store.exists(root + NOTE_NAME):
+    if store.exists(root + JOURNAL_NAME):
         raise InvalidInputError(
             f"the source is itself a copy that is not finished, in {store!r}",
             path=root or "/",
@@ -113,8 +113,8 @@ def prepare_copy(
             hint="copy what it has at a branch or tag: session.store, or sea.repo@v1",
         )
     origin = named[0] or origin_of(store, root)
-    noted = None if into_session else to_store.get_versioned(to_root + NOTE_NAME)
-    own = None if noted is None else parse_note(noted[0])
+    noted = None if into_session else to_store.get_versioned(to_root + JOURNAL_NAME)
+    own = None if noted is None else parse_journal(noted[0])
     own = own if own is not None and own.origin == origin else None
     again = (
         own is not None and not own.emptying
@@ -130,13 +130,15 @@ def prepare_copy(
             may_be_repository=is_empty or own is not None or (replaces and is_repository),
         )
     if own is None and not overwrite and not is_empty:
-        raise _not_empty(to_store, to_root, is_copy=noted is not None and parse_note(noted[0]) is not None)
+        raise _not_empty(to_store, to_root, is_copy=noted is not None and parse_journal(noted[0]) is not None)
     route = Route(store, root, to_store, to_root, again, verify, is_repository)
     names = named[0] or shown(store, root), named[1] or shown(to_store, to_root)
     replace = not again and not is_empty
-    note = Note(origin, run=secrets.token_hex(8))
-    note_version = ABSENT if noted is None else noted[1]
-    return CopyTask(route, runtime, note, "repository" if is_repository else "hierarchy", names, replace, note_version)
+    journal = Journal(origin, run=secrets.token_hex(8))
+    journal_version = ABSENT if noted is None else noted[1]
+    return CopyTask(
+        route, runtime, journal, "repository" if is_repository else "hierarchy", names, replace, journal_version
+    )
 
 
 def _check_stores(store: Store, to_store: Store) -> None:
@@ -158,18 +160,18 @@ def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:
 class CopyTask(Record):
     """A copy that may begin.
 
-    note     what is written at the destination before anything else
+    journal  what is written at the destination before anything else
     names    what the two places are called
     replace  the destination is emptied first
-    note_version  that of the note that is there, ABSENT for none: another one since then is that of a copy that has begun meanwhile"""
+    journal_version  that of the journal that is there, ABSENT for none: another one since then is that of a copy that has begun meanwhile"""
 
     route: Route
     runtime: Runtime
-    note: Note
+    journal: Journal
     kind: Kind
     names: tuple[str, str]
     replace: bool
-    note_version: Version | None
+    journal_version: Version | None
 
     def run(self, report: Callable[[int], object]) -> Copied:
         """Does it. report is called, by this thread, with the bytes that were copied since the last call."""
@@ -182,20 +184,20 @@ class CopyTask(Record):
             with CopyThreads(route, self.runtime, report) as threads:
                 done, removed = _into_session(route, threads), 0
         else:
-            note_version = self.note_version
+            journal_version = self.journal_version
             if self.replace:
-                note_version = put_note(to_store, to_root, self.note._replace(emptying=True), note_version)
+                journal_version = put_journal(to_store, to_root, self.journal._replace(emptying=True), journal_version)
                 empty_destination(to_store, to_root)
-            put_note(to_store, to_root, self.note, note_version)
+            put_journal(to_store, to_root, self.journal, journal_version)
             if not route.again:
-                require_only_note(to_store, to_root)
+                require_only_journal(to_store, to_root)
             try:
                 with CopyThreads(route, self.runtime, report) as threads:
                     done, removed = _into_store(route, threads, self.kind == "repository", report)
             except FrazilError:
-                forget_note(to_store, to_root, self.note)
+                forget_journal(to_store, to_root, self.journal)
                 raise
-            erase_note(to_store, to_root, self.note)
+            erase_journal(to_store, to_root, self.journal)
         seconds = time.monotonic() - begun
         return Copied(*self.names, self.kind, done.keys, done.nbytes, done.found, removed, route.verify, seconds)
 
@@ -209,7 +211,7 @@ def _into_store(
     done, removed = Done(), 0
     for part in _listed(route):
         # what an interrupted copy brought, and the source does not have any more
-        others = [name for name in part.others if name != NOTE_NAME and name not in references]
+        others = [name for name in part.others if name != JOURNAL_NAME and name not in references]
         removed += erase_names(route.to_store, route.to_root, others)
         pairs = [pair for pair in part.pairs if not (is_repository and pair.name.startswith(REFS))]
         late |= {pair.name: pair for pair in pairs if is_document(pair.name) or is_reference(pair.name)}
@@ -227,7 +229,7 @@ def _listed(route: Route) -> Iterator[Merged]:
     here = route.store.list_pages(route.root, details=route.again or tells_digests)
     there = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
     for part in merge(here, there, route.root, route.to_root, timed=timed):
-        yield part._replace(pairs=[pair for pair in part.pairs if pair.name != NOTE_NAME])
+        yield part._replace(pairs=[pair for pair in part.pairs if pair.name != JOURNAL_NAME])
 
 
 def _into_session(route: Route, threads: CopyThreads) -> Done:

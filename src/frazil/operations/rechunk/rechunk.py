@@ -25,15 +25,15 @@ from frazil.metadata.paths import ancestors
 from frazil.metadata.v3.documents import emit_node
 from frazil.operations.array_source import open_source, with_limit
 from frazil.operations.convert.missing_values import masking
-from frazil.operations.copy.note import (
-    NOTE_NAME,
-    Note,
+from frazil.operations.copy.journal import (
+    JOURNAL_NAME,
+    Journal,
     empty_destination,
-    erase_note,
-    forget_note,
-    parse_note,
-    put_note,
-    require_only_note,
+    erase_journal,
+    forget_journal,
+    parse_journal,
+    put_journal,
+    require_only_journal,
 )
 from frazil.operations.rechunk.report import Rechunked
 from frazil.operations.shards.shard_index import grid_extents
@@ -51,6 +51,7 @@ __all__ = ["RechunkTask", "prepare_rechunk", "rechunk"]
 
 SAME = "same"
 _PROCESS = secrets.token_hex(8)
+_MORE_READS = 1.1  # times as many, at which two slabs at once are no gain
 Extents: TypeAlias = "Lengths | str"
 
 
@@ -113,19 +114,24 @@ def prepare_rechunk(
         raise ReadOnlyError(f"{store!r} can only be read", hint="open it for writing, or choose another destination")
     if not can.listable or not can.erasable:
         raise StoreError(
-            f"{store!r} cannot list or remove keys, which the note of a rechunk needs", hint="copy it there"
+            f"{store!r} cannot list or remove keys, which the journal of a rechunk needs", hint="copy it there"
         )
     metadata = _new_metadata(array, chunks, shards, codecs)
     origin = named[0] or _origin(array)
     names = named[0] or shown(array.store, array.path and f"{array.path}/"), named[1] or shown(store, root)
-    plan, note, held, replaces = _plan(array, metadata), Note(_with_documents(origin, array, metadata)), ABSENT, False
+    plan, journal, held, replaces = (
+        _plan(array, metadata),
+        Journal(_with_documents(origin, array, metadata)),
+        ABSENT,
+        False,
+    )
     if isinstance(store, NodeStore):
         if not store.is_empty(root) and not overwrite:
             raise _not_empty(store, root)
         return RechunkTask(array, location, to, store, root, metadata, plan, None, ABSENT, names, overwrite)
-    found = store.get_versioned(root + NOTE_NAME)
-    noted = None if found is None else parse_note(found[0])
-    own = noted if noted is not None and noted.origin == note.origin else None
+    found = store.get_versioned(root + JOURNAL_NAME)
+    noted = None if found is None else parse_journal(found[0])
+    own = noted if noted is not None and noted.origin == journal.origin else None
     is_empty = store.is_empty(root)
     again = own is not None and not own.emptying
     if own is None and not is_empty and not overwrite:
@@ -137,18 +143,18 @@ def prepare_rechunk(
     _check_place(store, root)
     if again and own is not None:
         plan, done = _of_state(own.state, plan)
-        note = note._replace(state=_state(plan, done))
+        journal = journal._replace(state=_state(plan, done))
     held = ABSENT if found is None or found[1] is None else found[1]
-    note = note._replace(run=secrets.token_hex(8))
-    return RechunkTask(array, location, to, store, root, metadata, plan, note, held, names, replaces)
+    journal = journal._replace(run=secrets.token_hex(8))
+    return RechunkTask(array, location, to, store, root, metadata, plan, journal, held, names, replaces)
 
 
 class RechunkTask(Record):
     """A rechunk that may begin.
 
     location, to  the destination as its user named it;  store, root: the same
-    metadata  of the new array;  note: what lies at the destination meanwhile; None in a session, where nobody sees what is unfinished
-    held      the version of the note that is there, ABSENT for none;  replaces: the destination is emptied first"""
+    metadata  of the new array;  journal: what lies at the destination meanwhile; None in a session, where nobody sees what is unfinished
+    held      the version of the journal that is there, ABSENT for none;  replaces: the destination is emptied first"""
 
     array: Array
     location: Location
@@ -157,7 +163,7 @@ class RechunkTask(Record):
     root: str
     metadata: ArrayMetadata
     plan: SlabPlan
-    note: Note | None
+    journal: Journal | None
     held: Version
     names: tuple[str, str]
     replaces: bool
@@ -169,7 +175,7 @@ class RechunkTask(Record):
     def run(self, report: Callable[[int], object]) -> Rechunked:
         """Does it. report is called, by this thread, with the bytes of elements that were written since the last call. Safe to be interrupted anywhere, and to be run again."""
         begun = time.monotonic()
-        if self.note is None:
+        if self.journal is None:
             target = create_array(
                 self.location,
                 path=self.to,
@@ -178,21 +184,21 @@ class RechunkTask(Record):
             )
             self._write(target, report, None, None)
             return self._report(time.monotonic() - begun)
-        store, root, note, held = self.store, self.root, self.note, self.held
+        store, root, journal, held = self.store, self.root, self.journal, self.held
         if self.replaces:
-            version = put_note(store, root, note._replace(emptying=True), held)
+            version = put_journal(store, root, journal._replace(emptying=True), held)
             held = version if version is not None else held
             empty_destination(store, root)
-        version = put_note(store, root, note, held)
+        version = put_journal(store, root, journal, held)
         try:
-            if not note.state:
-                require_only_note(store, root)
-            self._write(Array(self._place(), self.metadata, documented=False), report, note, version)
+            if not journal.state:
+                require_only_journal(store, root)
+            self._write(Array(self._place(), self.metadata, documented=False), report, journal, version)
             self._finish()
         except FrazilError:
-            forget_note(store, root, note)
+            forget_journal(store, root, journal)
             raise
-        erase_note(store, root, note)
+        erase_journal(store, root, journal)
         return self._report(time.monotonic() - begun)
 
     def _place(self) -> Place:
@@ -200,21 +206,22 @@ class RechunkTask(Record):
         return Place(self.store, self.root[:-1] if self.root else "", place.registry, place.runtime)
 
     def _write(
-        self, target: Array, report: Callable[[int], object], note: Note | None, version: Version | None
+        self, target: Array, report: Callable[[int], object], journal: Journal | None, version: Version | None
     ) -> None:
-        """Slab by slab. A half of the bytes is for the slab. An eighth each is for what reading and writing it have in flight: clients of remote stores hold up to twice as
-        much, and what they freed is not back at once."""
+        """Slab by slab. A half of the bytes is for the slab, or for two where the next one is read while one is written. An eighth each is for what reading and writing
+        have in flight: clients of remote stores hold up to twice as much, and what they freed is not back at once."""
         eighth = self.array._place.runtime.checked().bytes_in_flight // 8
-        if note is None:
+        if journal is None:
             target = Array(target._place._replace(runtime=_limited(target, eighth)), target.metadata)
         else:
             target = Array(target._place._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
-        done = _done(note)
-        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done):
+        done = _done(journal)
+        ahead = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
+        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, ahead=ahead):
             target[slab.box] = slab.values
-            if note is not None:
-                note = note._replace(state=_state(self.plan, slab.number + 1))
-                version = put_note(self.store, self.root, note, version)
+            if journal is not None:
+                journal = journal._replace(state=_state(self.plan, slab.number + 1))
+                version = put_journal(self.store, self.root, journal, version)
             report(slab.values.nbytes)
 
     def _finish(self) -> None:
@@ -243,7 +250,7 @@ class RechunkTask(Record):
             made.shards,
             array.nbytes,
             self.plan.slab_count,
-            _done(self.note),
+            _done(self.journal),
             self.plan.nbytes,
             self.plan.reads(array.chunks),
             seconds,
@@ -336,13 +343,15 @@ def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
 
 
 def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
-    """The walk in which whole new shards are written, each once."""
+    """The walk in which whole new shards are written, each once: in slabs of which two fit a half of the bytes, where these read chunks about as few times as larger ones."""
     made = Array(Place(MemoryStore(), "", array._place.registry), metadata, documented=False)
     half = array._place.runtime.checked().bytes_in_flight // 2
-    return plan_slabs(array.shape, array.dtype.itemsize, grid_extents(made), array.chunks, half, array.shards)
+    arguments = array.shape, array.dtype.itemsize, grid_extents(made), array.chunks
+    one, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
+    return two if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * one.reads(array.chunks) else one
 
 
-# --- the note --------------------------------------------------------------------------------------------------------------------------
+# --- the journal --------------------------------------------------------------------------------------------------------------------------
 
 
 def _origin(array: Array) -> str:
@@ -371,8 +380,8 @@ def _state(plan: SlabPlan, done: int) -> dict[str, Json]:
     return {"slabs": done, "axis": plan.axis, "column": list(plan.column), "nbytes": plan.nbytes}
 
 
-def _done(note: Note | None) -> int:
-    done = 0 if note is None else note.state.get("slabs", 0)
+def _done(journal: Journal | None) -> int:
+    done = 0 if journal is None else journal.state.get("slabs", 0)
     return done if isinstance(done, int) else 0
 
 

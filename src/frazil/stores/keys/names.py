@@ -7,10 +7,10 @@ from typing import Final
 
 from frazil.errors import InvalidInputError
 
-__all__ = ["COPY_NOTE", "check_key", "check_prefix", "distinct_keys", "is_prefix"]
+__all__ = ["COPY_JOURNAL", "check_key", "check_prefix", "distinct_keys", "is_prefix"]
 
-# the note of a copy that is under way, or was interrupted, at its destination: no node has a name that begins so, and no dialect looks for it
-COPY_NOTE: Final = "__frazil_copy.json"
+# the journal of a copy that is under way, or was interrupted, at its destination: no node has a name that begins so, and no dialect looks for it
+COPY_JOURNAL: Final = "__frazil_copy.json"
 
 
 def check_key(key: str, what: str = "key") -> None:

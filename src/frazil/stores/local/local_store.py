@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
+from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.runtime import cores
 from frazil.stores.keys.names import is_prefix
@@ -54,6 +54,8 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from frazil.stores.local import hard_links, leftovers, new_files
     from frazil.stores.transfer import append
 else:
@@ -222,6 +224,13 @@ class LocalStore(Store):
             folders,
         )
 
+    def unsynced(self) -> LocalStore:
+        return LocalStore(self.path, read_only=self.read_only, threads=self.threads) if self.sync else self
+
+    def sync_values(self, keys: Sequence[str]) -> None:
+        if keys and (root := self._live()) is not None:
+            new_files.sync_files(root.fd, keys)
+
     def kernel_root(self) -> RootFolder | None:
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
         return self._live() if type(self).fetch is LocalStore.fetch else None
@@ -331,6 +340,16 @@ class LocalStore(Store):
 
         self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
 
+    def erase_immutable(self, keys: Sequence[str]) -> None:
+        """As Store says, without locks; unless a subclass erases in another way."""
+        if type(self).erase_many is not LocalStore.erase_many:
+            super().erase_immutable(keys)
+            return
+        self._check_writable(keys)
+        root = self._live()
+        if root is not None:
+            new_files.unlink_files(root.fd, keys, sync=self.sync)
+
     def erase_leftovers(self, prefix: str, before: int) -> int:
         return self._listed(prefix, lambda root: leftovers.erase_leftovers(root, prefix, before), 0)
 
@@ -380,6 +399,12 @@ class LocalStore(Store):
         """As the port says. A page takes a look at each folder on the way; details cost one call of the system for each file."""
         look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
         return self._listed(prefix, look, NO_KEYS)
+
+    def list_column(self, prefix: str, length: int) -> NDArray[np.bytes_]:
+        """As Store says, in one look at the folder; unless a subclass lists in another way."""
+        if type(self).list_page is not LocalStore.list_page:
+            return super().list_column(prefix, length)
+        return self._listed(prefix, lambda root: folders.column_of(root, prefix, length), np.zeros(0, f"S{length}"))
 
     def _listed(self, prefix: str, look: Callable[[int], T], nothing: T) -> T:
         root = self._live()
@@ -462,13 +487,7 @@ class LocalStore(Store):
 
     def _check_case(self, root: RootFolder, names: Sequence[str]) -> None:
         if self._folds_case(root, certain=True):
-            clash = case_folding.find_clash(root.fd, names)
-            if clash is not None:
-                raise AlreadyExistsError(
-                    f"the disk takes this key and {clash[1]!r} for one name",
-                    key=clash[0],
-                    hint="choose names that differ by more than case, or a disk that tells them apart",
-                )
+            case_folding.refuse_clash(root.fd, names)
 
     def _published(
         self, root: RootFolder, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

@@ -29,7 +29,7 @@ __all__ = ["list_below", "list_level_below"]
 _CHUNK: Final = 1000  # objects of one answer to a listing
 
 
-class _Place(str):
+class _PageEnd(str):
     """`next` of a page, with the listing that goes on there: servers have tokens of their own for that, which cost no more than one request a page of theirs."""
 
     __slots__ = ("listing",)
@@ -40,7 +40,7 @@ def list_below(clients: Clients, prefix: str, after: str, limit: int | None, *, 
     """A page of the keys that begin with a prefix and come after a text (Store.list_page). Raises what the client raises, and StoreError for a list that has no end, or that has no
     order after its first pages."""
     listing: _Listing | None = None
-    if isinstance(after, _Place):
+    if isinstance(after, _PageEnd):
         listing, after.listing = after.listing, None  # a listing goes on once; who begins again there has a new one
     return (listing or _Listing(clients, prefix, after)).page(after, limit or PAGE, details=details)
 
@@ -69,16 +69,16 @@ class _Listing:
 
     def page(self, after: str, limit: int, *, details: bool) -> Page:
         rows, ended = self._rows(after, limit)
-        place: _Place | None = None
+        end: _PageEnd | None = None
         if len(rows) > limit or not ended:
-            place = _Place(rows[limit - 1][0])
-            place.listing = None if ended else self
+            end = _PageEnd(rows[limit - 1][0])
+            end.listing = None if ended else self
             self._rest, self._continued = rows[limit:], True
         empty = {key for key, meta in rows if meta["size"] == 0}
         if empty:
             empty &= {key[:end] for key, _ in rows for end in _slashes(key)}
         found = [row for row in rows[:limit] if row[0] not in empty] if empty else rows[:limit]
-        page = Page([key for key, _ in found], place)
+        page = Page([key for key, _ in found], end)
         return _with_details(page, [meta for _, meta in found], self._clients.kind) if details else page
 
     def _rows(self, after: str, limit: int) -> tuple[list[Row], bool]:

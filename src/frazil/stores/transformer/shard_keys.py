@@ -15,12 +15,12 @@ from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.values import Columns
 
-__all__ = ["Places", "ShardKeys"]
+__all__ = ["ChunkRows", "ShardKeys"]
 
 _INT64_MAX: Final = 2**63 - 1
 
 
-class Places(Record):
+class ChunkRows(Record):
     """Where chunks lie: the key of each shard, once; for each chunk the row of its shard, and its number in the shard index."""
 
     shards: list[str]
@@ -41,8 +41,8 @@ class ShardKeys:
         """Of the chunk (in the store below: of the shard) that has this key; None where it is no chunk's."""
         return self.keys.decode(key[len(self.prefix) :], len(self.counts)) if key.startswith(self.prefix) else None
 
-    def places(self, keys: Sequence[str], coordinates: Sequence[tuple[int, ...]]) -> Places:
-        """The places of chunks."""
+    def chunk_rows(self, keys: Sequence[str], coordinates: Sequence[tuple[int, ...]]) -> ChunkRows:
+        """Where chunks lie."""
         if not self.counts:  # the chunk's own key is the shard's; the draft has two of them
             shards: Sequence[str] = keys
             number = np.zeros(len(keys), np.int64)
@@ -52,7 +52,7 @@ class ShardKeys:
             number = (at % self.counts) @ np.array(self.strides, np.int64)
         distinct = {key: row for row, key in enumerate(dict.fromkeys(shards))}
         group = np.fromiter((distinct[key] for key in shards), np.int64, len(shards))
-        return Places(list(distinct), group, number)
+        return ChunkRows(list(distinct), group, number)
 
     def shards(self, keys: Iterable[str]) -> tuple[list[str], Columns, list[str]]:
         """Of keys of the store below: those of shards, their coordinates int64[m, d], and the other keys."""

@@ -15,7 +15,7 @@ from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, 
 from frazil.stores.array_storage.shared_objects import object_spans
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, as_buffers, read_values
-from frazil.stores.transformer.shard_keys import Places
+from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -94,17 +94,17 @@ def open_shards(inner: Store, level: Level, shards: Sequence[str], others: Seque
     return Opened(names, fetched, tables)
 
 
-def locate_chunks(opened: Opened, rows: Sequence[int], places: Places, count: int) -> Located:
-    """Where `count` names lie: names[rows[i]] is the chunk at places i, the others are objects of their own, in order."""
+def locate_chunks(opened: Opened, rows: Sequence[int], chunk_rows: ChunkRows, count: int) -> Located:
+    """Where `count` names lie: names[rows[i]] is the chunk of row i of chunk_rows, the others are objects of their own, in order."""
     kind = np.full(count, STORED, np.uint8)
     place = np.empty(count, np.int64)
     base, length = np.zeros(count, np.int64), np.full(count, -1, np.int64)
     other = np.ones(count, np.bool_)
     other[rows] = False
     place[other] = len(opened.tables) + np.arange(count - len(rows))
-    entries = opened.tables[places.group, places.number]
+    entries = opened.tables[chunk_rows.group, chunk_rows.number]
     kind[rows] = np.where(entries[:, 0] < 0, NOWHERE, STORED)
-    place[rows] = places.group
+    place[rows] = chunk_rows.group
     base[rows], length[rows] = entries[:, 0], np.maximum(entries[:, 1], 0)
     return Located(opened.names, kind, place, base, length)
 

@@ -21,7 +21,7 @@ from frazil.stores.transfer.append import append_many
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import read_values
 from frazil.stores.transformer.shard_builder import Carried, Chunks, appended, rebuilt, table_after
-from frazil.stores.transformer.shard_keys import Places
+from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.transformer.shard_reader import Opened, in_batches, open_shards
 from frazil.stores.values import (
     ABSENT,
@@ -169,32 +169,32 @@ class ShardWriter(Record):
     append: bool
     unused: float
 
-    def change(self, places: Places, expect: Sequence[Version | None], wanted: Wanted) -> list[Answer]:
+    def change(self, chunk_rows: ChunkRows, expect: Sequence[Version | None], wanted: Wanted) -> list[Answer]:
         """Changes chunks: for each its new version (None: it was erased, or left as it is), or what had come between."""
         answers: list[Answer] = [None] * len(expect)
         published: dict[int, Version] = {}
         pending = np.arange(len(expect))
         for _ in attempts(WRITES):
-            shards = np.unique(places.group[pending])
+            shards = np.unique(chunk_rows.group[pending])
             again = [np.zeros(0, np.int64)]
             batches = list(in_batches(self.level, len(shards)))
             for batch in batches:
-                part = pending if len(batches) == 1 else pending[np.isin(places.group[pending], shards[batch])]
-                again.append(self._attempt(places, part, expect, wanted, answers, published))
+                part = pending if len(batches) == 1 else pending[np.isin(chunk_rows.group[pending], shards[batch])]
+                again.append(self._attempt(chunk_rows, part, expect, wanted, answers, published))
             pending = np.concatenate(again)
             if not len(pending):
                 for row, answer in enumerate(answers):
                     if isinstance(answer, Changed) and answer.version != ABSENT:
-                        answers[row] = Changed(published.get(int(places.group[row]), answer.version))
+                        answers[row] = Changed(published.get(int(chunk_rows.group[row]), answer.version))
                 return answers
         raise StoreError(
             f"others changed the shard before each of {WRITES.attempts} attempts",
-            key=places.shards[places.group[pending[0]]],
+            key=chunk_rows.shards[chunk_rows.group[pending[0]]],
         )
 
     def _attempt(
         self,
-        places: Places,
+        chunk_rows: ChunkRows,
         part: Columns,
         expect: Sequence[Version | None],
         wanted: Wanted,
@@ -202,7 +202,7 @@ class ShardWriter(Record):
         published: dict[int, Version],
     ) -> Columns:
         """One attempt, for some chunks of the call. Gives those that have to be done again."""
-        batch = self._judged(self._opened(places, part, expect, wanted), expect, answers)
+        batch = self._judged(self._opened(chunk_rows, part, expect, wanted), expect, answers)
         appends = self._appends(batch)
         kept = self._kept(batch, appends, wanted)
         if kept is None:
@@ -227,12 +227,12 @@ class ShardWriter(Record):
             answer = outcome[group]
             answers[row] = answer if length >= 0 else None
             if isinstance(answer, bytes):
-                published[int(places.group[row])] = answer
+                published[int(chunk_rows.group[row])] = answer
         return batch.rows[again]
 
-    def _opened(self, places: Places, part: Columns, expect: Sequence[Version | None], wanted: Wanted) -> _Batch:
+    def _opened(self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], wanted: Wanted) -> _Batch:
         """The shards of some chunks. Those of which every chunk is given, whatever is there, are not read."""
-        shards, group = np.unique(places.group[part], return_inverse=True)
+        shards, group = np.unique(chunk_rows.group[part], return_inverse=True)
         free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
         given = np.bincount(group[free], minlength=len(shards)) == self.level.total
         replaces_all = wanted.replaces_all
@@ -241,7 +241,7 @@ class ShardWriter(Record):
         ):  # whether a shard is there decides whether it is replaced
             replaces_all = False
         which = np.flatnonzero(~(given & replaces_all))
-        names = [places.shards[row] for row in shards.tolist()]
+        names = [chunk_rows.shards[row] for row in shards.tolist()]
         opened = open_shards(self.inner, self.level, [names[row] for row in which.tolist()])
         tables = np.full((len(shards), self.level.total, 2), -1, np.int64)
         tables[which] = opened.tables
@@ -254,7 +254,7 @@ class ShardWriter(Record):
         if self.inner.capabilities.expects:
             for row, version in zip(which.tolist(), opened.fetched.versions, strict=True):
                 versions[row] = version or ABSENT
-        return _Batch(names, tables, there, versions, sizes, opened, which, part, group, places.number[part])
+        return _Batch(names, tables, there, versions, sizes, opened, which, part, group, chunk_rows.number[part])
 
     def _judged(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
         """The chunks that are as expected; the others have their answer."""

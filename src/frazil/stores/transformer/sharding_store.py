@@ -22,7 +22,7 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.transformer.shard_builder import shard_level
-from frazil.stores.transformer.shard_keys import Places, ShardKeys
+from frazil.stores.transformer.shard_keys import ChunkRows, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing
 from frazil.stores.transformer.shard_reader import (
     ResumableShards,
@@ -131,14 +131,14 @@ class ShardingStore(WrappedStore):
         if continue_from is not None and isinstance(continue_from.sources.buffers, ResumableShards):
             before = continue_from.sources.buffers
             return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
-        rows, places = self._places(names)
+        rows, chunk_rows = self._chunk_rows(names)
         if continue_from is not None or not rows:
             return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
-        if not single_read or len(places.shards) + len(names) - len(rows) <= OPEN_AT_ONCE:
-            return self._fetch(names, spans, expect, (rows, places))
+        if not single_read or len(chunk_rows.shards) + len(names) - len(rows) <= OPEN_AT_ONCE:
+            return self._fetch(names, spans, expect, (rows, chunk_rows))
         plain = np.setdiff1d(np.arange(len(names)), rows)
         chunks = np.array(rows, np.int64)
-        pages = [chunks[np.isin(places.group, page)] for page in pages_of(len(places.shards))]
+        pages = [chunks[np.isin(chunk_rows.group, page)] for page in pages_of(len(chunk_rows.shards))]
         return fetch_in_pages(
             self._fetch, names, spans, expect, [*pages, *(plain[page] for page in pages_of(len(plain)))]
         )
@@ -148,17 +148,17 @@ class ShardingStore(WrappedStore):
         names: Sequence[str],
         spans: Columns,
         expect: Sequence[Version | None] | None,
-        found: tuple[list[int], Places] | None = None,
+        found: tuple[list[int], ChunkRows] | None = None,
     ) -> Fetched:
-        rows, places = self._places(names) if found is None else found
+        rows, chunk_rows = self._chunk_rows(names) if found is None else found
         others = sorted(set(range(len(names))) - set(rows))
         for _ in attempts(READS):
-            opened = open_shards(self.inner, self._writer.level, places.shards, [names[row] for row in others])
-            located = locate_chunks(opened, rows, places, len(names))
+            opened = open_shards(self.inner, self._writer.level, chunk_rows.shards, [names[row] for row in others])
+            located = locate_chunks(opened, rows, chunk_rows, len(names))
             fetched = fetch_chunks(self.inner, opened, located, spans, expect)
             if not stale_unasked(fetched, expect):
                 return fetched
-        raise replaced("the shard was", places.shards[0])
+        raise replaced("the shard was", chunk_rows.shards[0])
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
@@ -201,11 +201,11 @@ class ShardingStore(WrappedStore):
         relayed: Callable[[Columns], Sequence[Version | Changed | None]],
     ) -> list[Version | Changed | None]:
         """What became of each name: of chunks and of other keys, whose rows the functions get."""
-        rows, places = self._places(names)
+        rows, chunk_rows = self._chunk_rows(names)
         answers: list[Version | Changed | None] = [None] * len(names)
         plain = np.setdiff1d(np.arange(len(names)), rows)
         if rows:
-            chunks = self._writer.change(places, [expect[row] for row in rows], wanted(np.array(rows, np.int64)))
+            chunks = self._writer.change(chunk_rows, [expect[row] for row in rows], wanted(np.array(rows, np.int64)))
             for row, answer in zip(rows, chunks, strict=True):
                 answers[row] = answer
         if len(plain):
@@ -218,8 +218,8 @@ class ShardingStore(WrappedStore):
         self.require("readable")
         self.require("writable")
         names = list(writes)
-        rows, places = self._places(names)
-        batches = len(list(in_batches(self._writer.level, len(places.shards))))
+        rows, chunk_rows = self._chunk_rows(names)
+        batches = len(list(in_batches(self._writer.level, len(chunk_rows.shards))))
         if (
             0 < len(rows) < len(names) or batches > 1 or len(names) > OPEN_AT_ONCE
         ):  # what is published at several times is checked before
@@ -246,7 +246,7 @@ class ShardingStore(WrappedStore):
             check_starts(key, writes[key], max(size, 0))
             return patched(key, old or b"", writes[key])
 
-        self._writer.change(self._places(names)[1], [None] * len(names), Made(make, reads))
+        self._writer.change(self._chunk_rows(names)[1], [None] * len(names), Made(make, reads))
 
     def _erase_below(self, prefix: str) -> None:
         """Of shards that have chunks elsewhere too the chunks are erased one by one, and of all where `inner` cannot erase."""
@@ -278,12 +278,12 @@ class ShardingStore(WrappedStore):
 
     # --- the keys that are chunks ----------------------------------------------------------------------------------------------------
 
-    def _places(self, names: Sequence[str]) -> tuple[list[int], Places]:
+    def _chunk_rows(self, names: Sequence[str]) -> tuple[list[int], ChunkRows]:
         """Which of the names are chunks, and where those lie."""
         coordinates = self._keys.coordinates
         found = [(row, at) for row, name in enumerate(names) if (at := coordinates(name)) is not None]
         rows = [row for row, _ in found]
-        return rows, self._keys.places([names[row] for row in rows], [at for _, at in found])
+        return rows, self._keys.chunk_rows([names[row] for row in rows], [at for _, at in found])
 
 
 def _extents(values: Sequence[int], what: str, least: int) -> tuple[int, ...]:

@@ -43,10 +43,10 @@ from frazil.stores.values import (
     Version,
 )
 from frazil.stores.zip.archive_file import ArchiveFile, open_archive
+from frazil.stores.zip.archive_object import object_of
 from frazil.stores.zip.directory import NO_ENTRIES, check_name
 from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, local_header
-from frazil.stores.zip.places import object_of
 from frazil.stores.zip.reading import AnsweredEntries, fetch_entries, load_directory
 from frazil.stores.zip.rewriting import rewrite_archive
 

@@ -15,7 +15,7 @@ from tests.cli.conftest import SEA, TEMP
 
 import frazil
 from frazil.cli.main import main
-from frazil.operations.copy.note import NOTE_NAME
+from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import LocalStore, MemoryStore
 
 
@@ -129,7 +129,7 @@ main(["copy", *sys.argv[1:]])
 def test_a_command_that_was_killed_is_run_again(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, "sea.repo", "copy.repo"], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert (place / "copy.repo" / NOTE_NAME).exists()
+    assert (place / "copy.repo" / JOURNAL_NAME).exists()
     there = len(LocalStore(place / "copy.repo").list()) - 1
     assert not frazil.Repository.exists("copy.repo")
     assert main(["copy", "sea.repo", "copy.repo", "--json"]) == 0

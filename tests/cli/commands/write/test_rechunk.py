@@ -17,7 +17,7 @@ from tests.servers.web import WebServer
 
 import frazil
 from frazil.cli.main import main
-from frazil.operations.copy.note import NOTE_NAME
+from frazil.operations.copy.journal import JOURNAL_NAME
 
 
 def test_forms(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +150,7 @@ def test_an_interrupt_leaves_what_the_same_command_finishes(place: Path, capfd: 
     assert done.returncode in (130, -signal.SIGINT)
     assert done.stderr == b""
     assert not os.path.exists("rows.zarr/zarr.json")
-    assert os.path.exists(f"rows.zarr/{NOTE_NAME}")
+    assert os.path.exists(f"rows.zarr/{JOURNAL_NAME}")
     assert main(["rechunk", "sea.zarr", "rows.zarr", "--chunks", "20,700", "--shards", "none"]) == 1
     assert "already" in capfd.readouterr().err
     assert main(["rechunk", *arguments, "--json"]) == 0

@@ -14,7 +14,7 @@ from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
 from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
-from frazil.operations.copy.note import NOTE_NAME
+from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.stores import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
@@ -53,7 +53,7 @@ def test_a_plain_store_by_its_name(file: Path) -> None:
     assert np.array_equal(root["level1/temp"][...], TEMP)
     assert root.attrs["title"] == "The sea" and root["level1"].attrs["depth"] == 10
     assert done.snapshot is None and sorted(done.arrays) == ["flat", "level1/temp"]
-    assert not (file.parent / "new.zarr" / NOTE_NAME).exists()
+    assert not (file.parent / "new.zarr" / JOURNAL_NAME).exists()
     frazil.import_file(file, file.parent / "new.zarr", path="more", variables=["flat"])
     assert sorted(root["more"]) == ["flat", "level1"]
     with pytest.raises(AlreadyExistsError):
@@ -106,7 +106,7 @@ def test_an_import_that_was_killed_is_continued(puts: int, tmp_path: Path) -> No
     root = frazil.open_group(folder)
     assert np.array_equal(root["a"][...], VALUES) and np.array_equal(root["g/b"][...], VALUES)
     assert root["g"].attrs["depth"] == 3
-    assert not [key for key in folder.list() if NOTE_NAME in key]
+    assert not [key for key in folder.list() if JOURNAL_NAME in key]
 
 
 def test_another_import_does_not_continue_it(tmp_path: Path) -> None:

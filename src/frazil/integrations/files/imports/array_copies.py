@@ -1,6 +1,6 @@
 """Import mode "copy": the arrays of a file written anew, each slab by slab, with chunks, shards and codecs of our choice.
 
-A copy into a plain store that was interrupted is continued by the same call: a note at the destination says that an import is under way, the note of a rechunk how far
+A copy into a plain store that was interrupted is continued by the same call: a journal at the destination says that an import is under way, the journal of a rechunk how far
 an array is, and the document of an array, which is written last, that it is complete. In a session nobody sees what is unfinished."""
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.errors import AlreadyExistsError, FrazilError, NotFoundError
 from frazil.integrations.files.imports.layout import ArrayLayout
-from frazil.operations.copy.note import NOTE_NAME, Note, erase_note, forget_note, parse_note, put_note
+from frazil.operations.copy.journal import (
+    JOURNAL_NAME,
+    Journal,
+    erase_journal,
+    forget_journal,
+    parse_journal,
+    put_journal,
+)
 from frazil.operations.rechunk.rechunk import RechunkTask, prepare_rechunk
 from frazil.record import Record
 from frazil.stores.locations import Location, resolve
@@ -56,15 +63,15 @@ def copy_arrays(
             task.run(report)
         return
     store, root = resolve(destination, group)
-    note = Note(f"import {_digest(copies)} of {origin}")
-    found = store.get_versioned(root + NOTE_NAME)
-    again = found is not None and _is_same(parse_note(found[0]), note, store, root)
+    journal = Journal(f"import {_digest(copies)} of {origin}")
+    found = store.get_versioned(root + JOURNAL_NAME)
+    again = found is not None and _is_same(parse_journal(found[0]), journal, store, root)
     if not again:
         check_destination(destination, store, root)
     left = [copy for copy in copies if not (again and _is_there(store, joined(root, copy.path)))]
     tasks = [_prepared(copy, destination, group, origin) for copy in left]
     held: Version = ABSENT if found is None or found[1] is None else found[1]
-    put_note(store, root, note, held)
+    put_journal(store, root, journal, held)
     try:
         make_groups(open_group(destination, "a"), group, groups)
         for copy in copies:
@@ -73,9 +80,9 @@ def copy_arrays(
         for task in tasks:
             task.run(report)
     except FrazilError:
-        forget_note(store, root, note)
+        forget_journal(store, root, journal)
         raise
-    erase_note(store, root, note)
+    erase_journal(store, root, journal)
 
 
 def make_groups(root: Group, path: str, groups: dict[str, dict[str, Json]]) -> None:
@@ -111,8 +118,8 @@ def _digest(copies: Sequence[ArrayCopy]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
-def _is_same(found: Note | None, note: Note, store: Store, root: str) -> bool:
-    if found is not None and found.origin == note.origin:
+def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -> bool:
+    if found is not None and found.origin == journal.origin:
         return True
     raise AlreadyExistsError(
         f"another copy, or an import of another file or with other options, is under way in {store!r}",

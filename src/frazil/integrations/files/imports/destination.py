@@ -14,7 +14,7 @@ from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.hierarchy.repository_places import outer_repository
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.operations.copy.note import NOTE_NAME
+from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.record import Record
 from frazil.stores.locations import Location, resolve
 
@@ -45,7 +45,7 @@ def is_plain(location: Location) -> bool:
     try:
         open_group(location)
     except NotFoundError:
-        if store.get(prefix + NOTE_NAME) is None:
+        if store.get(prefix + JOURNAL_NAME) is None:
             raise InvalidInputError(
                 "what is there is neither a repository nor a group of Zarr",
                 path=os.fspath(location),

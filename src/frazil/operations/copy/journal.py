@@ -1,4 +1,4 @@
-"""The note that lies at a destination while something is written there: what it is, whose it is, and how far it is. A copy has one, and a rechunk.
+"""The journal that lies at a destination while something is written there: what it is, whose it is, and how far it is. A copy has one, and a rechunk.
 
 Without it nothing would distinguish half of an array from somebody's data. Which keys are written, and in which order, is the matter of those who write."""
 
@@ -13,28 +13,28 @@ from frazil.metadata.json_text import Json, dump_json, parse_json
 from frazil.operations.copy.plan import is_document, is_reference
 from frazil.operations.copy.run import erase_names, names_below
 from frazil.record import Record
-from frazil.stores.keys.names import COPY_NOTE
+from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, Changed, Version, pieces_of
 
 __all__ = [
-    "NOTE_NAME",
-    "Note",
+    "JOURNAL_NAME",
+    "Journal",
     "empty_destination",
-    "erase_note",
-    "forget_note",
-    "parse_note",
-    "put_note",
-    "require_only_note",
+    "erase_journal",
+    "forget_journal",
+    "parse_journal",
+    "put_journal",
+    "require_only_journal",
 ]
 
-NOTE_NAME: Final = COPY_NOTE
+JOURNAL_NAME: Final = COPY_JOURNAL
 
 _MARK: Final = "frazil_copy"
 
 
-class Note(Record):
-    """A note under a key of its own, at the destination, which is there as long as a copy or a rechunk is under way.
+class Journal(Record):
+    """A journal under a key of its own, at the destination, which is there as long as a copy or a rechunk is under way.
 
     origin    where what is written comes from, in words
     emptying  what was there before is being removed
@@ -60,15 +60,15 @@ class Note(Record):
         )
 
 
-def parse_note(value: bytes | None) -> Note | None:
-    """None for what is no note."""
+def parse_journal(value: bytes | None) -> Journal | None:
+    """None for what is no journal."""
     try:
         document = None if value is None else parse_json(value)
     except MetadataError:
         return None
     if isinstance(document, dict) and document.get(_MARK) == 1 and isinstance(document.get("origin"), str):
         state = document.get("state")
-        return Note(
+        return Journal(
             str(document["origin"]),
             document.get("emptying") is True,
             str(document.get("run", "")),
@@ -77,41 +77,41 @@ def parse_note(value: bytes | None) -> Note | None:
     return None
 
 
-def put_note(store: Store, root: str, note: Note, present: Version | None) -> Version | None:
-    """Writes the note in place of the one of this version (ABSENT: of none); the version that it has. Of two runs to one place, one gets it. Raises AlreadyExistsError."""
+def put_journal(store: Store, root: str, journal: Journal, present: Version | None) -> Version | None:
+    """Writes the journal in place of the one of this version (ABSENT: of none); the version that it has. Of two runs to one place, one gets it. Raises AlreadyExistsError."""
     expect = present if store.capabilities.expects else ANY  # which `put` asks more of
-    answer = store.put_many([root + NOTE_NAME], pieces_of([note.emit()]), [expect])[0]
+    answer = store.put_many([root + JOURNAL_NAME], pieces_of([journal.emit()]), [expect])[0]
     if isinstance(answer, Changed):
         raise _taken(store, root)
     return answer
 
 
-def require_only_note(store: Store, root: str) -> None:
+def require_only_journal(store: Store, root: str) -> None:
     """Refuses a destination where something was written since it was looked at; it is left as it is. Raises AlreadyExistsError."""
     keys = store.list_page(root, limit=2).keys
-    if any(key != root + NOTE_NAME for key in keys):
-        store.erase(root + NOTE_NAME)
+    if any(key != root + JOURNAL_NAME for key in keys):
+        store.erase(root + JOURNAL_NAME)
         raise _taken(store, root)
 
 
-def erase_note(store: Store, root: str, note: Note) -> None:
-    """Removes the note of this run, whatever its state, which says that all is finished. Raises AlreadyExistsError where another run took over: it may have removed what
+def erase_journal(store: Store, root: str, journal: Journal) -> None:
+    """Removes the journal of this run, whatever its state, which says that all is finished. Raises AlreadyExistsError where another run took over: it may have removed what
     was written here."""
-    key = root + NOTE_NAME
+    key = root + JOURNAL_NAME
     there = store.get_versioned(key)
-    found = None if there is None else parse_note(there[0])
-    if there is None or (found is not None and found._replace(state=note.state) != note):
+    found = None if there is None else parse_journal(there[0])
+    if there is None or (found is not None and found._replace(state=journal.state) != journal):
         raise _taken(store, root)
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
     if isinstance(store.erase_many([key], [there[1] if conditional else ANY])[0], Changed):
         raise _taken(store, root)
 
 
-def forget_note(store: Store, root: str, note: Note) -> None:
-    """Removes the note of a run that failed before anything was written: there is nothing to go on with."""
+def forget_journal(store: Store, root: str, journal: Journal) -> None:
+    """Removes the journal of a run that failed before anything was written: there is nothing to go on with."""
     with contextlib.suppress(FrazilError):
-        if list(store.list_page(root, limit=2).keys) == [root + NOTE_NAME]:
-            erase_note(store, root, note)
+        if list(store.list_page(root, limit=2).keys) == [root + JOURNAL_NAME]:
+            erase_journal(store, root, journal)
 
 
 def _taken(store: Store, root: str) -> AlreadyExistsError:
@@ -123,12 +123,12 @@ def _taken(store: Store, root: str) -> AlreadyExistsError:
 
 
 def empty_destination(store: Store, root: str) -> None:
-    """Removes all that is at the destination but the note. What others find things by goes first, of all nodes: whoever reads one meanwhile is told that it is
+    """Removes all that is at the destination but the journal. What others find things by goes first, of all nodes: whoever reads one meanwhile is told that it is
     gone, and takes no chunk that is gone for one of fill values."""
     for is_first in (is_reference, is_document):
         for names in names_below(store, root):
             erase_names(store, root, [name for name in names if is_first(name)])
     keys, prefixes = store.list_dir(root)
-    erase_names(store, "", [key for key in keys if key != root + NOTE_NAME])
+    erase_names(store, "", [key for key in keys if key != root + JOURNAL_NAME])
     for prefix in prefixes:
         store.erase_prefix(prefix)
