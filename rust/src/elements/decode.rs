@@ -43,12 +43,12 @@ impl Layout<'_> {
 
     fn split(&self, chunk: &[u8], out: &mut Growing, number: u32, views: &mut [[u8; VIEW]]) -> Outcome {
         let (count, mut rest) =
-            number_of(chunk).ok_or_else(|| bad(format!("{} bytes are too few for a number of elements", chunk.len())))?;
+            number_of(chunk).ok_or_else(|| bad(format!("has {} bytes, too few for a number of elements", chunk.len())))?;
         if count != self.count {
             return Err(bad(format!("has {count} elements where {} are expected", self.count)));
         }
         let Some(most) = rest.len().checked_sub(4 * self.count) else {
-            return Err(bad(format!("{} bytes are too few for {count} elements", chunk.len())));
+            return Err(bad(format!("has {} bytes, too few for {count} elements", chunk.len())));
         };
         let start = out.len();
         let place = out.tail(most)?; // the lengths take the rest, so that all elements fit
@@ -56,18 +56,18 @@ impl Layout<'_> {
         for (i, bytes) in views.iter_mut().enumerate() {
             let element = number_of(rest).and_then(|(length, tail)| tail.split_at_checked(length));
             let Some((element, tail)) = element else {
-                return Err(bad(format!("element {i} reaches beyond the end")));
+                return Err(bad(format!("ends within its element {i}")));
             };
             rest = tail;
             let Some(into) = place.get_mut(at..at + element.len()) else {
-                return Err(bad(format!("element {i} reaches beyond the end")));
+                return Err(bad(format!("ends within its element {i}")));
             };
             into.copy_from_slice(element);
             View::of(element, self.fill, start + at, number).write(bytes);
             at += element.len();
         }
         if !rest.is_empty() {
-            return Err(bad(format!("{} bytes are left behind the last element", rest.len())));
+            return Err(bad(format!("has {} bytes behind the last element", rest.len())));
         }
         let place = &place[..at];
         if self.text {
@@ -86,7 +86,7 @@ fn check_text(block: &[u8], views: &[[u8; VIEW]], start: usize, number: u32) -> 
     }
     for view in views.iter().map(View::read) {
         if view.buffer == number && !text.is_char_boundary((view.offset as usize).saturating_sub(start)) {
-            return Err(bad("an element is not UTF-8".to_owned()));
+            return Err(bad("has an element that is not UTF-8".to_owned()));
         }
     }
     Ok(())

@@ -257,23 +257,25 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     def create_group(
         self,
-        path: str,
+        path: str = "",
         *,
+        name: str = "",
         attributes: Mapping[str, object] | None = None,
         overwrite: bool = False,
         explicit_groups: bool = False,
     ) -> Group:
         """A new group, with groups above it where there are none: in a hierarchy of the 2022 draft with documents of their own where
-        explicit_groups says so. Raises AlreadyExistsError, ReadOnlyError."""
-        place = self._at(path)
+        explicit_groups says so. name: the path, as zarr-python calls it. Raises AlreadyExistsError, ReadOnlyError."""
+        place = self._at(path or name)
         metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
         self._create({place.path: metadata}, overwrite, explicit_groups)
         return Group(place, metadata)
 
     def create_array(
         self,
-        path: str,
+        path: str = "",
         *,
+        name: str = "",
         shape: Lengths | None = None,
         dtype: object = None,
         data: object = None,
@@ -294,8 +296,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         progress: Callable[[int], object] | None = None,
         **zarr: Unpack[ZarrArguments],
     ) -> Array:
-        """A new array below this group; arguments as in frazil.create_array, inner_order and shard_writes those of the group where left out. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
-        place = self._with_options(path, inner_order, shard_writes)
+        """A new array below this group; arguments as in frazil.create_array, name: the path, as zarr-python calls it, inner_order and shard_writes those of the group where left out. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
+        place = self._with_options(path or name, inner_order, shard_writes)
         self._guard([place.path], overwrite)
         array = array_creation.new_array(
             place,

@@ -139,3 +139,16 @@ def test_nodes_of_a_refused_hierarchy_leave_nothing() -> None:
         with pytest.raises(FrazilError):
             group.create_hierarchy(wrong)
         assert list(group) == []
+
+
+def test_name_is_the_path_of_a_new_member() -> None:
+    """As zarr-python calls it. The format of a member is that of its group."""
+    group = frazil.create_group(MemoryStore())
+    assert group.create_array(name="a/x", shape=3, dtype="i4").path == "a/x"
+    assert group.create_group(name="b").path == "b"
+    for call in (lambda: group.create_array(shape=3, dtype="i4"), group.create_group):
+        with pytest.raises(InvalidInputError, match="name a member"):
+            call()
+    with pytest.raises(InvalidInputError, match="format of its group"):
+        group.create_array("y", shape=3, dtype="i4", zarr_format=2)  # type: ignore[call-arg]
+    assert "y" not in group

@@ -49,6 +49,12 @@ def new_array(
                 f"{name} is missing; it is required where no data is given, and shape where blocks are",
                 path=place.path or "/",
             )
+    if "zarr_format" in arguments:
+        raise InvalidInputError(
+            "zarr_format is no argument here: an array has the format of its group",
+            path=place.path or "/",
+            hint="frazil.convert writes a hierarchy in another format",
+        )
     metadata = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
     metadata = as_stored(place, metadata)
     array = Array(place._replace(nodes=None), metadata)  # before anything that is there may be removed
