@@ -475,7 +475,7 @@ class Repository:
         try:
             return repair.repair(self._files, self._reading, self._options, asked, consents, progress, dry_run=dry_run)
         finally:
-            self._tips.clear()
+            self._branches.tips.clear()
 
     def _reading(self, files: RepositoryFormat, identity: ObjectId) -> Session:
         """A session for reading through other files of the same repository."""
