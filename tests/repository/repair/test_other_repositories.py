@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.repository.maintenance.interrupts import Interrupted
 from tests.repository.maintenance.kept import FORMATS, fill, values
-from tests.repository.maintenance.test_collection import Interrupted
 from tests.repository.stored import archive
 from tests.repository.verification.test_verify import contents, tip_manifest
 
@@ -122,7 +122,7 @@ def test_interrupts(after: bool) -> None:
     while True:
         store = MemoryStore()
         damaged(store)
-        interrupted = Interrupted(store, left, after=after)
+        interrupted = Interrupted(store, left, KeyboardInterrupt(), after=after)
         try:
             frazil.Repository.open(interrupted).repair(tips=True)
         except KeyboardInterrupt:
