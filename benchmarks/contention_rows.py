@@ -167,8 +167,9 @@ def slow(repeat: int) -> None:
         store = SlowStore(MemoryStore(), SECONDS)
         frazil_array(store, WRITERS * COMMITS)
         counts: list[int] = []
+        manifests: list[int] = []
 
-        def work(writer: int, store: Any = store, counts: list[int] = counts) -> None:
+        def work(writer: int, store: Any = store, counts: list[int] = counts, manifests: list[int] = manifests) -> None:
             import frazil
 
             counter = CountingStore(store)
@@ -178,6 +179,7 @@ def slow(repeat: int) -> None:
                 before = counter.count()
                 frazil_commit(repo, writer, turn)
                 counts.append(counter.count() - before)
+            manifests.append(sum(one.operation == "put" and "manifests/" in one.key for one in counter.requests))
 
         together, _ = in_threads(WRITERS, work)
         import frazil
@@ -186,7 +188,7 @@ def slow(repeat: int) -> None:
         ratios.append(together / sequential)
         print(
             f"{SECONDS * 1000:.0f} ms a request: {WRITERS} x {COMMITS} commits {together:.1f} s, one after the other {sequential:.1f} s: {together / sequential:.2f}; "
-            f"requests of a commit: median {median(counts):.0f}, most {max(counts)}"
+            f"requests of a commit: median {median(counts):.0f}, most {max(counts)}; {sum(manifests)} manifests written for {len(counts)} commits"
         )
     print(f"  median of the ratios: {median(ratios):.2f}")
 
@@ -217,7 +219,8 @@ def processes(folder: str | None) -> None:
         failed = [worker.exitcode for worker in workers if worker.exitcode]
         repo = frazil.Repository.open(place)
         there = sum(1 for _ in repo.history()) - 2
-        right = int((repo.readonly_session().open("a")[:] == np.repeat(np.arange(PROCESSES * EACH), CHUNK) + 1).sum())
+        values: Any = repo.readonly_session().open("a")
+        right = int((values[:] == np.repeat(np.arange(PROCESSES * EACH), CHUNK) + 1).sum())
         print(
             f"{PROCESSES} processes x {EACH} commits: {there} of {PROCESSES * EACH} in the history, {right // CHUNK} chunks right, {len(failed)} processes failed, "
             f"{taken:.0f} s, {taken / (PROCESSES * EACH) * 1000:.1f} ms each"

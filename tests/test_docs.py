@@ -15,6 +15,7 @@ import zarr
 import frazil
 from frazil.cli.main import main
 from tests.servers.buckets import S3
+from tests.test_readme import write_ocean
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -28,6 +29,7 @@ def blocks(language: str, page: str = README) -> list[str]:
 def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
+    write_ocean(tmp_path / "ocean.nc")
     assert blocks("python")
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)

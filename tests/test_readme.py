@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import netCDF4
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -14,9 +15,18 @@ README = (ROOT / "README.md").read_text()
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
 
 
+def write_ocean(path: Path) -> None:
+    """The NetCDF file that the README reads."""
+    with netCDF4.Dataset(path, "w") as file:
+        for name, length in {"time": 12, "lat": 9, "lon": 18}.items():
+            file.createDimension(name, length)
+        file.createVariable("temp", "f4", ("time", "lat", "lon"))[...] = 1
+
+
 def test_its_code_runs(tmp_path: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
     assert code
+    write_ocean(tmp_path / "ocean.nc")
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True)
 
 

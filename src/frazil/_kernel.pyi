@@ -83,6 +83,11 @@ def read_rows(
 ) -> Failures:
     """Copies the bytes of each row (int64[n, 3]) to out[offsets[i]:offsets[i + 1]]; a row of another length fails (FAILED_RANGE)."""
 
+def crc32_rows(
+    files: Files | None, buffers: Sequence[Buffer], rows: Columns, checksums: Columns, threads: int
+) -> Failures:
+    """Writes the CRC-32 (of zip archives) of the bytes of each row (int64[n, 3]) to checksums (int64[n]); 0 of a missing one."""
+
 def publish_files(
     root: int,
     names: Sequence[str],

@@ -61,6 +61,8 @@ def _check_names(repo: frazil.Repository, folder: Path) -> None:
     may: dict[tuple[str, str], set[str | None]] = defaultdict(lambda: {None})
     for name in sorted({path.name.partition(".")[0] for path in folder.glob("names-*.journal")}):
         for entry in entries(folder, name):
+            if "known" in entry:
+                continue
             if entry["told"] == "done":
                 may[entry["kind"], entry["name"]] = {entry["to"]}
             elif entry["told"] == "unknown":

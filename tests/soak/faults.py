@@ -1,5 +1,5 @@
-"""What goes wrong at the store operations of a process, by its seed: an error, a lost or late answer, half of a batch, an interrupt, a full disk, or the death of the
-process by signal 9, before or after."""
+"""What goes wrong at the store operations of a process, by its seed: an error, a lost or late answer, half of a batch, an interrupt, a full disk, a pause of hours of
+the repository, or the death of the process by signal 9, before or after."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable
 from itertools import count
 from random import Random
@@ -17,7 +18,7 @@ from frazil.errors import StoreError
 from frazil.stores import LocalStore
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.values import Pieces
-from tests.soak.plan import Life
+from tests.soak.plan import HOUR, SCALE, Life
 
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, MemoryError)
 _OPERATIONS: Final = (
@@ -31,6 +32,9 @@ _OPERATIONS: Final = (
     "erase_immutable",
 )
 _WRITES: Final = ("put_many", "erase_many", "erase_immutable")
+_DECIDE: Final = ("refs/", "gc/")  # how keys begin that decide what is reachable and what is dead
+_MORE: Final = 4
+_LONGEST_STALL: Final = 3 * HOUR / SCALE / 1e9  # seconds
 _LATE: Final = 3.0  # seconds at most until a late request arrives
 
 
@@ -51,7 +55,9 @@ def _failing(life: Life, name: str, operation: Callable[..., Any], numbers: coun
     def call(self: object, names: Any, *arguments: Any, **options: Any) -> object:
         number = next(numbers)
         random = Random(f"{life.name} {os.getpid()} {number}")
-        fault = random.choice(life.faults) if life.faults and random.random() < life.rate else None
+        fault = _fault(life, name, names, random)
+        if fault == "stall":
+            time.sleep(random.random() * _LONGEST_STALL)
         if fault == "die" or number == life.dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
         if fault == "interrupt" and random.random() < 0.5:
@@ -76,6 +82,13 @@ def _failing(life: Life, name: str, operation: Callable[..., Any], numbers: coun
         return answer
 
     return call
+
+
+def _fault(life: Life, name: str, names: Any, random: Random) -> str | None:
+    """What goes wrong at an operation; where commits are made, and lists, more often."""
+    decides = name in _WRITES and isinstance(names[0], str) and names[0].startswith(_DECIDE)
+    rate = life.rate * (_MORE if decides else 1)
+    return random.choice(life.faults) if life.faults and random.random() < rate else None
 
 
 def _is_whole(value: object) -> bool:

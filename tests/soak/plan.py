@@ -11,7 +11,7 @@ Place: TypeAlias = Literal["folder", "full", "bucket"]
 Kind: TypeAlias = Literal["writer", "collector", "names", "reader"]
 
 PLACES: Final[tuple[Place, ...]] = ("folder", "bucket", "full")
-FAULTS: Final = ("fail", "cut", "lose", "late", "interrupt", "full", "die", "die after")
+FAULTS: Final = ("fail", "cut", "lose", "late", "interrupt", "full", "die", "die after", "stall")
 WRITERS: Final = 8
 COLLECTORS: Final = 2
 

@@ -130,12 +130,10 @@ class Worker:
     def _name(self) -> None:
         """One change of a branch or a tag of this process, to a snapshot that may be old, or condemned."""
         repo = self._open()
-        known = self.folder / "snapshots"
         history = [commit.id for commit in repo.history()]
         if self.random.random() < 0.3:
-            with known.open("a") as file:
-                file.write(f"{self.random.choice(history)}\n")
-        old = known.read_text().split() if known.exists() else []
+            self.journal.say(known=self.random.choice(history))
+        old = [entry["known"] for entry in entries(self.folder, self.life.name) if "known" in entry]
         snapshot = self.random.choice(old if old and self.random.random() < 0.4 else history)
         mine = [name for name in repo.branches if name.startswith(f"{self.life.name}-")]
         way = self.random.random()

@@ -237,5 +237,5 @@ def _told(plan: Round, notes: Path, crew: _Processes) -> Done:
         crew.stops,
         sum("removed" in entry for entry in collected),
         sum(entry.get("removed", 0) for entry in collected),
-        sum(entry["told"] == "done" for entry in names),
+        sum(entry.get("told") == "done" for entry in names),
     )

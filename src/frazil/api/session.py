@@ -145,6 +145,7 @@ class Session:
         rebase: Solver | str | None = None,
         allow_empty: bool = False,
         packing_order: PackingOrder | None = None,
+        durable: bool = True,
     ) -> str:
         """Makes the changes the next snapshot of the branch, all or nothing; its id.
 
@@ -154,16 +155,19 @@ class Session:
         allow_empty  commits also where nothing was changed
         packing_order  a function of an array's absolute path and the coordinates of its chunks, int64[n, d], that gives int64[n]: their numbers in the order in which
                      they will be read, and lie in packs; None: row by row. Of chunks that had to be written before (64 MiB at once), row by row always
+        durable      False: returns before the commit is on the disk; Repository.sync, or the next durable commit of the same Repository object, sees to it. A power failure before
+                     that may lose it, or leave the branch pointing to what is not whole. Without effect in buckets, and where the repository is not durable itself
         Raises ConflictError (nothing is lost: rebase and commit again), CommitUnknownError (the answer was lost), InvalidInputError where there is nothing to
         commit, ReadOnlyError, StoreError."""
         if not isinstance(message, str):
             raise InvalidInputError(f"the message is {message!r}; it must be text")
         check_flag(allow_empty, "allow_empty")
+        check_flag(durable, "durable")
         if rebase is not None:
             check_solver(rebase)
         properties = json_object({} if metadata is None else metadata, "metadata")
         with self._turn(rebase, packing_order):
-            return self._commit(message, properties, rebase, allow_empty, packing_order)
+            return self._commit(message, properties, rebase, allow_empty, packing_order, durable)
 
     def _turn(self, rebase: Solver | str | None, order: PackingOrder | None) -> AbstractContextManager[object]:
         """The turn of this session among those of its repository that commit to the branch."""
@@ -184,6 +188,7 @@ class Session:
         rebase: Solver | str | None,
         allow_empty: bool,
         order: PackingOrder | None,
+        durable: bool,
     ) -> str:
         """As commit, of arguments that are checked."""
         transaction = self._transaction
@@ -197,7 +202,13 @@ class Session:
                 if moved and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
                     return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
                 snapshot = attempt_commit(
-                    transaction, message, properties, allow_empty=allow_empty, order=order, reusable=reusable
+                    transaction,
+                    message,
+                    properties,
+                    allow_empty=allow_empty,
+                    order=order,
+                    reusable=reusable,
+                    durable=durable,
                 )
                 if snapshot is not None:
                     return encode_id(snapshot)

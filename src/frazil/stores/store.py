@@ -223,8 +223,9 @@ class Store(StorePort):
             self.erase_many(names[page], [ANY] * len(names[page]))
 
     def erase_immutable(self, keys: Sequence[str]) -> None:
-        """Removes keys, each once, whose values are never replaced, so that no writer can be in between."""
-        self.erase_values(keys)
+        """Removes valid keys, each named once, whose values are never replaced, so that no writer can be in between. In one call, as servers take a thousand in one request."""
+        self.require("erasable")
+        self.erase_many(keys, [ANY] * len(keys))
 
     @final
     def erase_prefix(self, prefix: str) -> None:
@@ -296,6 +297,13 @@ class Store(StorePort):
     def uncached(self) -> Store:
         """The store beneath caches, which says what is there now."""
         return self
+
+    def unsynced(self) -> Store:
+        """The same store, of which a write may return before its value is on the medium; itself where that is no difference."""
+        return self
+
+    def sync_values(self, keys: Sequence[str]) -> None:
+        """When it returns, what these keys have is on the medium, also what was written through `unsynced`; keys that are gone are none. Raises StoreError."""
 
     def erase_leftovers(self, prefix: str, before: int) -> int:
         """Removes files below a prefix that are no keys, left by writers that ended early, and were changed before a time of the store (ns since 1970); how many. Stores

@@ -102,18 +102,21 @@ class Skipped(Record):
 
 
 class ScannedFile(Record):
-    """A file, scanned. Groups are by path, "" the root, with their attributes; those above others come first."""
+    """A file, scanned. Groups are by path, "" the root, with their attributes; those above others come first.
+
+    in_memory  it is no file, but a dataset that the caller has"""
 
     kind: str  # in words
     state: FileCheck  # what it was like
     groups: Mapping[str, dict[str, Json]]
     arrays: tuple[ScannedArray, ...]
     skipped: tuple[Skipped, ...]
+    in_memory: bool = False
 
     @property
     def refers(self) -> bool:
         """Whether it only says where chunks lie in other files."""
-        return any(array.urls for array in self.arrays)
+        return self.in_memory or any(array.urls for array in self.arrays)
 
     @property
     def size(self) -> int:

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from frazil.errors import FormatError, StoreError
-from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, scan_in_process
+from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
+from frazil.integrations.files.hdf5.scan_process import GRIB, TIME_LIMIT, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
 from frazil.integrations.files.netcdf.header import MAGIC
 from frazil.integrations.files.numpy_files.arrays import NPY, ZIP, scan_npy, scan_npz
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
-from frazil.integrations.files.sources.source import open_file, source_of, state_of
+from frazil.integrations.files.sources.source import Source, open_file, source_of, state_of
 from frazil.integrations.files.tiff.series import TIFF, scan_tiff
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFi
 def scan_file(
     file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None = None, time_limit: float = TIME_LIMIT
 ) -> ScannedFile:
-    """The arrays of a file of NetCDF, HDF5, NumPy or TIFF, or of kerchunk's references, and where their chunks lie.
+    """The arrays of a file of NetCDF, HDF5, NumPy, TIFF or GRIB, or of kerchunk's references, and where their chunks lie.
 
     file  a path, or the URL of an object at a distance: of that, those ranges alone are read that say what is where
     virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment. References
@@ -45,7 +46,7 @@ def scan_file(
     try:
         with open_file(source) as opened:
             try:
-                scanned = _scan(opened, name, time_limit, virtual_prefixes)
+                scanned = _scan(opened, source, time_limit, virtual_prefixes)
             except Exception:
                 _tell_failure(opened)
                 raise
@@ -58,17 +59,19 @@ def scan_file(
         raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name) from error
 
 
-def _scan(file: BinaryIO, name: str, time_limit: float, prefixes: Prefixes | None) -> ScannedFile:
-    begin = file.read(8)
+def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes | None) -> ScannedFile:
+    begin, name = file.read(8), source.name
     file.seek(0)
     for magics, scan in _SCANS:
         if begin.startswith(magics):
             return scan(file, name)
+    if begin.startswith(GRIB_MAGIC):
+        return scan_in_process(file, name, time_limit, GRIB)
     if begin.startswith(JSON):
-        return scan_references(file, name, prefixes)
+        return scan_references(file, source, prefixes)
     if not _is_hdf5(file):
         raise FormatError(
-            "the file is none of NetCDF, HDF5, NumPy, TIFF and kerchunk's references, by its first bytes",
+            "the file is none of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references, by its first bytes",
             key=name,
             hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5",
         )

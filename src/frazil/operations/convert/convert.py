@@ -13,6 +13,7 @@ from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.metadata.draft.entry_point import parse_entry
 from frazil.metadata.draft.layout import DraftLayout, new_layout
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.layout import Layout
 from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, known_format
 from frazil.metadata.v2.layout import V2
@@ -20,10 +21,11 @@ from frazil.metadata.v3.documents import read_document
 from frazil.metadata.v3.layout import V3
 from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Hierarchy
 from frazil.operations.convert.journal import Journal, parse_journal
-from frazil.operations.convert.plan import check_in_place, check_kept_chunks, plan_conversion
+from frazil.operations.convert.plan import Plan, check_in_place, check_kept_chunks, plan_conversion
 from frazil.operations.convert.report import Conversion
 from frazil.operations.convert.run import Chain, Cleaning, Conversions, Task
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.location_overlap import address_of, check_apart, origin_of
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
@@ -44,7 +46,8 @@ def convert(
     """Converts a hierarchy to another dialect. Chunks and shards move as bytes; attributes, data types and fill values stay exact.
 
     source       where the hierarchy begins: the folder of its zarr.json, or a store
-    destination  an empty place, or one that an interrupted conversion of the same hierarchy left; None: in place. Then the hierarchy is of the old
+    destination  an empty place, or one that an interrupted conversion of the same hierarchy left; session.store of a writable session, which holds final Zarr v3: then commit it.
+                 None: in place. Then the hierarchy is of the old
                  dialect, whole, until zarr.json is replaced at the end (written, from Zarr v2; removed, to it), and of the new one after; an interrupted run is finished by another one
     zarr_format  3 (final Zarr v3), 2 (Zarr v2; from and to final Zarr v3 alone), "draft" (December 2022), "draft-2021" (its older dialect)
     dry_run      writes nothing, and tells what would be done
@@ -68,12 +71,13 @@ def prepare(
     zarr_format: int | str,
     *,
     path: str = "",
+    to_path: str = "",
     overwrite: bool = False,
     recode: bool = False,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Conversions:
-    """All checks that need no writing. path: of the node below the source. Other arguments and errors as in `convert`."""
+    """All checks that need no writing. path: of the node below the source; to_path: of the new one below the destination. Other arguments and errors as in `convert`."""
     check_flag(overwrite, "overwrite")
     check_flag(recode, "recode")
     check_surroundings(registry, runtime)
@@ -89,13 +93,21 @@ def prepare(
         if store.capabilities.writable and not store.capabilities.erasable:
             raise StoreError(f"{store!r} cannot erase, as a conversion in place has to", hint="give a destination")
         return _in_place(store, root, to, registry, runtime, recode)
-    to_store, to_root = resolve(destination)
+    to_store, to_root = resolve(destination, to_path)
     check_apart(address_of(store, root), address_of(to_store, to_root), "leave the destination out to convert in place")
+    if isinstance(to_store, NodeStore) and to != 3:
+        raise InvalidInputError("a repository holds final Zarr v3 alone", hint="leave zarr_format out")
     hierarchy, nodes = read_hierarchy(store, root, registry)
     _check_v2((hierarchy.layout.zarr_format, to))
     target = Hierarchy(to_root, _layout(to_root, to))
-    plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode)
+    keys = (
+        DefaultKeys("/") if isinstance(to_store, NodeStore) else None
+    )  # where chunks have coordinates instead of keys
+    plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode, chunk_keys=keys)
     journal = Journal(hierarchy.layout.zarr_format, to, origin_of(store, root))
+    if isinstance(to_store, NodeStore):
+        _check_session(to_store, plan, overwrite=overwrite)
+        return Task(plan, store, to_store, journal, registry, runtime, again=False, replace=overwrite)
     again = _is_interrupted(to_store, target, journal)
     check_destination(destination, to_store, to_root, overwrite=overwrite and not again)
     if not again and not overwrite:
@@ -217,6 +229,20 @@ def _is_interrupted(store: Store, target: Hierarchy, journal: Journal) -> bool:
     """Whether an interrupted run of the same conversion is to be gone on with."""
     noted = store.get(target.journal_key)
     return noted is not None and noted == journal.emit()
+
+
+def _check_session(store: NodeStore, plan: Plan, *, overwrite: bool) -> None:
+    """Raises AlreadyExistsError where something is there, InvalidInputError for a node that the format of the repository cannot hold, ReadOnlyError."""
+    store.require("writable")
+    root = plan.target.root
+    if not overwrite and not store.is_empty(root):
+        raise AlreadyExistsError(
+            "something is there already in the repository",
+            path=root[:-1] or "/",
+            hint="choose another path, or replace it with overwrite=True",
+        )
+    for path, node in plan.made.items():
+        store.nodes.check(plan.target.at(path), node)
 
 
 def _require_empty(store: Store, target: Hierarchy) -> None:

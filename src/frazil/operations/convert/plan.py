@@ -86,8 +86,9 @@ def plan_conversion(
     registry: Registry,
     *,
     recode: bool,
+    chunk_keys: ChunkKeyEncoding | None = None,
 ) -> Plan:
-    """nodes: all of the hierarchy, what is wrong with a document in its place. Raises ConversionError, with everything that cannot be said."""
+    """nodes: all of the hierarchy, what is wrong with a document in its place; chunk_keys: those of every new array; None: as the old one has them. Raises ConversionError, with everything that cannot be said."""
     refusals = [*_entry_refusals(source)]
     made: dict[str, Metadata] = {}
     arrays: dict[str, ArrayPlan] = {}
@@ -99,7 +100,7 @@ def plan_conversion(
             continue
         known[path] = node
         refusals += _name_refusals(path, target)
-        maker = _Maker(path, node, source, target, registry, recode)
+        maker = _Maker(path, node, source, target, registry, recode, chunk_keys)
         refusals += maker.refusals
         if maker.made is None:
             continue
@@ -173,8 +174,16 @@ class _Maker:
     """One node on its way. made, value: what it becomes and its document (None for a group without one); refusals: what cannot be said of it."""
 
     def __init__(
-        self, path: str, node: Metadata, source: Hierarchy, target: Hierarchy, registry: Registry, recode: bool
+        self,
+        path: str,
+        node: Metadata,
+        source: Hierarchy,
+        target: Hierarchy,
+        registry: Registry,
+        recode: bool,
+        chunk_keys: ChunkKeyEncoding | None,
     ) -> None:
+        self._chunk_keys = chunk_keys
         self.path, self._target, self._registry = path, target, registry
         self.refusals: list[Refusal] = []
         self.made: Metadata | None = None
@@ -211,7 +220,7 @@ class _Maker:
     def _array(self, node: ArrayMetadata, same: bool, recode: bool) -> None:
         for i, transformer in enumerate(node.storage_transformers):
             self._refuse(f"storage_transformers[{i}]", f"what {transformer.name} stores cannot be told from outside")
-        made = node if same else self._translated(node)
+        made = self._kept(node) if same else self._translated(node)
         value = self._said(made)
         if not isinstance(value, bytes) and (value.path or "").startswith("codecs"):
             plain = self._with_defaults(made, node.zarr_format)
@@ -232,6 +241,12 @@ class _Maker:
             self.way = "shard index"
         self.made, self.value = made, value
 
+    def _kept(self, node: ArrayMetadata) -> ArrayMetadata:
+        """The array of the same dialect."""
+        if self._chunk_keys in (None, node.chunk_key_encoding):
+            return node
+        return _with(node, codecs=node.codecs, dimension_names=node.dimension_names, keys=self._chunk_keys)
+
     def _translated(self, node: ArrayMetadata) -> ArrayMetadata:
         """The array in the terms of the other dialect, without what it has no member for, which is refused."""
         to = self._target.layout.zarr_format
@@ -251,7 +266,7 @@ class _Maker:
             masked=masked,
             dimension_names=names if to in (2, 3) else None,
             data_type=_renamed(node.data_type, to),
-            keys=_keys(node.chunk_key_encoding, node.zarr_format, to),
+            keys=self._chunk_keys or _keys(node.chunk_key_encoding, node.zarr_format, to),
             zarr_format=to,
         )
 

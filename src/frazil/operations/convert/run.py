@@ -20,6 +20,7 @@ from frazil.operations.convert.plan import Plan
 from frazil.operations.convert.report import Conversion, ConvertedArray
 from frazil.record import Record
 from frazil.runtime import Runtime
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.location_overlap import shown
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Changed, pieces_of
@@ -70,7 +71,9 @@ class Task(Record):
         return self._conversion(moved, sweep.stray_count, 0, dry_run=True)
 
     def run(self, report: Report) -> Conversion:
-        """Does it. Safe to be interrupted anywhere, and to be run again."""
+        """Does it. Safe to be interrupted anywhere, and to be run again; in a session of a repository all is seen with the commit, or nothing."""
+        if isinstance(self.to_store, NodeStore):
+            return self._run_in_session(report)
         plan, to_store = self.plan, self.to_store
         self._check()
         if self.again:
@@ -78,26 +81,41 @@ class Task(Record):
             self._prune()
         else:
             self._begin()
+        moved, strays = self._move(report)
+        # what says of which dialect the hierarchy is comes last; zarr.json goes for Zarr v2 when all of it is there
+        last = "" if self._leaves_entry else plan.target.entry_key
+        self._put([document for document in plan.documents if document[0] != last])
+        self._switch()
+        removed = remove_nodes(self.store, plan.source, plan.nodes, self._made()) if self.in_place else 0
+        if to_store.capabilities.erasable:
+            to_store.erase(plan.target.journal_key)
+        return self._conversion(moved, strays, removed, dry_run=False)
+
+    def _run_in_session(self, report: Report) -> Conversion:
+        """Documents come first, as a chunk needs its array there."""
+        if self.replace:
+            self.to_store.erase_prefix(self.plan.target.root)
+        self._put(self.plan.documents)
+        moved, strays = self._move(report)
+        return self._conversion(moved, strays, 0, dry_run=False)
+
+    def _move(self, report: Report) -> tuple[dict[str, Moved], int]:
+        """Brings all chunks; and how many keys of no node there are."""
         route, sweep = self._route(report), self._sweep()
         moved: dict[str, Moved] = {}
         for chunks in sweep:
             done = (
                 Moved.of(self.store.sizes(chunks.keys))
                 if self._stay(chunks.path)
-                else move_chunks(route, plan.arrays[chunks.path], chunks)
+                else move_chunks(route, self.plan.arrays[chunks.path], chunks)
             )
             moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(done)
-        # what says of which dialect the hierarchy is comes last; zarr.json goes for Zarr v2 when all of it is there
-        last = "" if self._leaves_entry else plan.target.entry_key
-        documents = [document for document in plan.documents if document[0] != last]
+        return moved, sweep.stray_count
+
+    def _put(self, documents: Sequence[tuple[str, bytes]]) -> None:
         for first in range(0, len(documents), _AT_ONCE):
             part = documents[first : first + _AT_ONCE]
-            to_store.put_many([key for key, _ in part], pieces_of([value for _, value in part]), [ANY] * len(part))
-        self._switch()
-        removed = remove_nodes(self.store, plan.source, plan.nodes, self._made()) if self.in_place else 0
-        if to_store.capabilities.erasable:
-            to_store.erase(plan.target.journal_key)
-        return self._conversion(moved, sweep.stray_count, removed, dry_run=False)
+            self.to_store.put_many([key for key, _ in part], pieces_of([value for _, value in part]), [ANY] * len(part))
 
     def _route(self, report: Report) -> Route:
         return Route(

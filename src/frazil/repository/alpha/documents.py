@@ -268,7 +268,7 @@ def _from_keys(metadata: ArrayMetadata, *, freedoms: bool) -> str:
     raise InvalidInputError(
         f"{_FORMAT} cannot hold the chunk key encoding {found(extension.to_json())}",
         path="chunk_key_encoding",
-        hint="leave the encoding out: a repository finds chunks by their coordinates",
+        hint="leave the encoding out, as `frazil convert sea.zarr sea.repo@main` does: a repository finds chunks by their coordinates",
     )
 
 

@@ -75,6 +75,11 @@ class Files:
         """The same repository with nothing remembered of it, read from the store beneath caches."""
         return type(self)(self.store.uncached, self.prefix)
 
+    def unsynced(self) -> Self:
+        """The same repository, with the same memory, of which a write may return before it is on the medium."""
+        store = self.store.unsynced()
+        return self if store is self.store else type(self)(store, self.prefix, memory=self.memory)
+
     def chunk_store(self) -> Store:
         """The store as chunk files are read from it, which never change: where reading is a request, their ranges are remembered."""
         if self.memory.limit and not self.store.capabilities.direct:

@@ -5,13 +5,21 @@ The format writes the objects (repository/format.py); merge/rebase.py follows a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import (
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    StoreError,
+)
 from frazil.formats import manifests as columns_of
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.formats.json_values import Json
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
@@ -29,9 +37,10 @@ if TYPE_CHECKING:
 
     from frazil._kernel import Buffer
     from frazil.formats.manifests import Manifest
+    from frazil.repository.format import RepositoryFormat
     from frazil.repository.session.changed_references import Rows
 
-__all__ = ["attempt_commit", "follow_held", "settle", "write_waiting"]
+__all__ = ["attempt_commit", "follow", "follow_held", "moved_by_commits", "settle", "write_waiting"]
 
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 
@@ -44,12 +53,14 @@ def attempt_commit(
     allow_empty: bool = False,
     order: PackingOrder | None = None,
     reusable: dict[str, Buffer] | None = None,
+    durable: bool = True,
 ) -> ObjectId | None:
     """Writes everything, and then lets the branch point there if it has not moved. Returns the new snapshot, from which the session goes on; None if the branch has
     moved: then the session keeps its changes, and may be rebased.
 
     reusable  the bytes, by name, of the files that the last attempt left; those of this one take their place where the branch has moved. The caller removes them at the end.
               None: no attempt follows, and nothing is left
+    durable   False: what is written need not be on the medium, though the repository is one of which it is
     Raises InvalidInputError where nothing was changed, CommitUnknownError where the outcome is not known (nothing is removed then), ConflictError as `settle`,
     StoreError."""
     with transaction.lock:
@@ -71,7 +82,12 @@ def attempt_commit(
             if reusable:  # manifests of an earlier attempt may be as old
                 files.erase(reusable)
                 reusable.clear()
-        place_pending(transaction.changes, files, packing=transaction.packing, order=order)
+        if not durable:
+            files = files.unsynced()
+        packs = len(transaction.changes.packs)
+        place_pending(
+            transaction.changes, files, packing=transaction.packing, digests=transaction.rules.digests, order=order
+        )
         written = files.write_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
         intent = Intent(written.id, tip, transaction.state, written.files)
         # recorded before anything is sent that may commit it
@@ -79,14 +95,22 @@ def attempt_commit(
         if reusable:
             files.erase(reusable.keys() - intent.files)
             reusable.clear()  # what the intent has is not the caller's to remove
-        return _advance(transaction, intent, written, reusable)
+        branches = transaction.branches
+        if durable:
+            branches.sync(files.store)  # what the commit rests on
+        else:  # noted before anybody can see it, and rest a commit on it
+            made = [f"chunks/{text}" for ids in transaction.changes.packs[packs:] for text in encode_ids(ids)]
+            following = files.tip_key(tip._replace(sequence=tip.sequence + 1))
+            branches.note_unsynced([*map(files.key, (*made, *intent.files)), following])
+        return _advance(transaction, files, intent, written, reusable)
 
 
 def write_waiting(transaction: Transaction, order: PackingOrder | None) -> None:
     """Writes the chunks that wait in memory before it is the session's turn to commit, so that sessions write theirs at the same time. Raises StoreError."""
     with transaction.lock:
         if transaction.tip is not None and not transaction.written.intents:
-            place_pending(transaction.changes, transaction.files, packing=transaction.packing, order=order)
+            changes, files, rules = transaction.changes, transaction.files, transaction.rules
+            place_pending(changes, files, packing=transaction.packing, digests=rules.digests, order=order)
 
 
 def follow_held(transaction: Transaction) -> bool:
@@ -100,16 +124,38 @@ def follow_held(transaction: Transaction) -> bool:
             return False
         if tip.snapshot != transaction.base_id:
             return False
-        transaction.tip = tip
+        follow(transaction, tip)
         return True
 
 
+def follow(transaction: Transaction, tip: Tip) -> None:
+    """The session goes on from another tip with the snapshot that it has."""
+    if tip != transaction.tip:
+        transaction.needs_check = True
+        transaction.tip = tip
+
+
+def moved_by_commits(transaction: Transaction, tip: Tip) -> bool:
+    """Whether commits alone brought the branch from the tip of the session to another, so that no collection held it in between."""
+    assert transaction.tip is not None
+    count = tip.sequence - transaction.tip.sequence
+    try:
+        ids = [found.snapshot for found in islice(transaction.files.ancestors(tip.snapshot), count + 1)]
+    except (NotFoundError, FormatError):
+        return False
+    return len(ids) == count + 1 and ids[-1] == transaction.base_id
+
+
 def _advance(
-    transaction: Transaction, intent: Intent, written: Written, reusable: dict[str, Buffer] | None
+    transaction: Transaction,
+    files: RepositoryFormat,
+    intent: Intent,
+    written: Written,
+    reusable: dict[str, Buffer] | None,
 ) -> ObjectId | None:
     """Lets the branch point to the snapshot of an intent. Whatever is raised, the intent stays until its outcome is known."""
     try:
-        outcome, found = transaction.files.advance(intent.tip, intent.snapshot)
+        outcome, found = files.advance(intent.tip, intent.snapshot)
     except StoreError as error:
         if error.done is False:  # an earlier intent may have happened all the same
             transaction.written.lost([intent])

@@ -12,7 +12,7 @@ from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.record import Record
-from frazil.repository.commit.commit import settle
+from frazil.repository.commit.commit import follow, moved_by_commits, settle
 from frazil.repository.format import NodeMatching, Tip
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.apply import Shift, apply
@@ -108,7 +108,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             settle(transaction)
             tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
-            transaction.tip = tip
+            follow(transaction, tip)
             return
         met = meet(transaction, tip)
         left, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
@@ -124,6 +124,26 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         _begin(transaction, met, changes, shifts, solver, rows)
 
 
+def _appended(
+    transaction: Transaction, met: Meeting, shifts: list[Shift], rows: RowCopies
+) -> tuple[list[Located], list[Columns], list[Conflict]]:
+    """Of each array whose appended rows are to be copied: the array as the session has it, and the older chunks around the first of these rows that the session changed. And conflicts
+    about such chunks."""
+    files, known, options = transaction.files, transaction.known, transaction.options
+    session = transaction.frozen()
+    ours = [(session, met.ours.name(shift.before)) for shift in shifts]
+    theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, known, options)
+    base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
+    changed: list[Columns] = []
+    clashes: list[Conflict] = []
+    for shift, our in zip(shifts, ours, strict=True):
+        mine, both = rows.changed_chunks(shift, base, our, (theirs, met.matching.there(shift.before) or ""))
+        changed.append(mine)
+        if len(both):
+            clashes.append(Conflict("chunks", our[1], both, transaction.base_id, met.tip.snapshot))
+    return ours, changed, clashes
+
+
 def _begin(
     transaction: Transaction,
     met: Meeting,
@@ -133,24 +153,13 @@ def _begin(
     rows: RowCopies,
 ) -> None:
     """Begins the session anew from the tip. It stays as it was where rows cannot be copied."""
-    files, known, options = transaction.files, transaction.known, transaction.options
-    changed: list[Columns] = []
-    clashes: list[Conflict] = []
-    ours: list[Located] = []
-    if shifts:
-        session = transaction.frozen()
-        ours = [(session, met.ours.name(shift.before)) for shift in shifts]
-        theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, known, options)
-        base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
-    for shift, our in zip(shifts, ours, strict=True):
-        mine, both = rows.changed_chunks(shift, base, our, (theirs, met.matching.there(shift.before) or ""))
-        changed.append(mine)
-        if len(both):
-            clashes.append(Conflict("chunks", our[1], both, transaction.base_id, met.tip.snapshot))
+    ours, changed, clashes = _appended(transaction, met, shifts, rows) if shifts else ([], [], [])
     taken = zip(clashes, solve(clashes, solver), strict=True)
     lost = {clash.path: clash.chunks for clash, answer in taken if answer == "theirs"}
     before = transaction.base_id, transaction.base, transaction.changes
     tip, reads = transaction.tip, transaction.reads
+    if not moved_by_commits(transaction, met.tip):
+        transaction.needs_check = True
     try:
         transaction.reads = None  # copying is no reading
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)

@@ -1,15 +1,16 @@
-"""What the sessions of one Repository object share of its branches: the last tips that were seen, and whose turn it is to commit.
+"""What the sessions of one Repository object share of its branches: the last tips that were seen, whose turn it is to commit, and what a crash of the machine may still lose.
 
 How branches are read and written is the format's question (repository/format.py)."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from frazil.repository.format import Tip
+from frazil.stores.store import Store
 
 __all__ = ["Branches"]
 
@@ -23,12 +24,26 @@ class Branches:
 
     def __init__(self) -> None:
         self.tips: dict[str, Tip] = {}
+        self._unsynced: dict[str, None] = {}
+        self._syncing = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}
 
     def latest(self, tip: Tip) -> Tip:
         """A tip, or a later one of its branch that was seen."""
         seen = self.tips.get(tip.branch)
         return seen if seen is not None and seen.folder == tip.folder and seen.sequence > tip.sequence else tip
+
+    def note_unsynced(self, keys: Iterable[str]) -> None:
+        """Takes note of what is about to be written, and that a crash of the machine may lose."""
+        self._unsynced |= dict.fromkeys(keys)
+
+    def sync(self, store: Store) -> None:
+        """Has all of it on the medium. Nothing may rest on it, and survive a crash, before that. Raises StoreError; then all of it is still noted."""
+        with self._syncing:
+            if keys := list(self._unsynced):
+                store.sync_values(keys)
+                for key in keys:
+                    self._unsynced.pop(key, None)
 
     @contextmanager
     def turn(self, branch: str, meanwhile: Callable[[], object]) -> Iterator[None]:

@@ -53,7 +53,7 @@ class SessionState:
     known   the extensions that documents may name
     state   another number after every change; renewals: after nodes changed otherwise than through the port
     reads   what was read, where that counts in conflicts
-    has_older_files  it refers to files that nothing else may refer to, and that may be older than itself"""
+    needs_check  a collection may have removed what it refers to, whatever its age: it refers to files that may be older than itself, or its branch was held meanwhile"""
 
     def __init__(
         self,
@@ -119,12 +119,12 @@ class SessionState:
     def begin_anew(self) -> None:
         """Nothing that the session wrote before counts any more."""
         self._since = time.time_ns(), time.monotonic_ns()
-        self.has_older_files = False
+        self.needs_check = False
 
     def age(self) -> int:
         """Nanoseconds, at most, since the oldest file was written that only this session refers to. By two clocks of this machine, of which one may be set back and the other
         may stand still while the machine sleeps."""
-        if self.has_older_files:
+        if self.needs_check:
             return _EVER
         wall, steady = self._since
         return max(time.time_ns() - wall, time.monotonic_ns() - steady)
@@ -190,7 +190,9 @@ class SessionState:
         self.state += 1
         limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
         if self.changes.pending.nbytes > limit:
-            place_pending(self.changes, self.files, packing=self.packing, most_inline=limit // 2)
+            place_pending(
+                self.changes, self.files, packing=self.packing, digests=self.rules.digests, most_inline=limit // 2
+            )
 
     def forget_reads(self) -> None:
         """Begins to note anew what is read. Handles look at their nodes anew, so that what they show counts as read."""

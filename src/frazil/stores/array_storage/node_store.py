@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -44,6 +44,8 @@ from frazil.stores.transfer.fetch_pages import pages_of
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 __all__ = ["NodeStore", "shown_to_zarr"]
+
+_V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
@@ -153,9 +155,16 @@ class NodeStore(Store):
         self.require("writable")
         keys = grouped(names)
         if keys.others:
+            key = names[keys.others[0]]
+            if key.rpartition("/")[2] in _V2_DOCUMENTS:
+                raise InvalidInputError(
+                    "a repository holds Zarr v3, and no documents of Zarr v2",
+                    key=key,
+                    hint="`frazil convert old.zarr sea.repo@main`, or frazil.convert(old, session.store), writes a hierarchy of Zarr v2 into a repository as Zarr v3",
+                )
             raise InvalidInputError(
                 "a repository holds nodes and chunks, and no other keys",
-                key=names[keys.others[0]],
+                key=key,
                 hint='documents are "zarr.json" and "group/array/zarr.json", chunks "group/array/c/0/1"; keep other files beside the repository',
             )
         values = join_pieces(picked(pieces, np.array([row for row, _ in keys.documents], np.int64)))

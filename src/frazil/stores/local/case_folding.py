@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from frazil.errors import AlreadyExistsError
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
 
-__all__ = ["find_clash", "folds_by_path", "folds_by_probe", "folds_visibly"]
+__all__ = ["find_clash", "folds_by_path", "folds_by_probe", "folds_visibly", "refuse_clash"]
 
 _LOOKED_AT = 64  # names of a folder
 
@@ -60,6 +61,17 @@ def _is_found_swapped(path: str, folder: int | None) -> bool | None:
     except OSError:
         return False
     return (right.st_dev, right.st_ino) == (other.st_dev, other.st_ino)
+
+
+def refuse_clash(root: int, names: Sequence[str]) -> None:
+    """Raises AlreadyExistsError for a name that `find_clash` finds."""
+    clash = find_clash(root, names)
+    if clash is not None:
+        raise AlreadyExistsError(
+            f"the disk takes this key and {clash[1]!r} for one name",
+            key=clash[0],
+            hint="choose names that differ by more than case, or a disk that tells them apart",
+        )
 
 
 def find_clash(root: int, names: Sequence[str]) -> tuple[str, str] | None:

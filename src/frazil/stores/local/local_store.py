@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
+from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.runtime import cores
 from frazil.stores.keys.names import is_prefix
@@ -223,6 +223,13 @@ class LocalStore(Store):
             version_may_repeat if True in version_may_repeat else None,
             folders,
         )
+
+    def unsynced(self) -> LocalStore:
+        return LocalStore(self.path, read_only=self.read_only, threads=self.threads) if self.sync else self
+
+    def sync_values(self, keys: Sequence[str]) -> None:
+        if keys and (root := self._live()) is not None:
+            new_files.sync_files(root.fd, keys)
 
     def kernel_root(self) -> RootFolder | None:
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
@@ -480,13 +487,7 @@ class LocalStore(Store):
 
     def _check_case(self, root: RootFolder, names: Sequence[str]) -> None:
         if self._folds_case(root, certain=True):
-            clash = case_folding.find_clash(root.fd, names)
-            if clash is not None:
-                raise AlreadyExistsError(
-                    f"the disk takes this key and {clash[1]!r} for one name",
-                    key=clash[0],
-                    hint="choose names that differ by more than case, or a disk that tells them apart",
-                )
+            case_folding.refuse_clash(root.fd, names)
 
     def _published(
         self, root: RootFolder, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

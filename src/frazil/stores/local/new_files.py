@@ -22,7 +22,7 @@ from frazil.stores.local.system_errors import refused
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["copy_files", "unlink_files", "write_file"]
+__all__ = ["copy_files", "sync_files", "unlink_files", "write_file"]
 
 _CHANGED: Final = -2
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,6 +47,28 @@ def copy_files(
         made = compress(names, [size >= 0 for size in sizes])
         sync_folders(root, {name.rpartition("/")[0] for name in made})
     return sizes
+
+
+def sync_files(root: int, names: Sequence[str]) -> None:
+    """Has files beneath a root, their names and the folders above them on the medium; those that are gone are none. Raises StoreError with the key."""
+    folders = {""}
+    for name in names:
+        try:
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise refused("cannot be synced", error.errno or 0, name) from error
+        try:
+            os.fsync(file)
+        except OSError as error:
+            raise refused("cannot be synced", error.errno or 0, name) from error
+        finally:
+            os.close(file)
+        while folder := name.rpartition("/")[0]:
+            folders.add(folder)
+            name = folder
+    sync_folders(root, folders)
 
 
 def unlink_files(root: int, names: Sequence[str], *, sync: bool) -> None:

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_virtual_prefix, hierarchy_at
+from frazil.cli.locations import add_virtual_prefix, hierarchy_at, on_branch
 from frazil.cli.output import add_json, is_terminal, say_result
 from frazil.cli.progress import Progress
 from frazil.errors import InvalidInputError
@@ -17,7 +17,10 @@ from frazil.operations.convert.convert import prepare
 def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     parser.add_argument(
-        "destination", metavar="DESTINATION", nargs="?", help="an empty place; in place, where it is left out"
+        "destination",
+        metavar="DESTINATION",
+        nargs="?",
+        help="an empty place, or a branch of a repository, as in sea.repo@main/level1; in place, where it is left out",
     )
     parser.add_argument(
         "--to",
@@ -32,6 +35,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="decode arrays whose codecs the dialect cannot name, and encode them with its default codecs",
     )
+    parser.add_argument(
+        "-m",
+        "--message",
+        metavar="TEXT",
+        help="of the commit, where DESTINATION is a branch; it names LOCATION, where it is left out",
+    )
     add_virtual_prefix(parser)
     add_json(parser)
 
@@ -43,14 +52,36 @@ def run(options: Namespace) -> None:
     source = hierarchy_at(options.location, options.virtual_prefix)
     if options.destination is None and source is not options.location:
         raise InvalidInputError("a repository is not converted in place", hint="give DESTINATION")
-    task = prepare(source, options.destination, to, overwrite=options.overwrite, recode=options.recode)
-    if options.dry_run:
-        done = task.survey()
+    target = None if options.destination is None else on_branch(options.destination)
+    if target is None and options.message is not None:
+        options.refuse("-m is for a branch of a repository: give DESTINATION as sea.repo@main")
+    snapshot = None
+    try:
+        task = prepare(
+            source,
+            options.destination if target is None else target.session.store,
+            to,
+            to_path="" if target is None else target.path,
+            overwrite=options.overwrite,
+            recode=options.recode,
+        )
+        if options.dry_run:
+            done = task.survey()
+        else:
+            total = task.survey().nbytes if is_terminal(sys.stderr) else 0  # only a bar needs to know beforehand
+            with Progress("converting", total) as report:
+                done = task.run(report)
+            if target is not None:
+                snapshot = target.session.commit(options.message or f"Convert {options.location}", rebase="disjoint")
+    finally:
+        if target is not None and target.session.has_changes:
+            target.session.discard()
+    if target is None:
+        say_result(options, done.to_json(), str(done))
     else:
-        total = task.survey().nbytes if is_terminal(sys.stderr) else 0  # only a bar needs to know beforehand
-        with Progress("converting", total) as report:
-            done = task.run(report)
-    say_result(options, done.to_json(), str(done))
+        done = done._replace(destination=target.name)
+        text = str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}")
+        say_result(options, {**done.to_json(), "snapshot": snapshot}, text)
 
 
 COMMAND = Command(
@@ -64,6 +95,7 @@ COMMAND = Command(
         ("frazil convert old.zr3 --dry-run", "what it would take to do so in place"),
         ("frazil convert old.zr3", "in place"),
         ("frazil convert ocean.zarr ocean.zr3 --to draft --recode", "to the draft of December 2022, which has no zstd"),
+        ("frazil convert old.zarr sea.repo@main -m 'add the old data'", "Zarr v2 into a repository, as one commit"),
         ("frazil convert sea.repo@v1 v1.zarr", "what a repository had at a tag, as a plain folder"),
         ("frazil convert ocean.zarr old2.zr3 --to draft-2021 --json", "for zarr-python 2; what was done, for programs"),
     ),

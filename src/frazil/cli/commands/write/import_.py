@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="+",
-        help="NetCDF, HDF5, NumPy, TIFF, or references of kerchunk (JSON): a path, or a URL, as in s3://bucket/ocean.nc; of several each becomes a group of its name",
+        help="NetCDF, HDF5, NumPy, TIFF, GRIB, or references of kerchunk (JSON, or a folder of Parquet): a path, or a URL, as in s3://bucket/ocean.nc; of several each becomes a group of its name",
     )
     parser.add_argument(
         "location",
@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     _add_layout(parser)
     parser.add_argument(
         "--time-limit", type=_seconds, default=60.0, metavar="SECONDS",
-        help="how long the HDF5 library may take for one dataset, 60 where it is left out: of some damaged files it never comes back",
+        help="how long the HDF5 library may take for one dataset, or eccodes for one field, 60 where it is left out: of some damaged files they never come back",
     )  # fmt: skip
     parser.add_argument(
         "-m", "--message", metavar="TEXT", help="of the commit; it names the files, where it is left out"
@@ -218,11 +218,11 @@ def _files(options: Namespace, groups: list[str], scans: list[ScannedFile]) -> l
 
 COMMAND = Command(
     "import",
-    "files of NetCDF, HDF5, NumPy and TIFF, into a repository or a plain store",
+    "files of NetCDF, HDF5, NumPy, TIFF and GRIB, into a repository or a plain store",
     "Brings the arrays of files into a repository, with groups, attributes and the names of dimensions, in one commit, and prints the id of its\n"
     "snapshot; or into a plain store, where an interrupted import is continued by the same command. Values are copied and encoded anew, in chunks that\n"
     "suit maps and time series; --adopt copies FILE as it is, and --virtual only refers to it. A variable that cannot be imported is an error, and nothing\n"
-    "is written, unless --skip names it. Standard error lists what is left out. HDF5 and NetCDF4 need h5py, TIFF tifffile.\n"
+    "is written, unless --skip names it. Standard error lists what is left out. HDF5 and NetCDF4 need h5py, TIFF tifffile, GRIB cfgrib.\n"
     "References of kerchunk become virtual chunks.",
     (
         ("frazil import ocean.nc new.repo", "all arrays of a file, copied into a new repository"),

@@ -1,6 +1,7 @@
-"""HDF5 files are scanned in another process, with a limit of time: the HDF5 library never comes back from some damaged files, or ends the process that it runs in.
+"""What libraries do with files that may be damaged is done in another process, with a limit of time: HDF5 and eccodes never come back from some of them, or end the
+process that they run in. HDF5 and GRIB files are scanned so, and fields of GRIB decoded.
 
-The scan itself is in datasets.py. A file at a distance is read by this process, so that the other one needs no credentials."""
+The work itself is in datasets.py and in grib/. A file at a distance is read by this process, so that the other one needs no credentials."""
 
 from __future__ import annotations
 
@@ -13,41 +14,70 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
+import numpy as np
+
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.integrations.files.grib.fields import decode_field, load_cfgrib, scan_grib
 from frazil.integrations.files.hdf5.datasets import scan_hdf5
 from frazil.integrations.files.hdf5.types import load_h5py
+from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.sources.positioned_file import PositionedFile
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.integrations.files.sources.source import state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
     from frazil.formats.manifests import FileCheck
-    from frazil.integrations.files.scanned import ScannedFile
 
 
 TIME_LIMIT: Final = 60.0  # seconds
 _LATER: Final = 10.0  # seconds after which a process that nobody has ended ends itself
 _KEPT: Final = 2  # processes that wait for the next file
 _READ, _STEP, _DONE, _FAILED = "read", "step", "done", "failed"
+HDF5, GRIB = "hdf5", "grib"  # kinds of files
+_FIELD: Final = "field"
+_LIBRARIES: Final = {HDF5: "the HDF5 library", GRIB: "eccodes", _FIELD: "eccodes"}
+_HAS_PROCESSES: Final = os.name == "posix" and bool(sys.executable)
 
 _START: Final = (
     "import sys; sys.path[:] = {path!r}; from frazil.integrations.files.hdf5.scan_process import work; work({number})"
 )
 
 
-def scan_in_process(file: BinaryIO, name: str, time_limit: float) -> ScannedFile:
-    """hdf5.scan_hdf5 in another process.
+def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HDF5) -> ScannedFile:
+    """hdf5.scan_hdf5 or grib.scan_grib, by the kind, in another process.
 
-    time_limit  seconds that the library may take for one dataset, or between two reads of a file at a distance
+    time_limit  seconds that the library may take for one dataset or field, or between two reads of a file at a distance
     Raises what that raises, InvalidInputError for a limit that is none, and FormatError where the library takes longer or ends its process."""
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float) or not 0 < time_limit < float("inf"):
         raise InvalidInputError(f"time_limit is {time_limit!r}; it is a number of seconds above 0")
-    load_h5py()  # says so where it is not installed
-    if os.name != "posix" or not sys.executable:  # no other process can be had, and so no limit
-        return scan_hdf5(file, name, state_of(file), far=isinstance(file, RangedFile))
+    _load(kind)
+    state, far = state_of(file), isinstance(file, RangedFile)
+    if not _HAS_PROCESSES:  # and so no limit
+        return _scan(kind, file, name, state, far=far, step=lambda: None)
+    path = name if far else os.path.abspath(name)  # this process may have moved to another folder
+    found = _ask((kind, path, name, state, far, time_limit), file, name, time_limit)
+    assert isinstance(found, ScannedFile)
+    return found
+
+
+def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limit: float) -> NDArray[np.generic]:
+    """grib.decode_field in another process. name: of the file, in messages. Raises what that raises, and FormatError where eccodes takes longer or ends its process."""
+    if not _HAS_PROCESSES:
+        return decode_field(message, shape)
+    found = _ask((_FIELD, message, tuple(shape), time_limit), None, name, time_limit)
+    assert isinstance(found, np.ndarray)
+    return found
+
+
+def _ask(task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
+    """What the other process answers. Raises the error that it answers."""
     process = _idle.pop() if _idle else _Process()
     try:
-        found = process.scan(file, name, time_limit)
+        found = process.ask(task, file, name, time_limit)
     except BaseException:
         process.end()
         raise
@@ -62,6 +92,20 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float) -> ScannedFile
     return found
 
 
+def _load(kind: str) -> None:
+    """Says so where a library is not installed."""
+    if kind == HDF5:
+        load_h5py()
+    else:
+        load_cfgrib()
+
+
+def _scan(
+    kind: str, file: BinaryIO, name: str, state: FileCheck, *, far: bool, step: Callable[[], None]
+) -> ScannedFile:
+    return scan_hdf5(file, name, state, far=far, step=step) if kind == HDF5 else scan_grib(file, name, state, step)
+
+
 class _Process:
     """A process that scans one file after the other. It ends when this one does."""
 
@@ -74,30 +118,29 @@ class _Process:
             )
         self.owner: Final = os.getpid()
 
-    def scan(self, file: BinaryIO, name: str, time_limit: float) -> ScannedFile | FrazilError:
-        far = isinstance(file, RangedFile)
+    def ask(self, task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
+        """The answer to a task: a result or an error."""
+        library = _LIBRARIES[str(task[0])]
         try:
-            path = name if far else os.path.abspath(name)  # this process may have moved to another folder
-            self._connection.send((path, name, state_of(file), far, time_limit))
+            self._connection.send(task)
             while True:
                 if not self._connection.poll(time_limit):
                     raise FormatError(
-                        f"the HDF5 library did not come to an end within {time_limit:g} seconds: the file is damaged, or very large",
+                        f"{library} did not come to an end within {time_limit:g} seconds: the file is damaged, or very large",
                         key=name,
                         hint="time_limit= (on the command line, --time-limit) gives it more seconds",
                     )
                 kind, value = self._connection.recv()
-                if kind == _READ:
+                if kind == _READ and file is not None:
                     start, length = value
                     file.seek(start)
                     self._connection.send_bytes(file.read(length))
                 elif kind in {_DONE, _FAILED}:
-                    return cast("ScannedFile | FrazilError", value)
+                    return value
         except (EOFError, ConnectionError) as error:
             status = self._process.wait()
             raise FormatError(
-                f"the HDF5 library ended its process (status {status}) while it read the file: the file is damaged",
-                key=name,
+                f"{library} ended its process (status {status}) while it read the file: the file is damaged", key=name
             ) from error
 
     def end(self) -> None:
@@ -157,18 +200,31 @@ class _AskedFile(PositionedFile):
 
 
 def work(number: int) -> None:
-    """Scans the files that come over a connection, until it ends. number: of its file."""
+    """Does the tasks that come over a connection, until it ends. number: of its file."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C ends
     with Connection(number) as connection, suppress(EOFError, ConnectionError):
         while True:
-            asked = connection.recv()
-            connection.send(_scanned(connection, *asked))
+            kind, *task = connection.recv()
+            connection.send(_decoded(*task) if kind == _FIELD else _scanned(connection, kind, *task))
+
+
+def _decoded(message: bytes, shape: Sequence[int], time_limit: float) -> tuple[str, object]:
+    """The answer to a field."""
+    alarm = _Alarm(time_limit + _LATER)
+    alarm.set()
+    try:
+        return _DONE, decode_field(message, shape)
+    except FrazilError as error:
+        error.__cause__ = error.__context__ = None
+        return _FAILED, error
+    finally:
+        alarm.stop()
 
 
 def _scanned(
-    connection: Connection[Any, Any], path: str, name: str, state: FileCheck, far: bool, time_limit: float
-) -> tuple[str, ScannedFile | FrazilError]:
-    """The answer to a request; whatever goes wrong is one, too."""
+    connection: Connection[Any, Any], kind: str, path: str, name: str, state: FileCheck, far: bool, time_limit: float
+) -> tuple[str, object]:
+    """The answer to a file; whatever goes wrong is one, too."""
     alarm = _Alarm(time_limit + _LATER)
 
     def step() -> None:
@@ -178,13 +234,13 @@ def _scanned(
     alarm.set()
     try:
         with _AskedFile(connection, state.size, alarm) if far else open(path, "rb") as file:
-            return _DONE, scan_hdf5(cast(BinaryIO, file), path if not far else name, state, far=far, step=step)
+            return _DONE, _scan(kind, cast(BinaryIO, file), name if far else path, state, far=far, step=step)
     except FrazilError as error:
         error.__cause__ = error.__context__ = None
         return _FAILED, error
     except OSError as error:
         return _FAILED, StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name)
     except Exception as error:
-        return _FAILED, FormatError(f"the HDF5 file cannot be read: {type(error).__name__}: {error}", key=name)
+        return _FAILED, FormatError(f"the file cannot be read: {type(error).__name__}: {error}", key=name)
     finally:
         alarm.stop()

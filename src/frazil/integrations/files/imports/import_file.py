@@ -26,6 +26,7 @@ from frazil.integrations.files.imports.importer import (
 )
 from frazil.integrations.files.imports.layout import AUTO, Extents, LayoutOptions
 from frazil.integrations.files.imports.selection import select_variables
+from frazil.integrations.files.kerchunk.virtual_dataset import NAME, VirtualDataset, is_dataset, scan_dataset
 from frazil.integrations.files.scanner import scan_file
 from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
@@ -50,7 +51,7 @@ class FileImport(Record):
 
 
 def import_file(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | VirtualDataset,
     destination: Location | Session | Repository,
     mode: Mode | None = None,
     *,
@@ -69,12 +70,12 @@ def import_file(
 ) -> Imported:
     """Brings the arrays of a file of another format into a repository, in one commit, or into a plain store; with groups, attributes and names of dimensions.
 
-    source       a path, or the URL of a remote file, which is read by ranges: NetCDF 3 and 4, HDF5, NumPy (.npy, .npz), TIFF; or references of
-                 kerchunk (JSON)
+    source       a path, or the URL of a remote file, which is read by ranges: NetCDF 3 and 4, HDF5, NumPy (.npy, .npz), TIFF, GRIB; references of kerchunk (JSON, or a
+                 folder of Parquet); or a Dataset or DataTree of xarray that VirtualiZarr made
     destination  a repository ("sea.repo", "sea.repo@branch/group"), made where nothing is there; a plain store (what is one, or a new "sea.zarr"); a Session, which has the
                  changes then
     mode         "copy": values are decoded and written anew; "adopt": the repository gets a copy of the file, chunks are parts of it; "virtual": chunks are parts of the
-                 file where it is, which must not change; None: "virtual" for references of kerchunk, else "copy"
+                 file where it is, which must not change; None: "virtual" for references, else "copy"
     path         of the group that the arrays go to
     variables, skip  paths of variables that are imported (None: all) and that are left out; "*", "?" and "[...]" stand for any characters
     chunks       of copies: "auto" (about 1 MiB); "same" as in the file; extents for the variables of that rank; or extents by dimension name
@@ -92,9 +93,17 @@ def import_file(
         raise InvalidInputError(f"mode is {mode!r}; it must be 'copy', 'adopt' or 'virtual'")
     layout = LayoutOptions(chunks, shards, codecs)
     report = checked_progress(progress)
-    file = os.fspath(source)
-    prefixes = virtual_prefixes or remote_places([file])
-    scanned = scan_file(file, virtual_prefixes=prefixes or None, time_limit=time_limit)
+    prefixes = virtual_prefixes
+    if not isinstance(source, str | os.PathLike):
+        if not is_dataset(source):
+            raise InvalidInputError(
+                f"not a file: {type(source).__name__}", hint="give a path, a URL or a dataset of VirtualiZarr"
+            )
+        file, scanned = NAME, scan_dataset(source)
+    else:
+        file = os.fspath(source)
+        prefixes = virtual_prefixes or remote_places([file])
+        scanned = scan_file(file, virtual_prefixes=prefixes or None, time_limit=time_limit)
     selected = select_variables(scanned, skip, file, variables)
     mode = mode_of(selected, mode)
     check_mode(selected, file, mode, virtual_prefixes)
@@ -169,7 +178,9 @@ def _imported(
 
 def _allowed(files: Sequence[FileImport], prefixes: Prefixes | None) -> Mapping[str, Location | None]:
     """The prefixes that a session needs to refer to these files."""
-    allowed: dict[str, Location | None] = {folder_prefix(one.file): None for one in files if not is_remote(one.file)}
+    allowed: dict[str, Location | None] = {
+        folder_prefix(one.file): None for one in files if not (one.scanned.in_memory or is_remote(one.file))
+    }
     for url in {url for one in files for array in one.scanned.arrays for url in array.urls}:
         allowed[url.rpartition("/")[0] + "/"] = None  # to refer to them; whoever reads them allows it anew
     if isinstance(prefixes, Mapping):

@@ -110,7 +110,7 @@ def import_scanned(
     """Makes the groups and arrays of a file below the group at a path, which is made where it is missing; commits nothing.
 
     destination  a writable Session; or the location of a plain store, for mode "copy"
-    file     its path, or its URL
+    file     its path, or its URL; of a dataset in memory, what to call it
     mode     "copy": values are decoded, and encoded with codecs of ours; "adopt": the file is copied whole, chunks are parts of it; "virtual": chunks are parts of
              the file where it is, which the session's repository must allow (folder_prefix)
     variables, skip  variables that are imported (None: all), and that are left out, as select_variables takes them
@@ -120,7 +120,7 @@ def import_scanned(
     runtime  bytes_in_flight: bytes that the import holds, or one shard where that is more
     Raises InvalidInputError where a remote file is to be adopted, for a variable that cannot be imported and is not left out, and for an array that the
     repository's format cannot hold; AlreadyExistsError where something has the path of an array, StoreError, also where the file changed meanwhile, and what reading it raises."""
-    source = source_of(file, virtual_prefixes)
+    source = Source(file, "") if scanned.in_memory else source_of(file, virtual_prefixes)
     if mode == "adopt" and source.place is not None:
         raise InvalidInputError(
             "a remote file cannot be adopted",

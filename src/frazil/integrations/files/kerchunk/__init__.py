@@ -1,3 +1,3 @@
-"""References of kerchunk: a JSON file that has the documents of a Zarr hierarchy, and where its chunks lie in other files.
+"""References to chunks in other files: of kerchunk (JSON, and tables in Parquet), and of the manifests in datasets of VirtualiZarr.
 
 They become virtual chunks of a repository."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.formats.manifests import FileCheck
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from frazil.repository.virtual.prefixes import Prefixes
 
 
+_TABLES: Final = ".zmetadata"  # beside references in Parquet
+_FOLDERS: Final = (".parq", ".parq/", ".parquet", ".parquet/")  # how the names of such folders end
+
+
 class Source(Record):
     """A file.
 
     name      as its user called it: a path, or a URL
-    location  for references to it. Links in a path are followed now, as they are not when chunks are read
+    location  for references to it. Links in a path are followed now, as they are not when chunks are read. "": it is a dataset in memory
     place     where it is read, at a distance, and its key there; None: it is a file of this machine
     """
 
@@ -35,8 +39,17 @@ class Source(Record):
         """The prefix of locations that virtual chunks in it need to be allowed."""
         return self.location.rpartition("/")[0] + "/"
 
+    def beside(self, path: str) -> Source:
+        """The file at a path below the folder that this one is in."""
+        name, location = (text.rpartition("/")[0] + "/" + path for text in (self.name, self.location))
+        if self.place is None:
+            return Source(os.path.join(os.path.dirname(self.name), path), location)
+        return Source(name, location, self.place, self.key.rpartition("/")[0] + "/" * ("/" in self.key) + path)
+
     def state(self) -> FileCheck:
         """What the file is like now. Raises StoreError."""
+        if not self.location:
+            return FileCheck(0)
         if self.place is not None:
             return state_of(cast(BinaryIO, RangedFile(self.place.store, self.key, self.name)), self)
         found = os.stat(self.name)
@@ -44,14 +57,18 @@ class Source(Record):
 
 
 def source_of(file: str | os.PathLike[str], prefixes: Prefixes | None = None) -> Source:
-    """The file at a path or URL. prefixes: as `virtual_prefixes` of a repository, and with other places and credentials than go without saying.
+    """The file at a path or URL; of a folder of references in Parquet, its `.zmetadata`. prefixes: as `virtual_prefixes` of a repository, and with other places and credentials than go without saying.
 
     Raises InvalidInputError for what is neither, and for a URL outside of the prefixes."""
     name = os.fspath(file)
     if not isinstance(name, str) or "\0" in name:
         raise InvalidInputError(f"not the path of a file: {file!r}", hint="give a str or a pathlib.Path")
     if not is_remote(name):
+        if os.path.isfile(os.path.join(name, _TABLES)):
+            name = os.path.join(name, _TABLES)
         return Source(name, file_location(os.path.realpath(name)))
+    if name.endswith(_FOLDERS):
+        name = f"{name.rstrip('/')}/{_TABLES}"
     if parse_location(name).folder:
         raise InvalidInputError("a folder is named, not a file", key=name)
     place, key = open_places(prefixes or [name.rpartition("/")[0] + "/"]).find(name)

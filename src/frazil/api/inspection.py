@@ -1,0 +1,89 @@
+"""Inspection as users ask for it: Repository.stats, show and usage, their arguments checked. What is found out, and how, is in repository/inspection/."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from frazil.api.lookup import lookup
+from frazil.errors import FormatError, InvalidInputError, NotFoundError
+from frazil.formats.ids import ID_CHARACTERS, decode_id
+from frazil.metadata.paths import normalise
+from frazil.repository.format import MAIN, RepositoryFormat
+from frazil.repository.inspection.report import PathUsage, ShownCommit, ShownObject, Statistics
+from frazil.repository.inspection.shown import show_commit, show_object
+from frazil.repository.inspection.statistics import statistics
+from frazil.repository.inspection.statistics import usage as usage_of
+
+__all__ = ["Inspected"]
+
+Progress = Callable[[str, int], object]
+
+
+class Inspected:
+    """The part of Repository that tells what it consists of."""
+
+    __slots__ = ()
+    _files: RepositoryFormat
+
+    def stats(self, *, largest: int = 10, progress: Callable[[str, int], object] | None = None) -> Statistics:
+        """What the repository consists of: bytes by kind, live and dead, by array and by commit, how chunks are packed, and the largest objects. It reads listings, snapshots and
+        manifests, no chunk, and writes nothing. What cannot be read is among its `problems`.
+
+        largest   how many of the largest objects are listed
+        progress  is called with what was done and how many since the last call
+        Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError. See docs/maintenance.md."""
+        return _stats(self._files, largest, progress)
+
+    def show(self, name: str) -> ShownCommit | ShownObject:
+        """One commit, by a branch, a tag, an id or the beginning of one: its message, time and parent, what it changed and what it wrote. Or one object, by its whole id: a manifest,
+        a chunk file or an attribute file, and what refers to it at the tips of branches and tags. Raises NotFoundError, FormatError, StoreError."""
+        return _show(self._files, name)
+
+    def usage(
+        self, name: str = MAIN, path: str = "", *, progress: Callable[[str, int], object] | None = None
+    ) -> tuple[PathUsage, ...]:
+        """What each path at and below one has, in a branch, tag or snapshot: chunks and their bytes, and the bytes that all histories keep of it. Arrays that are not there any more
+        and whose chunks are kept are listed, too. Groups have sums. Raises NotFoundError, FormatError, StoreError."""
+        return _usage(self._files, name, path, progress)
+
+
+def _stats(files: RepositoryFormat, largest: int, progress: Progress | None) -> Statistics:
+    if isinstance(largest, bool) or not isinstance(largest, int) or largest < 0:
+        raise InvalidInputError(f"largest is {largest!r}; it must be a whole number, 0 or more")
+    return statistics(files.anew(), largest, _checked(progress))
+
+
+def _usage(files: RepositoryFormat, name: str, path: str, progress: Progress | None) -> tuple[PathUsage, ...]:
+    fresh = files.anew()
+    below = "/" + normalise(path)
+    return usage_of(fresh, lookup(fresh, name), below, _checked(progress))[0]
+
+
+def _show(files: RepositoryFormat, name: str) -> ShownCommit | ShownObject:
+    if not isinstance(name, str):
+        raise InvalidInputError(f"{name!r} is no name; it must be text")
+    fresh = files.anew()
+    fresh.require()
+    try:
+        return show_commit(fresh, lookup(fresh, name))
+    except NotFoundError as error:
+        try:
+            found = show_object(fresh, decode_id(name)) if len(name) == ID_CHARACTERS else None
+        except FormatError as damaged:
+            if damaged.key is None:  # no id at all
+                raise error from damaged
+            raise
+        if found is None:
+            error.hint = error.hint or "an object is named by all 20 characters of its id"
+            raise
+        return found
+
+
+def _checked(progress: Progress | None) -> Progress:
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function")
+    return progress or _nobody
+
+
+def _nobody(_what: str, _count: int) -> None:
+    """Nobody is told."""

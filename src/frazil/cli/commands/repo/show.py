@@ -1,0 +1,42 @@
+"""`frazil repo show`: one commit, or one object of a repository."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from frazil.cli.command import Command
+from frazil.cli.locations import MAIN, add_repository, open_repository
+from frazil.cli.output import add_json, say_result
+from frazil.metadata.json_text import as_json
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_repository(parser)
+    parser.add_argument(
+        "name",
+        metavar="REF",
+        nargs="?",
+        default=MAIN,
+        help="a branch, a tag, a snapshot or the beginning of its id, or the whole id of any object; main, where it is left out",
+    )
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    found = open_repository(options.location).show(options.name)
+    say_result(options, as_json(found.to_json(), "what is shown"), str(found))
+
+
+COMMAND = Command(
+    "repo show",
+    "one commit: what it changed and wrote; or one object",
+    "Prints message, time and parent of a commit, what it changed, and the sizes of what it wrote. Of a manifest, a chunk file or an attribute file: its\n"
+    "size, what is in it, and which arrays at the tips of branches and tags refer to it. No chunk is read.",
+    (
+        ("frazil repo show sea.repo", "the last commit to main"),
+        ("frazil repo show sea.repo v1", "what a tag points to"),
+        ("frazil repo show sea.repo dev --json", "the last commit of another branch, for programs"),
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,51 @@
+"""Variables of a GRIB file, read field by field: each field is decoded by eccodes in another process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.errors import DataError
+from frazil.integrations.files.grib.fields import load_package
+from frazil.integrations.files.grib.messages import Field, read_field
+from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, decode_in_process
+from frazil.integrations.files.sources.source import open_file
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.integrations.files.scanned import ScannedArray
+    from frazil.integrations.files.sources.source import Source
+
+
+def open_grib(
+    source: Source, arrays: Sequence[ScannedArray], files: ExitStack
+) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
+    """Readers of variables, by path; each box is a chunk. files: closes what is opened. Raises InvalidInputError without eccodes."""
+    load_package("eccodes")
+    file = files.enter_context(open_file(source))
+
+    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
+        assert array.library is not None
+        rank, places = json.loads(array.library.place)
+        before = array.shape[:rank]
+
+        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
+            at = tuple([part.start for part in box[:rank]])
+            place = places[int(np.ravel_multi_index(at, before)) if rank else 0]
+            shape = [part.stop - part.start for part in box]
+            if place is None:
+                return np.full(shape, array.fill_value, array.dtype)
+            try:
+                return decode_in_process(read_field(file, Field(*place), source.name), shape, source.name, TIME_LIMIT)
+            except DataError as error:
+                error.key, error.path = error.key or source.name, error.path or array.path
+                raise
+
+        return read
+
+    return {array.path: reader(array) for array in arrays}

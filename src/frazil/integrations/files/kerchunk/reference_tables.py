@@ -1,0 +1,125 @@
+"""kerchunk's references in Parquet: a folder with `.zmetadata`, and for each array tables of references, `temp/refs.0.parq` and so on, a row for each chunk in C order.
+
+The documents in `.zmetadata` are read by references.py. pyarrow reads the tables (`pip install 'frazil[parquet]'`)."""
+
+from __future__ import annotations
+
+import errno
+import io
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from math import prod
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+import numpy as np
+
+from frazil.errors import FormatError, InvalidInputError, StoreError
+from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, ObjectSizes, url_of
+from frazil.integrations.files.scanned import ChunkColumns
+from frazil.integrations.files.sources.source import Source, open_file
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ROWS: Final = "record_size"
+_MOST_ROWS: Final = 2**24  # of one table
+_MOST_BYTES: Final = 2**30  # of one table
+_MOST_TABLES: Final = 2**16  # of one array
+_COLUMNS: Final[dict[str, tuple[type, ...]]] = {"path": (str,), "offset": (int,), "size": (int,), "raw": (bytes, str)}
+
+
+def is_table_metadata(document: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether a JSON document is the `.zmetadata` beside tables of references."""
+    return isinstance(document, dict) and _ROWS in document and isinstance(document.get("metadata"), dict)
+
+
+def record_size(document: Mapping[str, object], name: str) -> int:
+    """Rows of a table. Raises FormatError for what is no number of rows."""
+    rows = document[_ROWS]
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= _MOST_ROWS:
+        raise FormatError(f"{_ROWS} is {rows!r}; tables have 1 to {_MOST_ROWS} rows", key=name)
+    return rows
+
+
+def load_pyarrow() -> ModuleType:
+    """pyarrow.parquet, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
+    try:
+        return import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise InvalidInputError(
+            f"references in Parquet are read with pyarrow, which cannot be imported ({error})",
+            hint="pip install 'frazil[parquet]'",
+        ) from error
+
+
+def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, sizes: ObjectSizes) -> ChunkReferences:
+    """The references of the array at a path, whose chunk grid is `grid`, from tables of `rows` rows. A table that is not there has none.
+
+    source: of `.zmetadata`. Raises FormatError, StoreError, InvalidInputError without pyarrow, and for a place whose size may not be asked."""
+    count = prod(grid)
+    if count > rows * _MOST_TABLES:
+        raise InvalidInputError(f"its {count} chunks are more than {_MOST_TABLES} tables have")
+    numbers: list[NDArray[np.int64]] = []
+    ranges: list[NDArray[np.int64]] = []
+    urls: list[str] = []
+    given: list[tuple[tuple[int, ...], bytes]] = []
+    for first in range(0, count, rows):
+        beside = source.beside(f"{path}/refs.{first // rows}.parq")
+        table = _table(beside, min(rows, count - first))
+        if table is None:
+            continue
+        places, offsets, lengths, texts = (table[name] for name in _COLUMNS)
+        for row, text in enumerate(texts):
+            if text is not None and places[row] is None:
+                at = np.unravel_index(first + row, tuple(grid))
+                given.append((tuple([int(part) for part in at]), text if isinstance(text, bytes) else text.encode()))
+        there = np.array([i for i, place in enumerate(places) if place is not None], np.int64)
+        spans = np.array([offsets, lengths], np.int64)[:, there]
+        whole = np.flatnonzero((spans == 0).all(axis=0))
+        spans[1, whole] = [sizes.size(places[there[i]]) for i in whole]
+        if (spans < 0).any():
+            raise FormatError("a row has a negative offset or size", key=beside.name)
+        kept = np.flatnonzero(spans[1] > 0)
+        numbers.append(there[kept] + first)
+        ranges.append(spans[:, kept])
+        urls += [url_of(places[row]) for row in there[kept]]
+    flat = np.concatenate([np.zeros(0, np.int64), *numbers])
+    spans = np.concatenate([np.zeros((2, 0), np.int64), *ranges], axis=1)
+    coordinates = np.stack(np.unravel_index(flat, tuple(grid)), axis=1) if grid else np.zeros((len(flat), 0))
+    columns = ChunkColumns(np.ascontiguousarray(coordinates, np.int64), spans[0].copy(), spans[1].copy())
+    return ChunkReferences(columns, tuple(urls), tuple(given))
+
+
+def _table(source: Source, rows: int) -> dict[str, list[Any]] | None:
+    """The columns of a table, None in `path` or `raw` where there is nothing; None where no table is there."""
+    parquet = load_pyarrow()
+    try:
+        with open_file(source) as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=source.name) from error
+    try:
+        opened = parquet.ParquetFile(io.BytesIO(content))
+        groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
+        if len(content) > _MOST_BYTES or sum(group.total_byte_size for group in groups) > _MOST_BYTES:
+            raise FormatError(f"the table has more than {_MOST_BYTES} bytes", key=source.name)
+        missing = [name for name in _COLUMNS if name not in opened.schema_arrow.names]
+        if missing:
+            raise FormatError(f"the table has no column {missing[0]!r}", key=source.name)
+        if opened.metadata.num_rows < rows:
+            raise FormatError(f"the table has {opened.metadata.num_rows} rows; {rows} are expected", key=source.name)
+        table = opened.read(list(_COLUMNS)).slice(0, rows).to_pydict()
+    except FormatError:
+        raise
+    except Exception as error:  # pyarrow raises errors of many classes for damaged files
+        raise FormatError(f"the table of references is damaged: {error}", key=source.name) from error
+    for name, kinds in _COLUMNS.items():
+        if not all(isinstance(value, kinds) or (value is None and name in ("path", "raw")) for value in table[name]):
+            raise FormatError(f"the column {name!r} has other values than references have", key=source.name)
+    found: dict[str, list[Any]] = table
+    return found

@@ -1,0 +1,276 @@
+"""What an inspection found: the values that users get, their JSON and their text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from frazil.metadata.json_text import as_json
+from frazil.record import Record
+from frazil.repository.verification.report import Problem
+
+if TYPE_CHECKING:
+    from frazil.metadata.json_text import Json
+    from frazil.repository.merge.difference import Difference
+
+__all__ = [
+    "ArrayBytes",
+    "CommitBytes",
+    "Kept",
+    "LargeObject",
+    "Packing",
+    "PathUsage",
+    "ShownCommit",
+    "ShownObject",
+    "Statistics",
+    "table",
+    "usage_text",
+]
+
+_SHOWN = 10  # commits in a text
+
+
+class Kept(Record):
+    """objects: how many;  nbytes: their bytes, as the store lists them"""
+
+    objects: int = 0
+    nbytes: int = 0
+
+    def plus(self, other: Kept) -> Kept:
+        return Kept(self.objects + other.objects, self.nbytes + other.nbytes)
+
+
+class ArrayBytes(Record):
+    """What the histories keep of one array.
+
+    path     where the last snapshot that has it has it (branches in order of their names, then tags); "" for chunks that a live manifest names and no array has
+    chunks   distinct spans of live chunk files;  nbytes: their bytes. What several snapshots or arrays refer to counts once, for the first commit that did
+    inline_nbytes   of chunks that stand in live manifests;  virtual_nbytes: of references to files elsewhere, which are no bytes of the repository"""
+
+    path: str
+    chunks: int
+    nbytes: int
+    inline_nbytes: int
+    virtual_nbytes: int
+
+
+class CommitBytes(Record):
+    """What one commit added: its snapshot, and the manifests, attribute files and chunk files that no earlier one refers to.
+
+    written_ns  nanoseconds since 1970 in UTC;  ref: "branch main" or "tag v1", the first that leads there"""
+
+    snapshot: str
+    written_ns: int
+    message: str
+    ref: str
+    added: Kept
+
+
+class LargeObject(Record):
+    """key: of the object in the repository;  live: a branch or tag leads there;  snapshot: the commit that added it, path: of an array that it belongs to; "" where that is not
+    known"""
+
+    key: str
+    nbytes: int
+    live: bool
+    snapshot: str
+    path: str
+
+
+class Packing(Record):
+    """How chunks lie in live chunk files.
+
+    files   live chunk files, packs: those with more than one chunk;  chunks: in all of them, packed_chunks: in packs
+    used    bytes that references name; each counts once;  unused: the rest of these files"""
+
+    files: int
+    packs: int
+    chunks: int
+    packed_chunks: int
+    used: int
+    unused: int
+
+
+class Statistics(Record):
+    """What Repository.stats found. Sizes are those of the listing: live, dead and other objects together are all keys of the repository.
+
+    live      by kind (snapshots, attributes, manifests, chunks): what a branch or tag leads to
+    dead      by kind: the rest, for garbage collection. What a session that is open wrote is among it
+    other     refs, lists of collections, and what is foreign
+    arrays    by path;  commits: the oldest first
+    largest   of live and dead objects
+    problems  what could not be read. With problems, some of what is said to be dead may be live"""
+
+    live: Mapping[str, Kept]
+    dead: Mapping[str, Kept]
+    other: Kept
+    arrays: Sequence[ArrayBytes]
+    commits: Sequence[CommitBytes]
+    packing: Packing
+    largest: Sequence[LargeObject]
+    problems: Sequence[Problem]
+
+    @property
+    def total(self) -> Kept:
+        """All keys of the repository."""
+        total = self.other
+        for one in (*self.live.values(), *self.dead.values()):
+            total = total.plus(one)
+        return total
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "total": self.total._asdict(),
+            "live": _by_kind(self.live),
+            "dead": _by_kind(self.dead),
+            "other": self.other._asdict(),
+            "arrays": [array._asdict() for array in self.arrays],
+            "commits": [{**commit._asdict(), "added": commit.added._asdict()} for commit in self.commits],
+            "packing": self.packing._asdict(),
+            "largest": [one._asdict() for one in self.largest],
+            "problems": [problem.to_json() for problem in self.problems],
+        }
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [("bytes", "objects", "what")]
+        for name, kinds in (("live", self.live), ("dead", self.dead)):
+            rows += [(f"{kept.nbytes:,}", f"{kept.objects:,}", f"{name} {kind}") for kind, kept in kinds.items()]
+        rows.append((f"{self.other.nbytes:,}", f"{self.other.objects:,}", "refs and other keys"))
+        rows.append((f"{self.total.nbytes:,}", f"{self.total.objects:,}", "in all"))
+        parts = [table(rows)]
+        packing = self.packing
+        parts.append(
+            f"{packing.chunks:,} chunks in {packing.files:,} live chunk files, {packing.packed_chunks:,} of them in {packing.packs:,} packs; {packing.unused:,} bytes of these files "
+            "belong to no chunk"
+        )
+        rows = [("bytes", "chunks", "inline", "virtual", "array")]
+        for array in sorted(self.arrays, key=lambda array: -array.nbytes):
+            inline, virtual = f"{array.inline_nbytes:,}", f"{array.virtual_nbytes:,}"
+            rows.append((f"{array.nbytes:,}", f"{array.chunks:,}", inline, virtual, array.path or "(no array)"))
+        parts.append(table(rows))
+        rows = [("bytes", "objects", "commit")]
+        largest = sorted(self.commits, key=lambda commit: -commit.added.nbytes)
+        for commit in largest[:_SHOWN]:
+            added = commit.added
+            rows.append(
+                (f"{added.nbytes:,}", f"{added.objects:,}", f"{commit.snapshot} {commit.message.partition(chr(10))[0]}")
+            )
+        more = [f"and {len(self.commits) - _SHOWN} smaller commits"] if len(self.commits) > _SHOWN else []
+        parts.append("\n".join([table(rows), *more]))
+        rows = [("bytes", "", "object")]
+        for one in self.largest:
+            where = f"{one.key}{f' of {one.path}' if one.path else ''}"
+            rows.append((f"{one.nbytes:,}", "live" if one.live else "dead", where))
+        parts.append(table(rows))
+        if self.problems:
+            parts.append("\n".join([*map(str, self.problems), "some of what is said to be dead may be live"]))
+        return "\n\n".join(parts)
+
+
+class PathUsage(Record):
+    """What one path has.
+
+    kind     "array" or "group", which has the sums of what is below it; "gone" where the snapshot has no such array any more
+    chunks, nbytes   that the snapshot refers to, inline ones too;  virtual_nbytes: of those in files elsewhere
+    kept_nbytes      of all chunks that histories keep of it, each once: this snapshot's too"""
+
+    path: str
+    kind: str
+    chunks: int
+    nbytes: int
+    virtual_nbytes: int
+    kept_nbytes: int
+
+
+class ShownCommit(Record):
+    """One commit: what it changed against its parent, and what it wrote.
+
+    refs     branches and tags that point to it, such as "branch main"
+    wrote    by kind: its snapshot, the manifests and attribute files that its parent does not list, and the chunk files that these manifests name and those that they replaced do not
+    inline   chunks in these manifests, and their bytes;  changed: None where the parent is not known, or gone"""
+
+    snapshot: str
+    parent: str | None
+    written_ns: int
+    message: str
+    metadata: Mapping[str, object]  # JSON values
+    refs: tuple[str, ...]
+    wrote: Mapping[str, Kept]
+    inline: Kept
+    changed: Difference | None
+    time: str
+
+    def to_json(self) -> dict[str, Json]:
+        members = {name: value for name, value in self._asdict().items() if name not in ("changed", "wrote", "inline")}
+        changed = None if self.changed is None else self.changed.as_json()
+        return {
+            **members,
+            "metadata": as_json(dict(self.metadata), "metadata"),
+            "refs": list(self.refs),
+            "wrote": _by_kind(self.wrote),
+            "inline": self.inline._asdict(),
+            "changed": changed,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"commit {self.snapshot}" + (f" ({', '.join(self.refs)})" if self.refs else "")]
+        lines += [f"parent {self.parent or 'none'}", f"time   {self.time}", "", *self.message.split("\n"), ""]
+        lines += [f"{name}: {value!r}" for name, value in self.metadata.items()]
+        if self.changed is not None and not self.changed.is_empty:
+            lines += ["changed:", *str(self.changed).split("\n")]
+        wrote = [f"{kept.objects:,} {kind} of {kept.nbytes:,} bytes" for kind, kept in self.wrote.items()]
+        lines.append(
+            f"wrote: {', '.join(wrote)}; {self.inline.objects:,} chunks of {self.inline.nbytes:,} bytes inline"
+        )
+        return "\n".join(lines)
+
+
+class ShownObject(Record):
+    """One object that is no snapshot.
+
+    kind      "manifests", "chunks" or "attributes"
+    modified_ns   when it was written, in nanoseconds since 1970, by the clock of the store; -1 where that is not told
+    content   of a manifest: how many references of each kind, their bytes, and how many chunk files they name
+    used_by   of branches and tags: what refers to it there, such as ("branch main", "/temp", 12): so many references"""
+
+    kind: str
+    id: str
+    nbytes: int
+    modified_ns: int
+    content: Mapping[str, int]
+    used_by: tuple[tuple[str, str, int], ...]
+
+    def to_json(self) -> dict[str, Json]:
+        names = ("ref", "path", "references")
+        used_by = [dict(zip(names, use, strict=True)) for use in self.used_by]
+        return {**self._asdict(), "content": dict(self.content), "used_by": used_by}
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}/{self.id}: {self.nbytes:,} bytes"]
+        lines += [f"{name}: {value:,}" for name, value in self.content.items()]
+        lines += [f"used by {ref}, {path}: {count:,} references" for ref, path, count in self.used_by]
+        if not self.used_by:
+            lines.append("nothing that a branch or tag points to refers to it; older snapshots were not looked at")
+        return "\n".join(lines)
+
+
+def usage_text(found: Iterable[PathUsage]) -> str:
+    """A table, a line for each path."""
+    rows = [("bytes", "kept", "virtual", "chunks", "path")]
+    for one in found:
+        name = one.path + (" (not there any more)" if one.kind == "gone" else "")
+        cells = (one.nbytes, one.kept_nbytes, one.virtual_nbytes, one.chunks)
+        rows.append((*(f"{cell:,}" for cell in cells), name))  # type: ignore[arg-type]
+    return table(rows)
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows in columns, of which all but the last are flush right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return "\n".join(
+        "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+    )
+
+
+def _by_kind(kinds: Mapping[str, Kept]) -> dict[str, Json]:
+    return {kind: kept._asdict() for kind, kept in kinds.items()}

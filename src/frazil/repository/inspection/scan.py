@@ -1,0 +1,204 @@
+"""The scan that statistics are made of: every snapshot that a branch or tag leads to, every manifest that one of them lists, and the listing.
+
+Chunk files are numbered as they are listed. All of them together are one line of addresses, so that a span of a chunk file is two numbers, and the spans of a repository are columns."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_node
+from frazil.formats.nodes import AttributesReference, Nodes, NodeSnapshot
+from frazil.formats.snapshots import Snapshot, SnapshotInfo
+from frazil.repository.inspection.listing import Everything, list_everything
+from frazil.repository.maintenance.id_columns import id_column
+from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, walk_histories
+from frazil.repository.verification.report import Findings, Place
+from frazil.repository.verification.snapshots import batches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.repository.format import RepositoryFormat
+    from frazil.repository.maintenance.reachable import Progress
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["Scan"]
+
+_SNAPSHOTS: Final = 64  # read in one batch
+_MANIFESTS: Final = 16
+_WAITING: Final = 2**20  # rows that wait to be sorted among the others
+NOBODY: Final = -1
+
+
+class Scan:
+    """What one pass over a repository found.
+
+    commits    snapshots that refs lead to, parents first;  infos: what each says of itself, None where it cannot be read
+    manifests, attributes   the number of the first commit that lists each
+    paths      of arrays, by number;  inline, virtual: bytes of chunks of each
+    spans      int64[n, 4], sorted: address of the first byte, of the byte after the last, number of the array and of the commit that refers to it first
+    starts     int64[f + 1]: the address at which each chunk file begins;  file_commit, file_array: who refers to each first, NOBODY where nobody does"""
+
+    def __init__(self, files: RepositoryFormat, progress: Progress) -> None:
+        """files: with nothing remembered (RepositoryFormat.anew). Raises NotFoundError, FormatError where there is no repository of this format; StoreError."""
+        files.require()
+        files.store.require("listable")
+        self._files, self._progress, self.found = files, progress, Findings()
+        _, self.tips = read_refs(files, self.found)
+        self.commits = _parents_first(walk_histories(files, self.tips, self.found))
+        self.infos: list[SnapshotInfo | None] = []
+        self.manifests: dict[ObjectId, int] = {}
+        self.attributes: dict[ObjectId, int] = {}
+        self._uses: dict[ObjectId, dict[int, str]] = {}  # of each manifest: paths by ids of nodes
+        self._read_snapshots()
+        self.listed: Everything = list_everything(files, progress)
+        sizes = self.listed.objects["chunks"].sizes
+        assert sizes is not None
+        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        self.file_commit, self.file_array = (np.full(len(sizes), NOBODY, np.int64) for _ in range(2))
+        self.paths: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self.inline: list[int] = []
+        self.virtual: list[int] = []
+        self.spans = np.zeros((0, 4), np.int64)
+        self._waiting: list[Columns] = []
+        self._read_manifests()
+
+    # --- snapshots -----------------------------------------------------------------------------------------------------------------
+
+    def _read_snapshots(self) -> None:
+        before: Nodes | None = None
+        numbers = count()
+        for values in batches(self._files.read_snapshots, [commit.file for commit in self.commits], _SNAPSHOTS):
+            first = len(self.infos)
+            for value, number in zip(values, numbers, strict=False):
+                own = self.commits[number]
+                if isinstance(value, Exception):
+                    assert isinstance(value, UNREADABLE)
+                    key = self._files.key(f"snapshots/{encode_id(own.file)}")
+                    self.found.unreadable("snapshot", value, own.place, key)
+                    self.infos.append(None)
+                    continue
+                self.infos.append(value.metadata)
+                self._add_nodes(value, before, number)
+                before = value.nodes
+            self._add_listed(first, values)
+            self._progress("snapshots read", len(values))
+
+    def _add_nodes(self, snapshot: Snapshot, before: Nodes | None, number: int) -> None:
+        """What the nodes that are not as in the snapshot before refer to."""
+        nodes = snapshot.nodes
+        paths = list(nodes) if before is None else [path for path in nodes.differing(before) if path in nodes]
+        for path in paths:
+            node = nodes.get(path)
+            if not isinstance(node, NodeSnapshot):
+                if node is not None:
+                    place = self.commits[number].place._replace(path=path)
+                    self.found.add("node", node.error.message, place)
+                continue
+            if isinstance(node.attributes, AttributesReference):
+                self.attributes.setdefault(node.attributes.id, number)
+            for manifest in () if node.array is None else node.array.manifests:
+                self.manifests.setdefault(manifest.id, number)
+                self._uses.setdefault(manifest.id, {})[node.id] = path
+
+    def _add_listed(self, first: int, values: list[Snapshot | Exception]) -> None:
+        """What snapshots list, whether or not a node uses it: collections keep it."""
+        readable = [at for at, value in enumerate(values, first) if not isinstance(value, Exception)]
+        for group in (readable, *([one] for one in readable)):
+            try:
+                listed = self._files.referenced([self.commits[at].file for at in group])
+            except UNREADABLE:  # told of with the node
+                continue
+            for ids, known in ((listed.manifests, self.manifests), (listed.attributes, self.attributes)):
+                for file in ids:
+                    known.setdefault(file, group[0])
+            if group is readable:
+                break
+
+    # --- manifests -----------------------------------------------------------------------------------------------------------------
+
+    def _read_manifests(self) -> None:
+        """Reads every manifest once, in the order of the commits that wrote them."""
+        ids = sorted(self.manifests, key=self.manifests.__getitem__)
+        numbers = count()
+        for values in batches(self._files.manifests, ids, _MANIFESTS):
+            for value, number in zip(values, numbers, strict=False):
+                file = ids[number]
+                commit = self.manifests[file]
+                if isinstance(value, Exception):
+                    assert isinstance(value, UNREADABLE)
+                    key = self._files.key(f"manifests/{encode_id(file)}")
+                    self.found.unreadable("manifest", value, self.commits[commit].place, key)
+                else:
+                    self._add_manifest(file, value, commit)
+            self._progress("manifests read", len(values))
+        self._sort_spans()
+
+    def array(self, path: str) -> int:
+        """The number of an array."""
+        if path not in self._numbers:
+            self._numbers[path] = len(self.paths)
+            self.paths.append(path)
+            self.inline.append(0)
+            self.virtual.append(0)
+        return self._numbers[path]
+
+    def _add_manifest(self, file: ObjectId, manifest: Manifest, commit: int) -> None:
+        owners = np.full(manifest.size, NOBODY, np.int64)
+        for node, path in self._uses.get(file, {}).items():
+            owners[rows_of_node(manifest, node)] = self.array(path)
+        if (owners == NOBODY).any():
+            owners[owners == NOBODY] = self.array("")
+        for kind, sums in ((INLINE, self.inline), (VIRTUAL, self.virtual)):
+            rows = np.flatnonzero(manifest.kinds == kind)
+            for owner in np.unique(owners[rows]).tolist():
+                sums[owner] += int(manifest.lengths[rows[owners[rows] == owner]].sum())
+        rows = np.flatnonzero(manifest.kinds == NATIVE)
+        listed, ids = self.listed.objects["chunks"].ids, id_column(manifest.ids[rows])
+        at = np.minimum(listed.searchsorted(ids), max(len(listed) - 1, 0))
+        there = listed[at] == ids if len(listed) else np.zeros(len(ids), np.bool_)
+        if not there.all():
+            count, key = int((~there).sum()), self._files.key(f"manifests/{encode_id(file)}")
+            self.found.add(
+                "missing", f"{count} references are to chunk files that are not there", self._place(commit), key
+            )
+        at, rows = at[there], rows[there]
+        low = self.starts[at] + np.clip(manifest.offsets[rows], 0, self.starts[at + 1] - self.starts[at])
+        high = np.minimum(low + np.maximum(manifest.lengths[rows], 0), self.starts[at + 1])
+        new = np.flatnonzero(self.file_commit[at] == NOBODY)[::-1]  # of several rows the first is to count
+        self.file_commit[at[new]], self.file_array[at[new]] = commit, owners[rows[new]]
+        self._waiting.append(np.stack([low, high, owners[rows], np.full(len(rows), commit)], axis=1))
+        if sum(map(len, self._waiting)) > _WAITING:
+            self._sort_spans()
+
+    def _place(self, commit: int) -> Place:
+        return self.commits[commit].place
+
+    def _sort_spans(self) -> None:
+        """Puts what waits among the spans; of the same span the first stays, which the earliest commit refers to."""
+        every = np.concatenate([self.spans, *self._waiting])
+        self._waiting = []
+        every = every[np.lexsort((every[:, 1], every[:, 0]))]  # stable
+        kept = np.ones(len(every), np.bool_)
+        kept[1:] = (every[1:, :2] != every[:-1, :2]).any(axis=1)
+        self.spans = every[kept]
+
+    def new_bytes(self) -> Columns:
+        """Of each span the bytes that no span before it has: int64[n]. Their sum is that of all bytes that any span has."""
+        low, high = self.spans[:, 0], self.spans[:, 1]
+        reached = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(high)[:-1]]) if len(high) else high
+        return np.maximum(high - np.maximum(low, reached), 0)
+
+
+def _parents_first(seen: list[Seen]) -> list[Seen]:
+    """Snapshots that come ref by ref, newest first, each once: those that a ref led to first, the oldest first."""
+    by_ref: dict[str, list[Seen]] = {}
+    for one in seen:
+        by_ref.setdefault(one.ref, []).append(one)
+    return [one for group in by_ref.values() for one in reversed(group)]

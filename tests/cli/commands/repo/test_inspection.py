@@ -1,0 +1,43 @@
+"""`frazil repo stats`, `frazil repo show` and `frazil repo du`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import frazil
+from frazil.cli.main import main
+
+
+def made(folder: Path) -> str:
+    place = str(folder / "sea.repo")
+    repo = frazil.Repository.create(place, chunk_packing="off")
+    with repo.transaction(message="first") as root:
+        root.create_array("g/a", shape=(4, 256), chunks=(1, 256), dtype="f8", codecs=[])[:] = 1
+    return place
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main(["repo", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_they_print_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = made(tmp_path)
+    repo = frazil.Repository.open(place)
+    assert "8,192" in said(capsys, "stats", place)
+    assert json.loads(said(capsys, "stats", place, "--json", "--largest", "1"))["live"]["chunks"] == {
+        "objects": 4,
+        "nbytes": 8192,
+    }
+    assert said(capsys, "show", place).startswith(f"commit {repo.lookup('main')} (branch main)\n")
+    assert json.loads(said(capsys, "show", place, "main", "--json"))["message"] == "first"
+    assert said(capsys, "du", place).splitlines()[-1].split() == ["8,192", "8,192", "0", "4", "/g/a"]
+    assert [one["path"] for one in json.loads(said(capsys, "du", place, "g", "--at", "main", "--json"))] == [
+        "/g",
+        "/g/a",
+    ]
+    assert main(["repo", "show", place, "nothing"]) != 0

@@ -1,0 +1,179 @@
+"""References of kerchunk in Parquet become virtual chunks. The tables are written here as kerchunk writes them, and by kerchunk itself where it is installed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import FormatError, InvalidInputError
+from frazil.integrations.files.scanner import scan_file
+
+parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install 'frazil[parquet]'")
+pyarrow = pytest.importorskip("pyarrow")
+
+VALUES = np.arange(10 * 12, dtype="<f4").reshape(10, 12)
+
+
+class Tables(dict[str, Any]):
+    """References that are written as tables of so many rows."""
+
+    def __init__(self, target: Path, rows: int) -> None:
+        super().__init__()
+        self.target, self.rows = target, rows
+
+    def flush(self) -> None:
+        documents = {key: json.loads(value) for key, value in self.items() if key.rpartition("/")[2].startswith(".z")}
+        (self.target / ".zmetadata").write_text(json.dumps({"metadata": documents, "record_size": self.rows}))
+        for key, document in documents.items():
+            if not key.endswith(".zarray"):
+                continue
+            path = key.rpartition("/")[0]
+            grid = [-(-n // chunk) for n, chunk in zip(document["shape"], document["chunks"], strict=True)]
+            table: dict[int, list[Any]] = {}
+            for key, value in self.items():
+                if key.startswith(f"{path}/") and not key.rpartition("/")[2].startswith(".z"):
+                    place = [int(part) for part in key.rpartition("/")[2].split(".")]
+                    number = int(np.ravel_multi_index(place, grid)) if grid else 0
+                    table[number] = (
+                        [None, 0, 0, value] if isinstance(value, bytes) else [*value, *[0, 0][len(value) - 1 :], None]
+                    )
+            (self.target / path).mkdir(parents=True)
+            for record in {number // self.rows for number in table}:
+                rows = [table.get(record * self.rows + i, [None, 0, 0, None]) for i in range(self.rows)]
+                types = [pyarrow.string(), pyarrow.int64(), pyarrow.int64(), pyarrow.binary()]
+                columns = [pyarrow.array([row[i] for row in rows], kind) for i, kind in enumerate(types)]
+                made = pyarrow.table(columns, ["path", "offset", "size", "raw"])
+                parquet.write_table(made, self.target / path / f"refs.{record}.parq", compression="zstd")
+
+
+def by_kerchunk(target: Path, rows: int) -> Any:
+    pytest.importorskip(
+        "kerchunk.df", reason="kerchunk, which writes such tables, is not installed", exc_type=ImportError
+    )
+    pytest.importorskip("pandas")
+    from fsspec import filesystem
+    from fsspec.implementations.reference import LazyReferenceMapper
+
+    return LazyReferenceMapper.create(str(target), fs=filesystem("file"), record_size=rows, engine="pyarrow")
+
+
+def write(folder: Path, rows: int = 3, made: Callable[[Path, int], Any] = Tables) -> Path:
+    """data.bin has chunks of 2 x 6 without codecs; one stands in the references, one is a file of its own, one is missing."""
+    target = folder / "refs.parq"
+    target.mkdir()
+    out = made(target, rows)
+    out[".zgroup"] = b'{"zarr_format": 2}'
+    out[".zattrs"] = b'{"title": "The sea"}'
+    out["deep/.zgroup"] = b'{"zarr_format": 2}'
+    document = {
+        "zarr_format": 2, "shape": [10, 12], "chunks": [2, 6], "dtype": "<f4", "compressor": None, "filters": None, "fill_value": -1.0, "order": "C",
+    }  # fmt: skip
+    out["deep/temp/.zarray"] = json.dumps(document).encode()
+    out["deep/temp/.zattrs"] = json.dumps({"_ARRAY_DIMENSIONS": ["y", "x"], "units": "K"}).encode()
+    data = b"head"
+    for i in range(5):
+        for j in range(2):
+            chunk = VALUES[2 * i : 2 * i + 2, 6 * j : 6 * j + 6].tobytes()
+            key = f"deep/temp/{i}.{j}"
+            if (i, j) == (1, 1):
+                out[key] = chunk
+            elif (i, j) == (2, 0):
+                (folder / "one.bin").write_bytes(chunk)
+                out[key] = [str(folder / "one.bin")]
+            elif (i, j) != (3, 1):
+                out[key] = [str(folder / "data.bin"), len(data), len(chunk)]
+                data += chunk
+    out["scalar/.zarray"] = json.dumps({**document, "shape": [], "chunks": []}).encode()
+    out["scalar/.zattrs"] = b"{}"
+    out["scalar/0"] = np.float32(7).tobytes()
+    out.flush()
+    (folder / "data.bin").write_bytes(data)
+    return target
+
+
+def expected() -> Any:
+    values = VALUES.copy()
+    values[6:8, 6:] = -1
+    return values
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100])
+@pytest.mark.parametrize("name", ["", ".zmetadata"])
+@pytest.mark.parametrize("made", [Tables, by_kerchunk])
+def test_chunks_are_read_where_they_are(rows: int, name: str, made: Callable[[Path, int], Any], tmp_path: Path) -> None:
+    place = write(tmp_path, rows, made)
+    done = frazil.import_file(place / name, tmp_path / "sea.repo")
+    assert set(done.arrays) == {"deep/temp", "scalar"}
+    shutil.rmtree(place)
+    repo = frazil.Repository.open(tmp_path / "sea.repo", virtual_prefixes=[tmp_path.as_uri() + "/"])
+    root = repo.readonly_session().root
+    assert root.attrs["title"] == "The sea"
+    temp = root["deep/temp"]
+    assert isinstance(temp, frazil.Array) and temp.dimension_names == ("y", "x")
+    np.testing.assert_array_equal(temp[...], expected())
+    assert root["scalar"][()] == 7  # type: ignore[index]
+
+
+def test_values_are_copied_from_places_that_are_allowed(tmp_path: Path) -> None:
+    place = write(tmp_path)
+    frazil.import_file(place, tmp_path / "a.zarr", "copy", virtual_prefixes=[tmp_path.as_uri() + "/"])
+    np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/deep/temp")[...], expected())
+
+
+def test_a_table_that_is_not_there_has_no_references(tmp_path: Path) -> None:
+    place = write(tmp_path)
+    (place / "deep/temp/refs.0.parq").unlink()
+    (array,) = (array for array in scan_file(place).arrays if array.path == "deep/temp")
+    assert array.chunks.coordinates.min(axis=0).tolist() == [2, 0]
+
+
+def _change(change: str, place: Path) -> None:
+    table = place / "deep/temp/refs.1.parq"
+    columns = parquet.read_table(table)
+    if change == "cut":
+        table.write_bytes(table.read_bytes()[:-9])
+    elif change == "column":
+        parquet.write_table(columns.select(["path", "offset", "raw"]), table)
+    elif change == "rows":
+        parquet.write_table(columns.slice(0, 1), table)
+    elif change == "type":
+        parquet.write_table(columns.set_column(1, "offset", [["a", "b", "c"]]), table)
+    elif change == "negative":
+        parquet.write_table(columns.set_column(1, "offset", [[-1, -1, -1]]), table)
+    else:
+        document = json.loads((place / ".zmetadata").read_text())
+        document["record_size"] = {"zero": 0, "text": "3"}[change]
+        (place / ".zmetadata").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("change", ["cut", "column", "rows", "type", "negative", "zero", "text"])
+def test_damaged_tables_are_format_errors(change: str, tmp_path: Path) -> None:
+    place = write(tmp_path)
+    _change(change, place)
+    with pytest.raises(FormatError):
+        scan_file(place)
+
+
+def test_an_array_of_more_chunks_than_tables_can_have_is_refused(tmp_path: Path) -> None:
+    place = write(tmp_path)
+    document = json.loads((place / ".zmetadata").read_text())
+    document["metadata"]["deep/temp/.zarray"]["shape"] = [2**40, 12]
+    (place / ".zmetadata").write_text(json.dumps(document))
+    with pytest.raises(InvalidInputError, match="tables"):
+        frazil.import_file(place, tmp_path / "sea.repo")
+
+
+def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = write(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(InvalidInputError, match="pyarrow") as raised:
+        frazil.import_file(place, tmp_path / "sea.repo")
+    assert raised.value.hint == "pip install 'frazil[parquet]'"

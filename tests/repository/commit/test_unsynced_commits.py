@@ -1,0 +1,168 @@
+"""Commits with durable=False, on a disk that forgets at a crash what was not synced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frazil
+from frazil.errors import FrazilError, InvalidInputError
+from frazil.stores import LocalStore, MemoryStore
+from frazil.stores.store import Store
+from frazil.stores.values import Changed, Pieces, Version
+from frazil.stores.wrappers import WrappedStore
+from frazil.testing.memory_format import create_memory_repository, open_memory_repository
+
+
+class Forgetful(WrappedStore):
+    """A disk. loose: keys that a crash may lose; syncs: how often some were synced"""
+
+    __slots__ = ("loose", "syncs")
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.loose: set[str] = set()
+        self.syncs = 0
+
+    def unsynced(self) -> Store:
+        return Loose(self)
+
+    def sync_values(self, keys: Sequence[str]) -> None:
+        self.syncs += 1
+        self.loose -= set(keys)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        done = super().put_many(names, pieces, expect)
+        self.loose -= {name for name, answer in zip(names, done, strict=True) if not isinstance(answer, Changed)}
+        return done
+
+    def crash(self, random: Random) -> None:
+        for key in sorted(self.loose):
+            if random.random() < 0.5:
+                self.inner.erase(key)
+        self.loose.clear()
+
+
+class Loose(WrappedStore):
+    """The same disk, of which nothing is synced."""
+
+    __slots__ = ()
+    inner: Forgetful
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        done = self.inner.inner.put_many(names, pieces, expect)
+        self.inner.loose |= {name for name, answer in zip(names, done, strict=True) if not isinstance(answer, Changed)}
+        return done
+
+
+STEPS = st.lists(st.sampled_from(["durable", "loose", "loose", "sync", "tag", "other session"]), max_size=8)
+
+
+@settings(max_examples=60)
+@given(steps=STEPS, seed=st.integers(0, 2**16))
+def test_what_was_durable_survives_a_crash(steps: list[str], seed: int) -> None:
+    disk = Forgetful(MemoryStore())
+    repo = frazil.Repository.create(disk)
+    with repo.transaction(message="array") as root:
+        root.create_array("a", shape=(4, 100), chunks=(1, 100), dtype="f8", codecs=[])[:] = 0
+    session = repo.writable_session()
+    certain = {repo.lookup("main"): np.zeros((4, 100))}
+    waiting: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = {}
+    values = np.zeros((4, 100))
+    random = Random(seed)
+    for number, step in enumerate(steps, 1):
+        if step in ("sync", "tag"):
+            if step == "sync":
+                repo.sync()
+            else:
+                repo.create_tag(f"t{number}", "main")
+            certain |= waiting
+            waiting.clear()
+            continue
+        if step == "other session":
+            session = repo.writable_session()
+        row = random.randrange(4)
+        values[row, : random.choice([1, 100])] = number
+        session.root["a"][row] = values[row]
+        waiting[session.commit("one", durable=step == "durable")] = values.copy()
+        if step == "durable":
+            certain |= waiting
+            waiting.clear()
+    disk.crash(random)
+    again = frazil.Repository.open(disk.inner)
+    for snapshot, expected in certain.items():
+        array = again.readonly_session(snapshot=snapshot).root["a"]
+        assert isinstance(array, frazil.Array)
+        np.testing.assert_array_equal(array[:], expected)
+    if not waiting:
+        assert again.lookup("main") == list(certain)[-1]
+        assert not again.verify().problems
+
+
+def test_many_commits_are_one_sync() -> None:
+    for create, opened in (
+        (frazil.Repository.create, frazil.Repository.open),
+        (create_memory_repository, open_memory_repository),
+    ):
+        disk = Forgetful(MemoryStore())
+        repo = create(disk)
+        for number in range(5):
+            session = repo.writable_session()
+            session.root.attrs["n"] = number
+            session.commit("one", durable=False)
+        assert disk.loose
+        repo.sync()
+        repo.sync()
+        assert (disk.loose, disk.syncs) == (set(), 1)
+        assert opened(disk.inner).readonly_session().root.attrs["n"] == 4
+
+
+def test_a_sync_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Forgetful(MemoryStore())
+    repo = frazil.Repository.create(disk)
+    session = repo.writable_session()
+    session.root.attrs["n"] = 1
+    session.commit("loose", durable=False)
+    sync = Forgetful.sync_values
+
+    def full(self: Forgetful, keys: Sequence[str]) -> None:
+        raise frazil.errors.StoreError("the disk is full")
+
+    monkeypatch.setattr(Forgetful, "sync_values", full)
+    session.root.attrs["n"] = 2
+    with pytest.raises(FrazilError, match="full"):
+        session.commit("durable")
+    assert repo.readonly_session().root.attrs["n"] == 1
+    monkeypatch.setattr(Forgetful, "sync_values", sync)
+    session.commit("durable")
+    assert not disk.loose
+
+
+def test_on_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = frazil.Repository.create(tmp_path / "r")
+    synced: list[list[str]] = []
+    monkeypatch.setattr(
+        LocalStore,
+        "sync_values",
+        lambda self, keys, old=LocalStore.sync_values: (synced.append(list(keys)), old(self, keys)),
+    )
+    session = repo.writable_session()
+    session.root.create_array("a", data=np.arange(1000.0), chunks=(100,), codecs=[])
+    session.commit("loose", durable=False)
+    assert not synced
+    repo.sync()
+    folders = sorted({key.split("/")[0] for key in synced[0]})
+    assert folders == ["chunks", "manifests", "refs", "snapshots"]
+    assert all((tmp_path / "r" / key).exists() for key in synced[0])
+    with pytest.raises(InvalidInputError):
+        session.commit("wrong", durable=1)  # type: ignore[arg-type]
