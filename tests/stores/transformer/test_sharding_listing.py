@@ -122,7 +122,7 @@ def test_erasing_a_prefix(case: Case, data: st.DataObject) -> None:
         assert [store.get(key) for key in model.list()] == [model.get(key) for key in model.list()]
         shards = [key for key in store.inner.list() if store._keys.coordinates(key) is not None]
         assert len(shards) == len(
-            store._places([key for key in store.list() if store._keys.coordinates(key) is not None])[1].shards
+            store._chunk_rows([key for key in store.list() if store._keys.coordinates(key) is not None])[1].shards
         )
 
 
