@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
     written["masked"] = ("x", np.arange(10, dtype="i2"), {}, {"_FillValue": 3})
     written["packed"] = ("x", np.linspace(0, 1, 10), {}, {"dtype": "i2", "scale_factor": 0.01, "_FillValue": -1})
     written["wave"] = ("x", np.arange(10) * (1 + 2j))
-    del written.attrs["limits"]  # Infinity, of which zarr-python's reader of ours makes text
+    written.attrs |= {"word": "NaN", "parts": ["-Infinity", math.nan]}
     written.frazil.write(tmp_path / "ours.zarr")
     written.to_zarr(tmp_path / "theirs.zarr", zarr_format=3)
     for place in ("ours.zarr", "theirs.zarr"):
@@ -80,11 +81,20 @@ def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
 
 
 def test_numbers_that_json_has_not(tmp_path: Path) -> None:
-    dataset().frazil.write(tmp_path / "sea.zarr")
+    written = dataset().assign_attrs(word="Infinity")
+    written.frazil.write(tmp_path / "sea.zarr")
     found = opened(tmp_path / "sea.zarr")
-    assert found.attrs == dataset().attrs
+    assert found.attrs == written.attrs
+    opened(tmp_path / "sea.zarr")[["temp"]].frazil.write(tmp_path / "sea.zarr", mode="a")
+    assert opened(tmp_path / "sea.zarr").attrs == written.attrs
     document = json.loads((tmp_path / "sea.zarr" / "zarr.json").read_text())
-    assert document["attributes"]["limits"] == [0.5, "Infinity"]
+    assert document["attributes"]["limits"] == [0.5, math.inf]
+
+
+def test_drafts_have_strings_for_such_numbers(tmp_path: Path) -> None:
+    group = frazil.create_group(tmp_path / "sea", zarr_format="draft")
+    dataset().frazil.write(group)
+    assert opened(tmp_path / "sea").attrs["limits"] == [0.5, "Infinity"]
 
 
 @pytest.mark.parametrize("lazy", [False, True])
