@@ -10,7 +10,8 @@ import pickle
 import pytest
 
 from frazil.errors import MetadataError
-from frazil.metadata.json_text import NonFinite, as_json, dump_json
+from frazil.metadata.draft.entry_point import JsonEncoding
+from frazil.metadata.json_text import Json, NonFinite, as_json, dump_json
 from frazil.metadata.v3.documents import emit_node, parse_node
 
 ARRAY = {
@@ -57,6 +58,12 @@ def test_users_numbers_that_are_not_finite_are_refused() -> None:
         dump_json({"words": NonFinite("NaN"), "x": float("nan")})
     with pytest.raises(MetadataError):
         as_json({"x": float("nan")}, "attributes")
+
+
+def test_drafts_have_strings_but_for_the_older_one() -> None:
+    document: dict[str, Json] = {"attributes": {"a": [NonFinite("NaN"), "Infinity"]}}
+    assert JsonEncoding().decode(JsonEncoding().encode(document)) == {"attributes": {"a": ["NaN", "Infinity"]}}
+    assert JsonEncoding(lenient=True).decode(JsonEncoding(lenient=True).encode(document)) == document
 
 
 def test_also_in_consolidated_copies() -> None:

@@ -91,12 +91,6 @@ def test_numbers_that_json_has_not(tmp_path: Path) -> None:
     assert document["attributes"]["limits"] == [0.5, math.inf]
 
 
-def test_drafts_have_strings_for_such_numbers(tmp_path: Path) -> None:
-    group = frazil.create_group(tmp_path / "sea", zarr_format="draft")
-    dataset().frazil.write(group)
-    assert opened(tmp_path / "sea").attrs["limits"] == [0.5, "Infinity"]
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_branch_gets_one_commit(tmp_path: Path, lazy: bool) -> None:
     repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
