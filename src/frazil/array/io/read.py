@@ -17,7 +17,6 @@ from frazil.array.access import Access, failure
 from frazil.array.indexer import check_out, empty_values
 from frazil.array.io.kernel_read import read_with_kernel
 from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
-from frazil.array.io.selection_parts import parts_of
 from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
@@ -45,6 +44,7 @@ from frazil.codecs.leaf import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import READS, attempts, when_files_are_free
@@ -52,6 +52,10 @@ from frazil.stores.values import Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.array.io import selection_parts
+else:
+    selection_parts = LateModule("frazil.array.io.selection_parts")
 
 Out: TypeAlias = "NDArray[np.generic]"
 
@@ -109,7 +113,7 @@ def read_selection(
         values = empty_values(shape, dtype, path) if out is None else out
         _read_to(access, plans, selection, fill, values)
         return values
-    if isinstance(selection, BoxSelection) and len(parts := parts_of(access, selection)) > 1:
+    if isinstance(selection, BoxSelection) and len(parts := selection_parts.parts_of(access, selection)) > 1:
         values = empty_values(shape, dtype, path) if out is None else out
         view, begin = selection.out_view(values), 0
         for part in parts:
