@@ -1,13 +1,15 @@
 """Import of a NetCDF4 file: frazil.import_file against xarray's to_zarr, the same chunks and codec on both sides.
 
-    PYTHON benchmarks/import_rows.py FOLDER [--megabytes 2048] [--budget 256] [--repeat 3]     # a Python with frazil, xarray, zarr and netCDF4
+    PYTHON benchmarks/import_rows.py FOLDER [--megabytes 2048] [--budget 256] [--repeat 3] [--codecs zstd2,lz4]     # a Python with frazil, xarray, zarr and netCDF4
 
-The files have float32 of (time, 720, 1440): "contiguous", and "deflate 4" with shuffle in chunks of one map. Each run is a process of its own; printed are the seconds, the CPU seconds of all
-threads and processes, and the peak of resident memory, each the median of rounds in turns. The results are compared outside of the timed part."""
+The files have float32 of (time, 720, 1440): "contiguous", and "deflate 4" with shuffle in chunks of one map. Each run is a process of its own, in turns; all of them find compiled modules, as
+those of an installed package are. Printed are medians of the seconds, the CPU seconds of all threads and processes, and the peak of resident memory. "codec" is the CPU seconds that
+compressing these chunks, and decompressing those of the file, take alone, with the same libraries: what no import can save. The results are compared outside of the timed part."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import shutil
 import statistics
@@ -22,7 +24,15 @@ import numpy as np
 SHAPE = (720, 1440)
 CHUNKS = (16, 90, 180)  # 1 MiB
 KINDS = ("contiguous", "deflate")
-CODEC = {"name": "zstd", "configuration": {"level": 2, "checksum": False}}
+CODECS: dict[str, dict[str, Any] | None] = {
+    "zstd2": {"name": "zstd", "configuration": {"level": 2, "checksum": False}},
+    "zstd0": {"name": "zstd", "configuration": {"level": 0, "checksum": False}},  # the default of zarr-python
+    "lz4": {
+        "name": "blosc",
+        "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0},
+    },
+    "none": None,
+}
 
 
 def write_file(place: Path, kind: str, megabytes: int) -> None:
@@ -42,19 +52,30 @@ def write_file(place: Path, kind: str, megabytes: int) -> None:
             variable[step] = np.round(base + step * 0.1 + rng.normal(size=SHAPE) * 0.2, 2)
 
 
-def by_frazil(source: Path, target: Path, budget: int) -> None:
+def by_frazil(source: Path, target: Path, codec: str, budget: int) -> None:
     import frazil
 
     runtime = frazil.Runtime(bytes_in_flight=budget)
-    frazil.import_file(source, target, chunks=CHUNKS, codecs=[CODEC], runtime=runtime)
+    codecs = [CODECS[codec]] if CODECS[codec] else []
+    frazil.import_file(source, target, chunks=CHUNKS, codecs=codecs, runtime=runtime)
 
 
-def by_xarray(source: Path, target: Path, budget: int) -> None:
-    """Slices of the budget, one after the other, as to_zarr without dask reads a variable whole."""
-    import xarray as xr
+def zarr_codecs(codec: str) -> list[Any]:
+    """The same as objects of zarr-python."""
     import zarr
 
-    encoding: dict[str, Any] = {"t": {"chunks": CHUNKS, "compressors": [zarr.codecs.ZstdCodec(level=2)]}}
+    chosen = CODECS[codec]
+    if chosen is None:
+        return []
+    kinds = {"zstd": zarr.codecs.ZstdCodec, "blosc": zarr.codecs.BloscCodec}
+    return [kinds[chosen["name"]](**chosen["configuration"])]
+
+
+def by_xarray(source: Path, target: Path, codec: str, budget: int) -> None:
+    """Slices of the budget, one after the other, as to_zarr without dask reads a variable whole."""
+    import xarray as xr
+
+    encoding: dict[str, Any] = {"t": {"chunks": CHUNKS, "compressors": zarr_codecs(codec)}}
     options: dict[str, Any] = {"zarr_format": 3, "consolidated": False}
     with xr.open_dataset(source, engine="netcdf4", decode_cf=False) as opened:
         dataset = opened.drop_encoding()
@@ -68,14 +89,41 @@ def by_xarray(source: Path, target: Path, budget: int) -> None:
 ENGINES = {"frazil": by_frazil, "xarray": by_xarray}
 
 
-def run_one(engine: str, source: Path, target: Path, budget: int) -> None:
+def run_one(engine: str, source: Path, target: Path, codec: str, budget: int) -> None:
     """In a process of its own: seconds, CPU seconds, MiB."""
     before, cpu = time.perf_counter(), time.process_time()
-    ENGINES[engine](source, target, budget)
+    ENGINES[engine](source, target, codec, budget)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = time.process_time() - cpu + children.ru_utime + children.ru_stime
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(time.perf_counter() - before, used, peak)
+
+
+def codec_seconds(source: Path, codec: str) -> float:
+    """CPU seconds of decompressing the file's chunks and compressing ours, by a sample of maps on one thread."""
+    import netCDF4
+    import numcodecs
+
+    from frazil import _kernel
+
+    chosen = CODECS[codec]
+    native = {"zstd": ("zstd", 2 if codec == "zstd2" else 0, False), "blosc": ("blosc", "lz4", 5, 1, 4, 0)}
+    with netCDF4.Dataset(source) as file:
+        steps, maps = len(file["t"]), file["t"][: 2 * CHUNKS[0]].data
+    chunks = maps.reshape(2, 16, 8, 90, 8, 180).transpose(0, 2, 4, 1, 3, 5).reshape(-1, *CHUNKS)
+    values = [part.tobytes() for part in chunks]
+    planes = [bytes(numcodecs.Shuffle(4).encode(one)) for one in maps]
+    stored = (
+        [bytes(made) for made in _kernel.encode_bytes([("zlib", 4)], planes, 0)] if "deflate" in source.name else []
+    )
+    rows = np.array([(-1 - i, 0, len(value)) for i, value in enumerate(stored)], np.int64).reshape(-1, 3)
+    before = time.process_time()
+    if stored:
+        limits, lengths = np.full(len(stored), maps[0].nbytes), np.empty(len(stored), np.int64)
+        _kernel.decode_bytes([("zlib", 4)], None, stored, rows, limits, lengths, 1)
+    if chosen is not None:
+        _kernel.encode_bytes([native[chosen["name"]]], values, 1)
+    return (time.process_time() - before) * steps / len(maps)
 
 
 def check(folder: Path, kind: str) -> None:
@@ -87,39 +135,58 @@ def check(folder: Path, kind: str) -> None:
             raise SystemExit(f"{kind}: step {step} differs")
 
 
+def compare(folder: Path, source: Path, kind: str, codec: str, options: argparse.Namespace) -> None:
+    """One row: both engines in turns."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
+    rounds: dict[str, list[list[float]]] = {engine: [] for engine in ENGINES}
+    for number in range(options.repeat + 1):  # the first compiles modules, and reads the file into memory
+        for engine in ENGINES:
+            target = folder / f"{kind}-{engine}.zarr"
+            shutil.rmtree(target, ignore_errors=True)
+            arguments = ["--run", engine, str(source), str(target), codec, "--budget", str(options.budget)]
+            command = [sys.executable, __file__, str(folder), *arguments]
+            said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+            if number:
+                rounds[engine].append([float(number) for number in said.split()])
+    check(folder, kind)
+    ours, theirs = [[statistics.median(column) for column in zip(*rounds[engine], strict=True)] for engine in ENGINES]
+    for engine, (seconds, cpu, peak) in zip(ENGINES, (ours, theirs), strict=True):
+        print(f"{kind:12} {codec:6} {engine:8} {seconds:8.2f} s {cpu:8.2f} s CPU {peak:8.0f} MiB")
+    arguments = ["--run", "codec", str(source), "", codec]
+    command = [sys.executable, __file__, str(folder), *arguments]
+    alone = float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+    print(f"{kind:12} {codec:6} codec    {'':10} {alone:8.2f} s CPU")
+    pairs = [b[0] / a[0] for a, b in zip(*rounds.values(), strict=True)]
+    print(
+        f"{kind:12} {codec:6} x xarray: {theirs[0] / ours[0]:.2f} ({min(pairs):.2f} to {max(pairs):.2f}), "
+        f"CPU {theirs[1] / ours[1]:.2f}, CPU beside the codec {(theirs[1] - alone) / (ours[1] - alone):.2f}",
+        flush=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--megabytes", type=int, default=2048)
     parser.add_argument("--budget", type=int, default=256, help="MiB")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--codecs", default=",".join(CODECS))
+    parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
-        run_one(options.run[0], Path(options.run[1]), Path(options.run[2]), options.budget * 2**20)
+        engine, source, target, codec = options.run
+        if engine == "codec":
+            print(codec_seconds(Path(source), codec))
+            return
+        run_one(engine, Path(source), Path(target), codec, options.budget * 2**20)
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     for kind in KINDS:
         source = options.folder / f"{kind}-{options.megabytes}.nc"
         if not source.exists():
             write_file(source, kind, options.megabytes)
-        rounds: dict[str, list[list[float]]] = {engine: [] for engine in ENGINES}
-        for _ in range(options.repeat):
-            for engine in ENGINES:
-                target = options.folder / f"{kind}-{engine}.zarr"
-                shutil.rmtree(target, ignore_errors=True)
-                arguments = ["--run", engine, str(source), str(target), "--budget", str(options.budget)]
-                command = [sys.executable, __file__, str(options.folder), *arguments]
-                said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                rounds[engine].append([float(number) for number in said.split()])
-        check(options.folder, kind)
-        medians = {
-            engine: [statistics.median(column) for column in zip(*runs, strict=True)] for engine, runs in rounds.items()
-        }
-        for engine, (seconds, cpu, peak) in medians.items():
-            print(f"{kind:12} {engine:8} {seconds:8.2f} s {cpu:8.2f} s CPU {peak:8.0f} MiB")
-        ours, theirs = medians["frazil"], medians["xarray"]
-        print(f"{kind:12} x xarray: {theirs[0] / ours[0]:.2f}, CPU {theirs[1] / ours[1]:.2f}")
+        for codec in options.codecs.split(","):
+            compare(options.folder, source, kind, codec, options)
 
 
 if __name__ == "__main__":

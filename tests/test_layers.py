@@ -132,7 +132,7 @@ LATE: dict[str, str] = {
     **dict.fromkeys(
         (
             f"frazil.codecs.bytes_to_bytes.{name}"
-            for name in ("bz2", "checksums", "lz4", "lzma", "on_bytes", "shuffle", "zlib")
+            for name in ("bz2", "checksums", "fletcher32", "lz4", "lzma", "on_bytes", "shuffle", "zlib")
         ),
         _OLD_CODEC,
     ),

@@ -25,9 +25,14 @@ COMPRESSORS: list[Codec] = [
     ),
 ]
 
+CHECKSUMS: list[Codec] = [("crc32c",), ("fletcher32",)]
+SHUFFLES: list[Codec] = [("shuffle", size) for size in (1, 2, 3, 4, 8, 16, 1000)]
+
 Draw = Callable[..., Any]  # what draws, in a test: data.draw
 
-codecs = st.lists(st.one_of(st.just(("crc32c",)), st.sampled_from(COMPRESSORS)), max_size=3).map(tuple)
+codecs = st.lists(
+    st.sampled_from(CHECKSUMS) | st.sampled_from(SHUFFLES) | st.sampled_from(COMPRESSORS), max_size=3
+).map(tuple)
 small = st.integers(1, 6)
 
 

@@ -64,6 +64,11 @@ def encode_with(codec: Codec, data: bytes) -> bytes:
             return bytes(numcodecs.Blosc(name, level, shuffle, blocksize, typesize=typesize).encode(data))
         case ("crc32c",):
             return data + crc32c(data)
+        case ("fletcher32",):
+            return bytes(numcodecs.Fletcher32().encode(data))
+        case ("shuffle", size):
+            whole = len(data) // size * size
+            return np.frombuffer(data[:whole], np.uint8).reshape(-1, size).T.tobytes() + data[whole:]
     raise AssertionError(codec)
 
 
@@ -82,6 +87,11 @@ def decode_with(codec: Codec, data: bytes) -> bytes:
         case ("crc32c",):
             assert crc32c(data[:-4]) == data[-4:]
             return data[:-4]
+        case ("fletcher32",):
+            return bytes(numcodecs.Fletcher32().decode(data))
+        case ("shuffle", size):
+            whole = len(data) // size * size
+            return np.frombuffer(data[:whole], np.uint8).reshape(size, -1).T.tobytes() + data[whole:]
     raise AssertionError(codec)
 
 

@@ -47,6 +47,9 @@ def encode(codecs: tuple[Codec, ...], value: bytes = DATA) -> bytes:
 CHAINS: list[tuple[Codec, ...]] = [
     (),
     (("crc32c",),),
+    (("fletcher32",),),
+    (("shuffle", 4),),
+    (("shuffle", 4), ("zlib", 6), ("fletcher32",)),
     *((codec,) for codec in COMPRESSORS),
     (("gzip", 1), ("zstd", 1, False)),
     (("zstd", 1, False), ("crc32c",), ("blosc", "lz4", 1, 1, 2, 0)),
@@ -385,6 +388,9 @@ PROGRAM: tuple[Any, ...] = ((4, 5), 2, (0, 1), [], [], b"\0\0")
             for codec in (
                 ("lz5", 1),
                 ("crc32c", 1),
+                ("fletcher32", 1),
+                ("shuffle", 0),
+                ("shuffle", 2**31),
                 ("gzip", 1, 1),
                 ("lz4", 2**31),
                 ("blosc", "lzma", 5, 1, 2, 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from math import prod
 
 import numpy as np
@@ -31,7 +32,8 @@ def test_every_element_once_in_whole_blocks(walk: tuple, data: st.DataObject) ->
     plan = plan_slabs(shape, 2, blocks, chunks, limit)
     seen = np.full(shape, -1, np.int16)
     boxes = []
-    for number, slab in enumerate(read_slabs(array, plan)):
+    ahead = data.draw(st.booleans())
+    for number, slab in enumerate(read_slabs(array, plan, ahead=ahead)):
         assert slab.number == number
         assert (seen[slab.box] == -1).all()
         for part, block, length in zip(slab.box, blocks, shape, strict=True):
@@ -43,7 +45,7 @@ def test_every_element_once_in_whole_blocks(walk: tuple, data: st.DataObject) ->
     one_block = 2 * prod(min(block, length) for block, length in zip(blocks, shape, strict=True))
     assert plan.nbytes <= max(limit, one_block)
     skip = data.draw(st.integers(0, len(boxes) + 1))
-    rest = [(slab.number, slab.box, slab.values.copy()) for slab in read_slabs(array, plan, skip)]
+    rest = [(slab.number, slab.box, slab.values.copy()) for slab in read_slabs(array, plan, skip, ahead=ahead)]
     assert [(number, box) for number, box, _ in rest] == list(enumerate(boxes))[skip:]
     assert all((part == values[box]).all() for _, box, part in rest)
 
@@ -100,3 +102,40 @@ def test_all_slabs_share_one_buffer() -> None:
     slabs = list(read_slabs(array, plan))
     assert len({slab.box[1 - plan.axis].start for slab in slabs}) > 1
     assert all(np.may_share_memory(slabs[0].values, slab.values) for slab in slabs)
+
+
+class _Broken(Exception):
+    pass
+
+
+@pytest.mark.parametrize("good", [0, 1, 3])
+def test_what_goes_wrong_while_the_next_slab_is_read_is_raised_when_it_is_asked_for(good: int) -> None:
+    values = np.arange(80, dtype=np.int16)
+    array = frazil.create_array(MemoryStore(), data=values, chunks=(10,), codecs=[])
+    reads = 0
+
+    class Failing:
+        dtype = array.dtype
+
+        def read(self, box: tuple[slice, ...] = (), *, out: np.ndarray | None = None) -> np.ndarray:
+            nonlocal reads
+            reads += 1
+            if reads > good:
+                raise _Broken
+            return array.read(box, out=out)
+
+    seen = np.zeros(80, np.int16)
+    with pytest.raises(_Broken):
+        for slab in read_slabs(Failing(), plan_slabs((80,), 2, (10,), (10,), 20), ahead=True):  # type: ignore[arg-type]
+            seen[slab.box] = slab.values
+    np.testing.assert_array_equal(seen, np.where(values < 10 * good, values, 0))
+
+
+def test_who_stops_early_leaves_no_thread() -> None:
+    array = frazil.create_array(MemoryStore(), data=np.arange(80, dtype=np.int16), chunks=(10,), codecs=[])
+    before = threading.active_count()
+    slabs = read_slabs(array, plan_slabs((80,), 2, (10,), (10,), 20), ahead=True)
+    next(slabs)
+    with pytest.raises(KeyboardInterrupt):
+        slabs.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+    assert threading.active_count() == before

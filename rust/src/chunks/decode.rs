@@ -147,7 +147,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         mover.select(unit, 0);
         if let Some((_, at, row)) = mover.one_row()
             && row == program.size
-            && program.chain.begins_with_compressor()
+            && program.chain.makes_bytes()
         {
             // SAFETY: as in `straight`.
             let out = unsafe { std::slice::from_raw_parts_mut(self.out.start().wrapping_offset(at), row) };
@@ -156,9 +156,12 @@ impl<'a> Sink for &'a Chunks<'a> {
         }
         let chunk = match program.chain.is_empty() {
             true => bytes,
-            false => program.chain.view(&mut worker.tools, bytes, &program.sizes)?,
+            false => {
+                let wanted = self.boxes.hull(unit, 0, &program.strides, program.itemsize).1;
+                program.chain.view(&mut worker.tools, bytes, &program.sizes, wanted)?
+            }
         };
-        // SAFETY: `chunk` is the whole chunk (its size was checked) or, from `start` on, the hull of its box; `out` as in `straight`.
+        // SAFETY: `chunk` has the size of the whole chunk (checked), decoded in the hull of its box at least, or is, from `start` on, that hull; `out` as in `straight`.
         unsafe { mover.copy(chunk.as_ptr().wrapping_sub(start).cast_mut(), self.out.start()) };
         Ok(())
     }

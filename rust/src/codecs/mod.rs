@@ -1,14 +1,19 @@
 //! Bytes-to-bytes codecs: what one is, how large its answers may be, and the contexts that they work with. One file each; chains are in
 //! chain.rs.
 
+use std::ops::Range;
+
 mod blosc;
 mod deflate;
+mod fletcher32;
 mod gdeflate;
 mod lz4;
+mod shuffle;
 mod snappy;
 mod zstd;
 
 pub use blosc::{Blosc, version as blosc_version};
+pub use deflate::crc32;
 use deflate::{Format, Packer, Unpacker};
 
 use crate::failures::{Code, Fault, Outcome};
@@ -16,6 +21,9 @@ use crate::failures::{Code, Fault, Outcome};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Codec {
     Crc32c,
+    Fletcher32,
+    /// Bytes of an element, above 0.
+    Shuffle { size: usize },
     Gzip { level: i32 },
     Zlib { level: i32 },
     Zstd { level: i32, checksum: bool },
@@ -47,7 +55,7 @@ impl From<Fault> for Refusal {
 /// What the libraries keep between calls, made when first needed.
 #[derive(Default)]
 pub struct Contexts {
-    zstd_out: Option<zstd_safe::DCtx<'static>>,
+    zstd_out: Option<zstd::Decompressor>,
     zstd_in: Option<zstd::Compressor>,
     unpacker: Option<Unpacker>,
     packer: Option<Packer>,
@@ -57,6 +65,8 @@ impl Codec {
     pub fn name(&self) -> &'static str {
         match self {
             Codec::Crc32c => "crc32c",
+            Codec::Fletcher32 => "fletcher32",
+            Codec::Shuffle { .. } => "shuffle",
             Codec::Gzip { .. } => "gzip",
             Codec::Zlib { .. } => "zlib",
             Codec::Zstd { .. } => "zstd",
@@ -66,14 +76,47 @@ impl Codec {
         }
     }
 
-    pub fn is_compressor(&self) -> bool {
-        *self != Codec::Crc32c
+    /// Whether it only puts a sum of four bytes behind the data; the others make new bytes.
+    pub fn is_checksum(&self) -> bool {
+        matches!(self, Codec::Crc32c | Codec::Fletcher32)
+    }
+
+    /// Bytes that `len` bytes are encoded to, where that does not depend on their values.
+    pub fn exact(&self, len: usize) -> Option<usize> {
+        match self {
+            Codec::Crc32c | Codec::Fletcher32 => Some(len.saturating_add(4)),
+            Codec::Shuffle { .. } => Some(len),
+            _ => None,
+        }
+    }
+
+    /// The checksum of bytes; 0 for other codecs.
+    pub fn sum(&self, bytes: &[u8]) -> u32 {
+        match self {
+            Codec::Crc32c => crc32c::crc32c(bytes),
+            Codec::Fletcher32 => fletcher32::sum(bytes),
+            _ => 0,
+        }
+    }
+
+    /// The bytes before a checksum (the last four bytes, little-endian), once it matches them.
+    pub fn checked<'a>(&self, input: &'a [u8]) -> Outcome<&'a [u8]> {
+        let name = self.name();
+        let Some((bytes, sum)) = input.split_last_chunk::<4>() else {
+            return Err(Fault::new(Code::Checksum, format!("{name}: {} bytes are too few for a checksum", input.len())));
+        };
+        let (stored, found) = (u32::from_le_bytes(*sum), self.sum(bytes));
+        if stored != found && !(*self == Codec::Fletcher32 && fletcher32::is_variant(bytes, stored)) {
+            return Err(Fault::new(Code::Checksum, format!("{name}: stored {stored:08x}, computed {found:08x}")));
+        }
+        Ok(bytes)
     }
 
     /// Bytes that encoding `len` bytes can need; None where the codec cannot take so many.
     pub fn bound(&self, len: usize) -> Option<usize> {
         match self {
-            Codec::Crc32c => len.checked_add(4),
+            Codec::Crc32c | Codec::Fletcher32 => len.checked_add(4),
+            Codec::Shuffle { .. } => Some(len),
             Codec::Gzip { .. } => deflate::bound(Format::Gzip, len),
             Codec::Zlib { .. } => deflate::bound(Format::Zlib, len),
             Codec::Zstd { .. } => zstd::bound(len),
@@ -85,38 +128,50 @@ impl Codec {
 
     /// Encoded bytes beyond which no sane encoder goes, for what decodes to `len`: more than that is not even read.
     pub fn most_encoded(&self, len: usize) -> usize {
-        match self {
-            Codec::Crc32c => len.saturating_add(4),
-            _ => len.saturating_mul(8).saturating_add(1 << 20),
-        }
+        self.exact(len).unwrap_or_else(|| len.saturating_mul(8).saturating_add(1 << 20))
     }
 
-    /// Decodes with a compressor into `out`, which may stay partly unused; the number of bytes.
+    /// Decodes into `out`, which may stay partly unused; the number of bytes.
     pub fn decode(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
         match self {
-            Codec::Crc32c => {
-                let bytes = check_crc32c(input)?;
+            Codec::Crc32c | Codec::Fletcher32 => {
+                let bytes = self.checked(input)?;
                 out.get_mut(..bytes.len()).ok_or(Refusal::Full)?.copy_from_slice(bytes);
                 Ok(bytes.len())
             }
+            Codec::Shuffle { size } => shuffle::decode(*size, input, out),
             Codec::Gzip { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Gzip, input, out),
             Codec::Zlib { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Zlib, input, out),
-            Codec::Zstd { .. } => zstd::decode(&mut contexts.zstd_out, input, out),
+            Codec::Zstd { .. } => zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode(input, out),
             Codec::Blosc(_) => blosc::decode(input, out),
             Codec::Lz4 { .. } => lz4::decode(input, out),
             Codec::Gdeflate { .. } => gdeflate::decode(input, out),
         }
     }
 
+    /// Decodes as `decode` where the size of `out` is that of the decoded bytes, of which only those in `wanted` have to be there; the others may be anything.
+    /// What is wrong with encoded bytes that are not needed for these is not noticed.
+    pub fn decode_part(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Result<usize, Refusal> {
+        let done = match self {
+            Codec::Zstd { .. } if wanted.end < out.len() => {
+                zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode_start(input, out, wanted.end)
+            }
+            Codec::Blosc(_) if wanted.len() < out.len() => blosc::decode_part(input, out, wanted),
+            _ => false,
+        };
+        if done { Ok(out.len()) } else { self.decode(contexts, input, out) }
+    }
+
     /// Encodes into `out`, which has room for `bound` bytes; the number of bytes.
     pub fn encode(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
         match self {
-            Codec::Crc32c => {
+            Codec::Crc32c | Codec::Fletcher32 => {
                 let (bytes, sum) = out.split_at_mut(input.len());
                 bytes.copy_from_slice(input);
-                sum[..4].copy_from_slice(&crc32c::crc32c(input).to_le_bytes());
+                sum[..4].copy_from_slice(&self.sum(input).to_le_bytes());
                 Ok(input.len() + 4)
             }
+            Codec::Shuffle { size } => Ok(shuffle::encode(*size, input, out)),
             Codec::Gzip { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Gzip, input, out),
             Codec::Zlib { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Zlib, input, out),
             Codec::Zstd { level, checksum } => zstd::Compressor::lazy(&mut contexts.zstd_in, *level, *checksum)?.encode(input, out),
@@ -125,16 +180,4 @@ impl Codec {
             Codec::Gdeflate { level } => gdeflate::encode(Packer::lazy(&mut contexts.packer, *level)?, input, out),
         }
     }
-}
-
-/// The bytes before a CRC-32C (its last four bytes, little-endian), once it matches them.
-pub fn check_crc32c(input: &[u8]) -> Outcome<&[u8]> {
-    let Some((bytes, sum)) = input.split_last_chunk::<4>() else {
-        return Err(Fault::new(Code::Decode, format!("crc32c: {} bytes are too few for a checksum", input.len())));
-    };
-    let (stored, found) = (u32::from_le_bytes(*sum), crc32c::crc32c(bytes));
-    if stored != found {
-        return Err(Fault::new(Code::Checksum, format!("crc32c: stored {stored:08x}, computed {found:08x}")));
-    }
-    Ok(bytes)
 }

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from frazil.codecs.array_to_bytes.zfp import Zfp
     from frazil.codecs.bytes_to_bytes.base64 import Base64
     from frazil.codecs.bytes_to_bytes.bz2 import Bz2
-    from frazil.codecs.bytes_to_bytes.checksums import Adler32, Crc32, Fletcher32
+    from frazil.codecs.bytes_to_bytes.checksums import Adler32, Crc32
     from frazil.codecs.bytes_to_bytes.conditional import Conditional
+    from frazil.codecs.bytes_to_bytes.fletcher32 import Fletcher32
     from frazil.codecs.bytes_to_bytes.gdeflate import Gdeflate
     from frazil.codecs.bytes_to_bytes.lz4 import Lz4
     from frazil.codecs.bytes_to_bytes.lzma import Lzma

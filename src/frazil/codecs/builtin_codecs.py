@@ -52,7 +52,7 @@ LATE: Final[dict[str, LateCodec]] = {
     "numcodecs.shuffle": LateCodec("frazil.codecs.bytes_to_bytes.shuffle", "Shuffle"),
     "numcodecs.crc32": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "Crc32"),
     "numcodecs.adler32": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "Adler32"),
-    "numcodecs.fletcher32": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "Fletcher32"),
+    "numcodecs.fletcher32": LateCodec("frazil.codecs.bytes_to_bytes.fletcher32", "Fletcher32"),
     "numcodecs.crc32c": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "NumcodecsCrc32c"),
     "numcodecs.delta": LateCodec("frazil.codecs.array_to_array.delta", "Delta"),
     "numcodecs.fixedscaleoffset": LateCodec("frazil.codecs.array_to_array.fixed_scale_offset", "FixedScaleOffset"),
@@ -78,6 +78,7 @@ PICKLE: Final = LateCodec(
 ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     "endian": Bytes,
     "zarrs.zfp": LATE["zfp"],
+    "optional": LATE["zarrs.optional"],
     **{
         f"https://codec.zarrs.dev/{kind}/{name.rpartition('.')[2]}": LATE[name]
         for kind, names in (

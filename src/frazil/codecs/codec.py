@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
+from frazil.errors import ChecksumError, ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
@@ -176,7 +176,9 @@ class BytesToBytes(Codec):
             [self._native()], None, [data], rows, np.array([limit], np.int64), lengths, 1
         )
         if failures:
-            raise ChunkDecodeError(f"codec {self.name}: {failures[0][2]}")
+            _, code, text = failures[0]
+            kind = ChecksumError if code == _kernel.FAILED_CHECKSUM else ChunkDecodeError
+            raise kind(f"codec {self.name}: {text}")
         return bytes(segments[0])
 
     def encoded_size(self, nbytes: int) -> int | None:

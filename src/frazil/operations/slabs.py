@@ -6,6 +6,7 @@ Selections are walked through in window.py."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from math import lcm, log, prod
 from typing import Final
@@ -63,7 +64,7 @@ class SlabPlan(Record):
 
 
 class Slab(Record):
-    """values: of the box of the array, which consists of whole blocks; valid until the next slab is asked for. number: counted from 0."""
+    """values: of the box of the array, which consists of whole blocks; the caller's until it asks for the next slab. number: counted from 0."""
 
     number: int
     box: tuple[slice, ...]
@@ -158,23 +159,37 @@ def _cuts(length: int, one: int, other: int) -> int:
     return -(-length // one) + -(-length // other) - 1 - (length - 1) // lcm(one, other)
 
 
-def read_slabs(array: Array, plan: SlabPlan, skip: int = 0) -> Iterator[Slab]:
-    """All elements, slab by slab in the order of the plan. skip: so many slabs are left out at the beginning, and not read. Raises DataError, StoreError."""
+def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = False) -> Iterator[Slab]:
+    """All elements, slab by slab in the order of the plan. skip: so many slabs are left out at the beginning, and not read. ahead: another thread reads the next
+    slab while the caller has one, into a second buffer; who stops early waits for it. Raises DataError, StoreError."""
     if not prod(plan.shape):
         return
     if not plan.shape:
         if not skip:
             yield Slab(0, (), array.read())
         return
+    size = plan.nbytes // array.dtype.itemsize
+    memory = [np.empty(size, array.dtype) for _ in range(1 + ahead)]  # of all columns
+    slabs = _read_columns(array, plan, skip, memory)
+    yield from _made_ahead(slabs) if ahead else slabs
+
+
+def _read_columns(array: Array, plan: SlabPlan, skip: int, memory: Sequence[Values]) -> Iterator[Slab]:
     number = 0
-    memory = np.empty(
-        plan.nbytes // array.dtype.itemsize, array.dtype
-    )  # of all columns: who has a slab would keep the memory of its column
     for column in plan.columns():
         starts = _slab_starts(plan)
         first, number = number, number + len(starts) - 1
         if number > skip:
             yield from _read_column(array, plan, column, starts[max(0, skip - first) :], max(first, skip), memory)
+
+
+def _made_ahead(slabs: Iterator[Slab]) -> Iterator[Slab]:
+    """The same slabs, each made by another thread while the caller has the one before."""
+    with ThreadPoolExecutor(1, "frazil slab") as thread:
+        coming = thread.submit(next, slabs, None)
+        while (slab := coming.result()) is not None:
+            coming = thread.submit(next, slabs, None)
+            yield slab
 
 
 def _slab_starts(plan: SlabPlan) -> list[int]:
@@ -185,25 +200,27 @@ def _slab_starts(plan: SlabPlan) -> list[int]:
 
 
 def _read_column(
-    array: Array, plan: SlabPlan, column: tuple[slice, ...], starts: list[int], number: int, memory: Values
+    array: Array, plan: SlabPlan, column: tuple[slice, ...], starts: list[int], number: int, memory: Sequence[Values]
 ) -> Iterator[Slab]:
-    """The slabs of a column from the row starts[0] on. memory: for the rows that are read at once, and what is kept of those before"""
+    """The slabs of a column from the row starts[0] on. memory: buffers that slabs take in turns, each for the rows that are read at once, and what is kept of
+    those before"""
     axis, step, length = plan.axis, plan.column[plan.axis], plan.shape[plan.axis]
     whole = [part.stop - part.start for part in column]
     rows = min(length, step if step % plan.blocks[axis] == 0 else step + plan.blocks[axis])
     extents = (*whole[:axis], rows, *whole[axis + 1 :])
-    buffer = memory[: prod(extents)].reshape(extents)
+    buffers = [buffer[: prod(extents)].reshape(extents) for buffer in memory]
     along = (slice(None),) * axis
     base = read = starts[0]
-    for at, end in enumerate(starts[1:]):
+    for at, end in enumerate(starts[1:], number):
+        buffer = buffers[at % len(buffers)]
         while read < end:
             stop = min(length, (read // step + 1) * step)
             box = (*column[:axis], slice(read, stop), *column[axis + 1 :])
             array.read(box, out=buffer[(*along, slice(read - base, stop - base))])
             read = stop
         values = buffer[(*along, slice(0, end - base))]
-        yield Slab(number + at, (*column[:axis], slice(base, end), *column[axis + 1 :]), values)
+        yield Slab(at, (*column[:axis], slice(base, end), *column[axis + 1 :]), values)
         kept = buffer[(*along, slice(end - base, read - base))]
         if kept.size:
-            buffer[(*along, slice(0, read - end))] = kept.copy()
+            buffers[(at + 1) % len(buffers)][(*along, slice(0, read - end))] = kept.copy()
         base = end

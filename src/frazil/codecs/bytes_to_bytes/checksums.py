@@ -1,13 +1,11 @@
 """Checksums of four bytes before or behind the data, under the names that zarr-python writes: `numcodecs.crc32`, `numcodecs.adler32`,
-`numcodecs.fletcher32`, `numcodecs.jenkins_lookup3` and `numcodecs.crc32c` (which at the end is the core's `crc32c`)."""
+`numcodecs.jenkins_lookup3` and `numcodecs.crc32c` (which at the end is the core's `crc32c`)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
-
-import numpy as np
 
 from frazil import _kernel
 from frazil.codecs.codec import BytesToBytes, choice, integer
@@ -31,10 +29,6 @@ class _Checksum(BytesToBytes):
     @abstractmethod
     def checksum(self, data: bytes) -> int: ...
 
-    def is_variant(self, data: bytes, stored: int) -> bool:
-        """Whether another implementation stores this checksum for such data."""
-        return False
-
     def encode(self, data: bytes) -> bytes:
         checksum = self.checksum(data).to_bytes(4, "little")
         return checksum + data if self.location == "start" else data + checksum
@@ -44,7 +38,7 @@ class _Checksum(BytesToBytes):
             raise ChecksumError(f"{len(data)} bytes are too short for the checksum of {self.name}")
         stored, body = (data[:4], data[4:]) if self.location == "start" else (data[-4:], data[:-4])
         found, expected = self.checksum(body), int.from_bytes(stored, "little")
-        if found != expected and not self.is_variant(body, expected):
+        if found != expected:
             raise ChecksumError(f"{self.name} is {found:#010x}, but {expected:#010x} was stored")
         if len(body) > limit:
             raise ChunkDecodeError(f"codec {self.name} got {len(body)} bytes; at most {limit} are possible")
@@ -76,41 +70,6 @@ class Adler32(_Checksum):
         import zlib
 
         return zlib.adler32(data)
-
-
-class Fletcher32(_Checksum):
-    """Fletcher-32 of words of two bytes, the high one first, as in HDF5; always at the end."""
-
-    __slots__ = ()
-    name: ClassVar[str] = "numcodecs.fletcher32"
-    optional: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self) -> None:
-        super().__init__("end")
-
-    def configuration(self) -> dict[str, object] | None:
-        return None
-
-    def checksum(self, data: bytes) -> int:
-        words = np.frombuffer(data + bytes(len(data) % 2), ">u2").astype(np.uint64)
-        first = second = 0
-        for at in range(0, len(words), _WORDS):
-            part = words[at : at + _WORDS]
-            second += len(part) * first + int((part * np.arange(len(part), 0, -1, dtype=np.uint64)).sum())
-            first += int(part.sum())
-        return _folded(second) << 16 | _folded(first)
-
-    def is_variant(self, data: bytes, stored: int) -> bool:
-        """Whether the last of an odd number of bytes is left out, as zarrs does."""
-        return len(data) % 2 == 1 and self.checksum(data[:-1]) == stored
-
-
-_WORDS = 2**20  # as many as can be summed twice without overflow
-
-
-def _folded(number: int) -> int:
-    """The remainder by 2^16 - 1, as adding the carry finds it: 0 for 0 alone."""
-    return number and (number - 1) % 0xFFFF + 1
 
 
 class JenkinsLookup3(_Checksum):

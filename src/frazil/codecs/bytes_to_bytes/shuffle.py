@@ -1,13 +1,10 @@
-"""The bytes of elements side by side, under the name that zarr-python writes: `numcodecs.shuffle`."""
+"""The bytes of elements side by side, under the name that zarr-python writes: `numcodecs.shuffle`. The work is the kernel's."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from frazil.codecs.codec import BytesToBytes, integer
-from frazil.errors import ChunkDecodeError
+from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 
 
 class Shuffle(BytesToBytes):
@@ -23,17 +20,8 @@ class Shuffle(BytesToBytes):
     def configuration(self) -> dict[str, object] | None:
         return {"elementsize": self.elementsize}
 
-    def encode(self, data: bytes) -> bytes:
-        whole = len(data) // self.elementsize * self.elementsize
-        elements = np.frombuffer(data, np.uint8, whole).reshape(-1, self.elementsize)
-        return elements.T.tobytes() + data[whole:]
-
-    def decode(self, data: bytes, limit: int) -> bytes:
-        if len(data) > limit:
-            raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes; at most {limit} are possible")
-        whole = len(data) // self.elementsize * self.elementsize
-        planes = np.frombuffer(data, np.uint8, whole).reshape(self.elementsize, -1)
-        return planes.T.tobytes() + data[whole:]
+    def native(self) -> NativeCodec | None:
+        return ("shuffle", self.elementsize)
 
     def encoded_size(self, nbytes: int) -> int | None:
         return nbytes

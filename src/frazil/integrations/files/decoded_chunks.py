@@ -1,4 +1,4 @@
-"""Arrays that a library decodes (h5py, tifffile, cfgrib, zipfile), as a store of chunks without codecs: so that they are read as any other array.
+"""Arrays that a library decodes (h5py, tifffile, eccodes, zipfile), as a store of chunks without codecs: so that they are read as any other array.
 
 Which library decodes what is said by the packages of the formats, in `Library.name`; this opens it when the first chunk is read."""
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from frazil.api.places import create_group
+from frazil.integrations.files.grib.fields import open_grib
 from frazil.integrations.files.hdf5.library_reader import open_hdf5
 from frazil.integrations.files.numpy_files.arrays import open_members
 from frazil.integrations.files.tiff.series import open_tiff
@@ -32,7 +33,12 @@ class BoxReader(Protocol):
 
 Opener = Callable[["Source", "Sequence[ScannedArray]", ExitStack], "Mapping[str, BoxReader]"]
 
-_OPENERS: Final[dict[str, Opener]] = {"h5py": open_hdf5, "tifffile": open_tiff, "zip": open_members}
+_OPENERS: Final[dict[str, Opener]] = {
+    "eccodes": open_grib,
+    "h5py": open_hdf5,
+    "tifffile": open_tiff,
+    "zip": open_members,
+}
 
 
 class DecodedChunks:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from frazil.errors import FormatError, StoreError
+from frazil.integrations.files.grib.fields import scan_grib
+from frazil.integrations.files.grib.messages import MAGIC as GRIB
 from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
 from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
@@ -27,13 +29,14 @@ _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFi
     ((NPY,), scan_npy),
     ((ZIP,), scan_npz),
     (TIFF, scan_tiff),
+    ((GRIB,), scan_grib),
 )
 
 
 def scan_file(
     file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None = None, time_limit: float = TIME_LIMIT
 ) -> ScannedFile:
-    """The arrays of a file of NetCDF, HDF5, NumPy or TIFF, or of kerchunk's references, and where their chunks lie.
+    """The arrays of a file of NetCDF, HDF5, NumPy, TIFF or GRIB, or of kerchunk's references, and where their chunks lie.
 
     file  a path, or the URL of an object at a distance: of that, those ranges alone are read that say what is where
     virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment. References
@@ -68,7 +71,7 @@ def _scan(file: BinaryIO, name: str, time_limit: float, prefixes: Prefixes | Non
         return scan_references(file, name, prefixes)
     if not _is_hdf5(file):
         raise FormatError(
-            "the file is none of NetCDF, HDF5, NumPy, TIFF and kerchunk's references, by its first bytes",
+            "the file is none of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references, by its first bytes",
             key=name,
             hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5",
         )

@@ -51,6 +51,7 @@ __all__ = ["RechunkTask", "prepare_rechunk", "rechunk"]
 
 SAME = "same"
 _PROCESS = secrets.token_hex(8)
+_MORE_READS = 1.1  # times as many, at which two slabs at once are no gain
 Extents: TypeAlias = "Lengths | str"
 
 
@@ -202,15 +203,16 @@ class RechunkTask(Record):
     def _write(
         self, target: Array, report: Callable[[int], object], note: Note | None, version: Version | None
     ) -> None:
-        """Slab by slab. A half of the bytes is for the slab. An eighth each is for what reading and writing it have in flight: clients of remote stores hold up to twice as
-        much, and what they freed is not back at once."""
+        """Slab by slab. A half of the bytes is for the slab, or for two where the next one is read while one is written. An eighth each is for what reading and writing
+        have in flight: clients of remote stores hold up to twice as much, and what they freed is not back at once."""
         eighth = self.array._place.runtime.checked().bytes_in_flight // 8
         if note is None:
             target = Array(target._place._replace(runtime=_limited(target, eighth)), target.metadata)
         else:
             target = Array(target._place._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
         done = _done(note)
-        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done):
+        ahead = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
+        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, ahead=ahead):
             target[slab.box] = slab.values
             if note is not None:
                 note = note._replace(state=_state(self.plan, slab.number + 1))
@@ -336,10 +338,12 @@ def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
 
 
 def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
-    """The walk in which whole new shards are written, each once."""
+    """The walk in which whole new shards are written, each once: in slabs of which two fit a half of the bytes, where these read chunks about as few times as larger ones."""
     made = Array(Place(MemoryStore(), "", array._place.registry), metadata, documented=False)
     half = array._place.runtime.checked().bytes_in_flight // 2
-    return plan_slabs(array.shape, array.dtype.itemsize, grid_extents(made), array.chunks, half, array.shards)
+    arguments = array.shape, array.dtype.itemsize, grid_extents(made), array.chunks
+    one, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
+    return two if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * one.reads(array.chunks) else one
 
 
 # --- the note --------------------------------------------------------------------------------------------------------------------------

@@ -39,9 +39,9 @@ def test_chunks_have_about_a_megabyte_and_shards_are_multiples(
         assert all(chunk >= extent for chunk, extent in zip(chunks, shape, strict=True))
     else:
         assert all(shard % chunk == 0 for shard, chunk in zip(shards, chunks, strict=True))
-        assert prod(shards) * itemsize <= 128 * MIB
+        assert prod(shards) * itemsize <= 64 * MIB
         covered = all(shard >= extent for shard, extent in zip(shards, shape, strict=True))
-        assert covered or prod(shards) * itemsize >= 32 * MIB
+        assert covered or prod(shards) * itemsize >= 16 * MIB
 
 
 def test_maps_and_series_read_about_as_many_chunks() -> None:
@@ -49,7 +49,7 @@ def test_maps_and_series_read_about_as_many_chunks() -> None:
     maps = prod(-(-1024 // extent) for extent in chunks[1:])
     series = -(-500 // chunks[0])
     assert 1 / 4 <= maps / series <= 4
-    assert choose_shards((500, 1024, 1024), chunks, 4, None, 2**28) == (2 * chunks[0], 1024, 1024), "64 MiB"
+    assert choose_shards((500, 1024, 1024), chunks, 4, None, 2**28) == (chunks[0], 1024, 1024), "32 MiB"
 
 
 def test_an_era_variable_is_more_than_one_chunk() -> None:
@@ -84,7 +84,7 @@ def test_shards_hold_whole_chunks_of_the_file() -> None:
 def test_a_small_budget_makes_small_shards() -> None:
     chunks, _ = choose_chunks((500, 1024, 1024), 4, None)
     shards = choose_shards((500, 1024, 1024), chunks, 4, None, 16 * MIB)
-    assert shards is not None and prod(shards) * 4 <= 8 * MIB
+    assert shards is not None and prod(shards) * 4 <= 4 * MIB
 
 
 def test_what_the_user_asks_for() -> None:

@@ -80,7 +80,7 @@ def _add_layout(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--shards", metavar="N,N,...", type=named_shards, default="auto",
-        help="as for --chunks; none; auto, where it is left out: 64 to 128 MiB",
+        help="as for --chunks; none; auto, where it is left out: 32 to 64 MiB",
     )  # fmt: skip
     parser.add_argument(
         "--codecs", metavar="NAMES", type=codecs, default="auto",

@@ -78,7 +78,7 @@ def import_file(
     path         of the group that the arrays go to
     variables, skip  paths of variables that are imported (None: all) and that are left out; "*", "?" and "[...]" stand for any characters
     chunks       of copies: "auto" (about 1 MiB); "same" as in the file; extents for the variables of that rank; or extents by dimension name
-    shards       "auto" (64 to 128 MiB), extents as for chunks, or None for none
+    shards       "auto" (32 to 64 MiB), extents as for chunks, or None for none
     codecs       "auto", "same" as in the file, or as in create_array
     message      of the commit;  dry_run: nothing is written: what would be done
     virtual_prefixes  where a remote file, or virtual chunks, may be read from, and with which credentials, as for a repository

@@ -1,7 +1,7 @@
 """Chunks and shards of imported arrays: what the user asks for, or a choice with its reason. Pure (docs/design/066-import.md).
 
 Chunks have about 1 MiB. Those of the file are kept, put together or cut, as their size needs. Data that is one run in the file is cut so that a map (the last two
-dimensions) and a time series (the others) read about as many chunks. Shards have 64 to 128 MiB, in the order of the file."""
+dimensions) and a time series (the others) read about as many chunks. Shards have 32 to 64 MiB, in the order of the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAME: Final = "same"
 
 _CHUNK: Final = 2**20  # bytes that a chunk should have
 _LEAST, _MOST = 2**18, 2**22  # bytes of chunks of a file that are kept as they are
-_SHARD: Final = 2**26  # bytes that a shard should have at least
+_SHARD: Final = 2**25  # bytes that a shard should have at least
 
 Extents: TypeAlias = "str | int | Sequence[int] | Mapping[str, int] | None"
 
@@ -107,7 +107,7 @@ def choose_shards(
     """The shards of an array of these chunks: whole along the last dimensions first, as its data lies in the file. None where one chunk is all."""
     if all(chunk >= extent for chunk, extent in zip(chunks, shape, strict=True)):
         return None
-    least, most = max(1, min(_SHARD, budget // 4)), max(1, min(2 * _SHARD, budget // 2))
+    least, most = max(1, min(_SHARD, budget // 8)), max(1, min(2 * _SHARD, budget // 4))
     covers = [ceil(max(extent, 1) / chunk) * chunk for extent, chunk in zip(shape, chunks, strict=True)]
     shards = list(chunks)
     if stored is not None:  # so that each chunk of the file is decoded for one shard alone

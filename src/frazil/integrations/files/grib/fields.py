@@ -1,0 +1,265 @@
+"""GRIB files, scanned with cfgrib: each variable that it makes of the fields as an array with a field in each chunk, and coordinates. eccodes decodes the fields.
+
+cfgrib says which fields are one variable, and what its dimensions, coordinates and attributes are, as for xarray's engine "cfgrib". Its index files are neither read nor
+written, as they are pickles."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import numpy as np
+
+from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
+from frazil.integrations.files.grib.messages import Field, read_field, read_messages, split_fields
+from frazil.integrations.files.runs import check_dtype
+from frazil.integrations.files.scanned import (
+    Library,
+    ScannedArray,
+    ScannedFile,
+    Skipped,
+    as_attribute,
+    bytes_codec,
+    check_shape,
+    no_chunks,
+)
+from frazil.integrations.files.sources.source import open_file, state_of
+from frazil.metadata.paths import check_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.integrations.files.sources.source import Source
+    from frazil.metadata.json_text import Json
+
+_DTYPE: Final = np.dtype("<f4")  # of values, as cfgrib has them
+_NOT_KEPT: Final = frozenset({"history"})  # an attribute that says when this machine read the file
+_FIELDS: Final = "field_id_index"  # an attribute of what cfgrib has for values that are fields
+_PARAMETER: Final = "paramId"
+_SPLIT: Final = (
+    "typeOfLevel",
+    "stepType",
+    "gridType",
+    _PARAMETER,
+)  # keys by which fields are parted, the first of several values
+_TURNED: Final = "alternativeRowScanning"  # whether every other row is stored from its end
+_REASON: Final = "GRIB packs the values of each field in its own way"
+
+
+def load_package(name: str) -> ModuleType:
+    """The package cfgrib or eccodes, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
+    try:
+        return import_module(name)
+    except Exception as error:  # where the library of eccodes is missing, it raises a RuntimeError
+        raise InvalidInputError(
+            f"GRIB files are read with cfgrib and eccodes; {name} cannot be imported ({error})",
+            hint="pip install 'frazil[grib]'",
+        ) from error
+
+
+def scan_grib(file: BinaryIO, name: str) -> ScannedFile:
+    """The variables of a file that is open for reading. Where they do not go together in one group (other levels, other kinds of steps), each set of them has a group, whose
+    name says what its fields have in common.
+
+    All of the file is read, as what a field is stands in each message. Raises InvalidInputError without cfgrib and eccodes, FormatError for a damaged message."""
+    load_package("cfgrib")
+    state = state_of(file)
+    fields = _Fields(file, state.size, name)
+    try:
+        datasets = list(_datasets(fields))
+    except (FrazilError, OSError):
+        raise
+    except Exception as error:  # cfgrib and eccodes raise errors of many classes for damaged files
+        raise FormatError(f"the GRIB file cannot be read: {type(error).__name__}: {error}", key=name) from error
+    groups: dict[str, dict[str, Json]] = {"": {}}
+    arrays: list[ScannedArray] = []
+    skipped: list[Skipped] = []
+    for keys, dataset in datasets:
+        group = "" if len(datasets) == 1 else _group_name(keys, dataset, groups)
+        groups[group] = _attributes(dataset.attributes, group, skipped)
+        for variable_name, variable in dataset.variables.items():
+            path = f"{group}/{variable_name}".removeprefix("/")
+            try:
+                check_name(variable_name)
+                arrays.append(_scanned(path, variable, skipped))
+            except InvalidInputError as error:
+                skipped.append(Skipped(path, None, error.message))
+    return ScannedFile("GRIB", state, groups, tuple(arrays), tuple(skipped))
+
+
+class _Fields(Mapping[Field, Any]):
+    """The fields of a file as messages of cfgrib, by where they are."""
+
+    def __init__(self, file: BinaryIO, size: int, name: str) -> None:
+        self._file, self._size, self._name = file, size, name
+        self._found: list[Field] = []
+
+    def items(self) -> Iterator[tuple[Field, Any]]:  # type: ignore[override] # all that cfgrib asks of it
+        """All fields, in the order of the file."""
+        self._found.clear()
+        for at, message in read_messages(self._file, self._size, self._name):
+            for number, field in enumerate(split_fields(message, at, self._name)):
+                self._found.append(Field(at, len(message), number))
+                yield self._found[-1], _opened(field)
+
+    def __getitem__(self, field: Field) -> Any:
+        return _opened(read_field(self._file, field, self._name))
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def _opened(message: bytes) -> Any:
+    return load_package("cfgrib.messages").Message(load_package("eccodes").codes_new_from_message(message))
+
+
+def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
+    """The datasets that cfgrib makes of the fields, and the keys whose values each has in common. Raises what cfgrib and eccodes raise."""
+    cfgrib = load_package("cfgrib.dataset")
+    keys = cfgrib.compute_index_keys()
+    index = load_package("cfgrib.messages").FieldsetIndex.from_fieldset(
+        fields, keys, load_package("cfgrib.cfmessage").COMPUTED_KEYS
+    )
+    waiting: list[dict[str, Any]] = [{}]
+    while waiting:
+        wanted = waiting.pop(0)
+        part = index.subindex(wanted)
+        part.computed_keys = index.computed_keys
+        if not part.field_ids_index:
+            continue
+        try:
+            made = cfgrib.open_from_index(part, errors="raise", cache_geo_coords=False)
+        except cfgrib.DatasetBuildError as error:
+            if len(error.args) > 2:  # several values of a key that a dataset has one of
+                waiting[:0] = [{**wanted, **more} for more in error.args[2]]
+                continue
+            # variables whose coordinates differ
+            key = next((key for key in _SPLIT if len(part.header_values.get(key, ())) > 1), None)
+            if key is None:
+                raise
+            waiting[:0] = [{**wanted, key: value} for value in part[key]]
+            continue
+        yield wanted, made
+
+
+def _group_name(keys: Mapping[str, Any], dataset: Any, taken: Mapping[str, object]) -> str:
+    """A name of the values that the fields of a group have in common; a number behind it where another group has it."""
+    variables = [name for name, variable in dataset.variables.items() if hasattr(variable.data, _FIELDS)]
+    told = {**keys, _PARAMETER: "_".join(variables)} if _PARAMETER in keys else keys
+    parts = [str(value).replace("/", "_") for value in told.values() if value not in (None, "undef")]
+    name = "_".join(parts) or "others"
+    return next(each for each in (name, *[f"{name}_{i}" for i in range(2, len(taken) + 3)]) if each not in taken)
+
+
+def _attributes(found: Mapping[str, Any], path: str, skipped: list[Skipped]) -> dict[str, Json]:
+    attributes: dict[str, Json] = {}
+    for name, value in found.items():
+        if name in _NOT_KEPT:
+            continue
+        try:
+            attributes[name] = as_attribute(value)
+        except InvalidInputError as error:
+            skipped.append(Skipped(path, name, error.message))
+    return attributes
+
+
+def _scanned(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
+    """Raises InvalidInputError for what cannot be an array here."""
+    names = tuple(map(str, variable.dimensions))
+    attributes = _attributes(variable.attributes, path, skipped)
+    if hasattr(variable.data, _FIELDS):
+        return _of_fields(path, variable.data, names, attributes)
+    values = np.asarray(variable.data)
+    if values.dtype.kind == "U":
+        raise InvalidInputError("it is a coordinate of text")
+    check_dtype(values.dtype)
+    values = values.astype(values.dtype.newbyteorder("<"))
+    shape = tuple([max(extent, 1) for extent in values.shape])
+    given = (((0,) * values.ndim, values.tobytes()),) if values.size else ()
+    fill = np.zeros(1, values.dtype)[0]
+    codecs = (bytes_codec(values.dtype),)
+    return ScannedArray(
+        path, values.shape, values.dtype, shape, codecs, fill, attributes, names, no_chunks(values.ndim), given
+    )
+
+
+def _of_fields(path: str, data: Any, names: tuple[str, ...], attributes: dict[str, Json]) -> ScannedArray:
+    """A variable whose values are fields, one in each chunk."""
+    shape = tuple(map(int, data.shape))
+    check_shape(shape)
+    before = shape[: len(shape) - data.geo_ndim]
+    places: list[Field | None] = [None] * math.prod(before)
+    for header, fields in data.field_id_index.items():
+        if len(fields) > 1:
+            raise InvalidInputError(f"{len(fields)} of its fields are for the same place, {tuple(map(int, header))}")
+        places[int(np.ravel_multi_index(header, before)) if before else 0] = fields[0]
+    library = Library("eccodes", json.dumps([len(before), [place and list(place) for place in places]]), _REASON)
+    chunk_shape = (*[1] * len(before), *shape[len(before) :])
+    fill = np.full(1, np.nan, _DTYPE)[0]
+    codecs = (bytes_codec(_DTYPE),)
+    chunks = no_chunks(len(shape))
+    return ScannedArray(
+        path, shape, _DTYPE, chunk_shape, codecs, fill, attributes, names, chunks, chunked=True, library=library
+    )
+
+
+# --- fields that eccodes decodes -------------------------------------------------------------------------------------------------------
+
+
+def open_grib(
+    source: Source, arrays: Sequence[ScannedArray], files: ExitStack
+) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
+    """Readers of variables, by path; each box is a chunk. files: closes what is opened. Raises InvalidInputError without eccodes."""
+    eccodes = load_package("eccodes")
+    file = files.enter_context(open_file(source))
+
+    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
+        assert array.library is not None
+        rank, places = json.loads(array.library.place)
+        before = array.shape[:rank]
+
+        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
+            at = tuple([part.start for part in box[:rank]])
+            place = places[int(np.ravel_multi_index(at, before)) if rank else 0]
+            shape = [part.stop - part.start for part in box]
+            if place is None:
+                return np.full(shape, array.fill_value, array.dtype)
+            try:
+                return _decoded(eccodes, read_field(file, Field(*place), source.name), shape)
+            except (FrazilError, OSError):
+                raise
+            except Exception as error:  # eccodes raises errors of many classes
+                raise ChunkDecodeError(
+                    f"eccodes cannot decode it: {error}", key=source.name, path=array.path
+                ) from error
+
+        return read
+
+    return {array.path: reader(array) for array in arrays}
+
+
+def _decoded(eccodes: ModuleType, message: bytes, shape: Sequence[int]) -> NDArray[np.generic]:
+    """The values of a field, of a shape that ends with those of its grid; NaN where a bitmap says that there is none."""
+    handle = eccodes.codes_new_from_message(message)
+    try:
+        missing = float(np.finfo(np.float32).max)
+        eccodes.codes_set(handle, "missingValue", missing)
+        values = np.asarray(eccodes.codes_get_values(handle))
+        turned = eccodes.codes_is_defined(handle, _TURNED) and eccodes.codes_get(handle, _TURNED, int)
+    finally:
+        eccodes.codes_release(handle)
+    if values.size != math.prod(shape):
+        raise ValueError(f"it has {values.size} values where {math.prod(shape)} are expected")
+    values = np.where(values == missing, np.nan, values).astype(_DTYPE).reshape(shape)
+    if turned and len(shape) > 1:
+        rows = values.reshape(shape[-2:])
+        rows[1::2] = rows[1::2, ::-1].copy()
+    return values

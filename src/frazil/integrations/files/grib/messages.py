@@ -1,0 +1,123 @@
+"""The messages of a GRIB file, and the fields in them, as bytes. Nothing is decoded here.
+
+A message of edition 2 may have several fields, which share sections before them. eccodes reads these only in the order of the file, so they are taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import FormatError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+MAGIC: Final = b"GRIB"
+
+_END: Final = b"7777"
+_HEADER: Final = {1: 8, 2: 16}  # bytes of section 0, by edition
+_LARGE: Final = 0x800000  # in the length of edition 1: it is in units that only ECMWF writes
+_WINDOW: Final = 2**16  # bytes that are searched at once for the next message
+_BITMAP, _DATA = 6, 7  # numbers of sections of edition 2
+_BITMAP_BEFORE: Final = 254  # says that the bitmap is that of the field before
+
+
+class Field(Record):
+    """Where a field is: offset and length of its message in bytes, and its number among the fields of the message."""
+
+    offset: int
+    length: int
+    number: int = 0
+
+
+def read_messages(file: BinaryIO, size: int, name: str) -> Iterator[tuple[int, bytes]]:
+    """The messages of a file of `size` bytes with their first bytes, in order. What is between messages is passed over, as eccodes does.
+
+    Raises FormatError for a message that is cut short or of no edition that is known here, OSError."""
+    at = _next(file, 0, size)
+    while at is not None:
+        file.seek(at)
+        header = file.read(_HEADER[2])
+        length = _length(header, at, name)
+        if at + length > size:
+            raise FormatError(
+                f"the file is cut short: its message at byte {at} has {length} bytes, and the file has {size}", key=name
+            )
+        file.seek(at)
+        message = file.read(length)
+        if len(message) != length or not message.endswith(_END):
+            raise FormatError(f"the message at byte {at} does not end as its length says", key=name)
+        yield at, message
+        at = _next(file, at + length, size)
+
+
+def read_field(file: BinaryIO, field: Field, name: str) -> bytes:
+    """A field as a message of its own. Raises FormatError where the file no longer has it, OSError."""
+    file.seek(field.offset)
+    fields = split_fields(file.read(field.length), field.offset, name)
+    if field.number >= len(fields):
+        raise FormatError(f"the message at byte {field.offset} has {len(fields)} fields", key=name)
+    return fields[field.number]
+
+
+def split_fields(message: bytes, at: int, name: str) -> list[bytes]:
+    """The fields of a message, each as a message of its own. at: its first byte, in errors. Raises FormatError."""
+    if len(message) < _HEADER[1] or message[7] != 2:
+        return [message]
+    sections: dict[int, bytes] = {}
+    bitmap: bytes | None = None
+    found: list[bytes] = []
+    start, end = _HEADER[2], len(message) - len(_END)
+    while start < end:
+        length = int.from_bytes(message[start : start + 4], "big")
+        if length < 5 or start + length > end:
+            raise FormatError(f"a section at byte {at + start} has {length} bytes, which cannot be", key=name)
+        part, number = message[start : start + length], message[start + 4]
+        if number == _BITMAP and length > 5:
+            if part[5] != _BITMAP_BEFORE:
+                bitmap = part
+            elif bitmap is None:
+                raise FormatError(
+                    f"the section at byte {at + start} names a bitmap before it, and there is none", key=name
+                )
+            part = bitmap
+        sections[number] = part
+        if number == _DATA:
+            found.append(b"".join([sections[each] for each in sorted(sections)]))
+        start += length
+    if len(found) < 2:
+        return [message]
+    return [message[:8] + (_HEADER[2] + len(body) + len(_END)).to_bytes(8, "big") + body + _END for body in found]
+
+
+def _next(file: BinaryIO, at: int, size: int) -> int | None:
+    """The first byte of the next message, from a byte on; None where there is none."""
+    while at < size:
+        file.seek(at)
+        if file.read(len(MAGIC)) == MAGIC:  # as it nearly always is
+            return at
+        file.seek(at)
+        window = file.read(_WINDOW)
+        found = window.find(MAGIC)
+        if found >= 0:
+            return at + found
+        at += max(1, len(window) - len(MAGIC) + 1)
+    return None
+
+
+def _length(header: bytes, at: int, name: str) -> int:
+    """Bytes of the message that begins so."""
+    edition = header[7] if len(header) > 7 else 0
+    if edition not in _HEADER or len(header) < _HEADER[edition]:
+        raise FormatError(f"the message at byte {at} has the edition {edition}; 1 and 2 are read", key=name)
+    if edition == 2:
+        return int.from_bytes(header[8:16], "big")
+    length = int.from_bytes(header[4:7], "big")
+    if length & _LARGE:
+        raise FormatError(
+            f"the message at byte {at} has 8 MiB or more, which edition 1 has no number for",
+            key=name,
+            hint="grib_set -s edition=2 makes edition 2 of it",
+        )
+    return length

@@ -1,0 +1,227 @@
+"""GRIB files that eccodes writes, imported: the same variables, coordinates and values as xarray's engine "cfgrib" gives."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import DataError, FormatError, InvalidInputError
+from frazil.integrations.files.grib.messages import Field, read_field, read_messages, split_fields
+from frazil.integrations.files.scanner import scan_file
+
+eccodes = pytest.importorskip(
+    "eccodes", reason="eccodes is not installed: pip install 'frazil[grib]'", exc_type=Exception
+)
+cfgrib = pytest.importorskip("cfgrib", reason="cfgrib is not installed: pip install 'frazil[grib]'", exc_type=Exception)
+xarray = pytest.importorskip("xarray")
+
+NY, NX = 5, 8
+
+
+def message(edition: int, seed: int, keys: Mapping[str, object], *, missing: bool = False) -> bytes:
+    """A field of random values on a grid of 5 x 8."""
+    handle = eccodes.codes_new_from_samples(f"regular_ll_sfc_grib{edition}", eccodes.CODES_PRODUCT_GRIB)
+    grid = {
+        "Ni": NX, "Nj": NY, "latitudeOfFirstGridPointInDegrees": 50, "latitudeOfLastGridPointInDegrees": 46,
+        "longitudeOfFirstGridPointInDegrees": 3, "longitudeOfLastGridPointInDegrees": 10,
+        "iDirectionIncrementInDegrees": 1, "jDirectionIncrementInDegrees": 1,
+    }  # fmt: skip
+    for key, value in {**grid, **keys}.items():
+        eccodes.codes_set(handle, key, value)
+    values = np.random.default_rng(seed).normal(280, 10, NY * NX)
+    if missing:
+        eccodes.codes_set(handle, "missingValue", 9999)
+        eccodes.codes_set(handle, "bitmapPresent", 1)
+        values[::3] = 9999
+    eccodes.codes_set_values(handle, values)
+    made = eccodes.codes_get_message(handle)
+    eccodes.codes_release(handle)
+    return bytes(made)
+
+
+def levels(edition: int) -> bytes:
+    """Temperature at two times and three levels, one field of which is not there."""
+    found = []
+    for time in (0, 1200):
+        for level in (1000, 850, 500):
+            if (time, level) != (1200, 850):
+                keys = {
+                    "dataDate": 20240229,
+                    "dataTime": time,
+                    "typeOfLevel": "isobaricInhPa",
+                    "level": level,
+                    "shortName": "t",
+                }
+                found.append(message(edition, time + level, keys, missing=level == 500))
+    return b"".join(found)
+
+
+def surface(edition: int) -> bytes:
+    return message(edition, 1, {"dataDate": 20240229, "dataTime": 0, "shortName": "2t"})
+
+
+def check(group: frazil.Group, dataset: object) -> None:
+    for name, variable in dataset.variables.items():  # type: ignore[attr-defined]
+        array = group[name]
+        assert isinstance(array, frazil.Array)
+        assert array.dimension_names == variable.dims
+        np.testing.assert_array_equal(array[...], variable.values)
+        wanted = {key: value for key, value in variable.attrs.items() if key != "GRIB_missingValue"}
+        assert {key: array.attrs[key] for key in wanted} == wanted
+    assert group.attrs["Conventions"] == "CF-1.7" and "history" not in group.attrs
+
+
+@pytest.mark.parametrize("edition", [1, 2])
+@pytest.mark.parametrize("target", ["a.zarr", "a.repo"])
+def test_a_file_of_one_kind_of_levels(tmp_path: Path, edition: int, target: str) -> None:
+    file = tmp_path / "t.grib"
+    file.write_bytes(levels(edition))
+    done = frazil.import_file(file, tmp_path / target)
+    assert "t" in done.arrays and not done.skipped
+    with xarray.open_dataset(file, engine="cfgrib", decode_cf=False, indexpath="") as expected:
+        assert expected["t"].shape == (2, 3, NY, NX) and np.isnan(expected["t"][1, 1]).all()
+        where = tmp_path / target
+        root = frazil.open(where) if target.endswith("zarr") else frazil.Repository.open(where).readonly_session().root
+        check(root, expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([target, "t.grib"]), "no index file"
+
+
+def test_sets_of_fields_that_do_not_go_together_have_groups(tmp_path: Path) -> None:
+    file = tmp_path / "t.grib"
+    file.write_bytes(levels(2) + surface(2))  # whose times differ, too
+    frazil.import_file(file, tmp_path / "a.zarr")
+    root = frazil.open(tmp_path / "a.zarr")
+    assert isinstance(root, frazil.Group) and sorted(root) == ["heightAboveGround", "isobaricInhPa"]
+    for name in root:
+        filters = {"filter_by_keys": {"typeOfLevel": name}, "indexpath": ""}
+        with xarray.open_dataset(file, engine="cfgrib", decode_cf=False, backend_kwargs=filters) as expected:
+            check(root[name], expected)
+
+
+def test_variables_of_different_times_have_groups_of_their_names(tmp_path: Path) -> None:
+    keys = {"typeOfLevel": "isobaricInhPa", "level": 500, "dataTime": 0}
+    file = tmp_path / "t.grib"
+    parts = [("t", 20240229), ("t", 20240301), ("q", 20240229)]
+    file.write_bytes(
+        b"".join([message(2, i, {**keys, "shortName": name, "dataDate": date}) for i, (name, date) in enumerate(parts)])
+    )
+    frazil.import_file(file, tmp_path / "a.zarr")
+    assert frazil.open(tmp_path / "a.zarr/t/t").shape == (2, NY, NX)
+    assert frazil.open(tmp_path / "a.zarr/q/q").shape == (NY, NX)
+
+
+def test_what_is_between_messages_is_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "t.grib"
+    file.write_bytes(levels(1)[:0] + surface(1) + bytes(100_001) + b"GRI" + surface(1)[:0] + bytes(9))
+    assert [array.path for array in scan_file(file).arrays if array.library] == ["t2m"]
+
+
+def together(fields: Sequence[bytes]) -> bytes:
+    """One message of the sections of several, all but the first of which share its sections 1 to 3."""
+    body = fields[0][16:-4]
+    for field in fields[1:]:
+        at = 16
+        while field[at + 4] < 4:
+            at += int.from_bytes(field[at : at + 4], "big")
+        body += field[at:-4]
+    return fields[0][:8] + (20 + len(body)).to_bytes(8, "big") + body + b"7777"
+
+
+def test_several_fields_in_one_message(tmp_path: Path) -> None:
+    keys = {"dataDate": 20240229, "dataTime": 0, "typeOfLevel": "isobaricInhPa", "shortName": "t"}
+    fields = [message(2, level, {**keys, "level": level}) for level in (1000, 850, 500)]
+    file = tmp_path / "t.grib"
+    file.write_bytes(b"".join(fields))
+    frazil.import_file(file, tmp_path / "one.zarr")
+    file.write_bytes(surface(2)[:0] + together(fields))
+    frazil.import_file(file, tmp_path / "two.zarr")
+    one, two = (frazil.open(tmp_path / name / "t") for name in ("one.zarr", "two.zarr"))
+    assert one.shape == two.shape == (3, NY, NX)
+    np.testing.assert_array_equal(one[...], two[...])
+
+
+def test_a_bitmap_of_the_field_before() -> None:
+    keys = {"dataDate": 20240229, "typeOfLevel": "isobaricInhPa", "shortName": "t"}
+    one, two = (message(2, level, {**keys, "level": level}, missing=True) for level in (1000, 850))
+    at = 16
+    while two[at + 4] != 6:
+        at += int.from_bytes(two[at : at + 4], "big")
+    length = int.from_bytes(two[at : at + 4], "big")
+    shared = two[:at] + (6).to_bytes(4, "big") + b"\6\xfe" + two[at + length :]
+    whole = together([one, shared])
+    first, second = split_fields(whole, 0, "t")
+    handle = eccodes.codes_new_from_message(second)
+    assert eccodes.codes_get(handle, "numberOfMissing") == -(-NY * NX // 3)
+    assert first == one and len(second) == len(two)
+    with pytest.raises(FormatError, match="bitmap"):
+        split_fields(together([shared, one]), 0, "t")
+
+
+def test_two_fields_for_one_place_are_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "t.grib"
+    file.write_bytes(surface(2) * 2)
+    with pytest.raises(InvalidInputError, match="2 of its fields are for the same place"):
+        frazil.import_file(file, tmp_path / "a.zarr")
+    assert "t2m" not in frazil.import_file(file, tmp_path / "a.zarr", skip=["t2m"]).arrays
+
+
+@pytest.mark.parametrize("edition", [1, 2])
+def test_damaged_files_raise_our_errors(tmp_path: Path, edition: int) -> None:
+    whole = surface(edition)
+    file = tmp_path / "t.grib"
+    for end in range(4, len(whole), 7):
+        file.write_bytes(whole[:end])
+        with pytest.raises(FormatError):
+            scan_file(file)
+    rng = np.random.default_rng(edition)
+    for number in range(40):
+        damaged = bytearray(whole)
+        for at in rng.integers(4, len(whole), 3):
+            damaged[at] = rng.integers(256)
+        file.write_bytes(damaged)
+        try:
+            frazil.import_file(file, tmp_path / f"{number}.zarr")
+        except (FormatError, DataError, InvalidInputError):
+            pass
+
+
+def test_a_large_message_of_edition_1_is_refused_with_a_hint(tmp_path: Path) -> None:
+    file = tmp_path / "t.grib"
+    damaged = bytearray(surface(1))
+    damaged[4] |= 0x80
+    file.write_bytes(damaged)
+    with pytest.raises(FormatError, match="8 MiB") as raised:
+        scan_file(file)
+    assert raised.value.hint is not None and "edition=2" in raised.value.hint
+
+
+def test_fields_are_found_where_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "t.grib"
+    file.write_bytes(surface(2) + surface(1))
+    with open(file, "rb") as opened:
+        found = list(read_messages(opened, file.stat().st_size, "t"))
+        assert [at for at, _ in found] == [0, len(surface(2))]
+        assert read_field(opened, Field(found[1][0], len(found[1][1])), "t") == surface(1)
+        with pytest.raises(FormatError):
+            read_field(opened, Field(0, len(surface(2)), 1), "t")
+
+
+def test_without_the_packages_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.grib"
+    file.write_bytes(surface(2))
+    monkeypatch.setitem(sys.modules, "cfgrib", None)
+    with pytest.raises(InvalidInputError, match="cfgrib") as raised:
+        frazil.import_file(file, tmp_path / "a.zarr")
+    assert raised.value.hint == "pip install 'frazil[grib]'"
+
+
+def test_fields_are_only_copied(tmp_path: Path) -> None:
+    file = tmp_path / "t.grib"
+    file.write_bytes(surface(2))
+    with pytest.raises(InvalidInputError, match="only be copied"):
+        frazil.import_file(file, tmp_path / "a.repo", "virtual")
