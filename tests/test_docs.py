@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import xarray as xr
 import zarr
 
 import frazil
@@ -101,6 +104,27 @@ def test_the_page_on_xarray_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     exec(compile(page, "xarray.md", "exec"), {"__name__": "xarray_page"})
     repo = frazil.Repository.open("sea.repo")
     assert next(iter(repo.history())).message == "twice as much"
+
+
+def test_the_four_programs_of_the_page_on_xarray_run(s3: S3, tmp_path: Path) -> None:
+    """Each in a process of its own."""
+    times = np.arange("2026-01-01", "2026-01-25", dtype="datetime64[D]").astype("datetime64[ns]")
+    values = np.random.default_rng(1).uniform(0, 30, (2, 24, 40, 50))
+    ocean = xr.Dataset(
+        {"temp": (("time", "y", "x"), values[0]), "salt": (("time", "y", "x"), values[1] + 20)}, {"time": times}
+    )
+    ocean.to_netcdf(tmp_path / "ocean.nc")
+    place, environment = f"s3://{s3.new_bucket()}/", {**os.environ, **s3.environment()}
+    programs = blocks("python s3", (ROOT / "docs" / "xarray.md").read_text())
+    assert len(programs) == 4
+    for number, program in enumerate(programs):
+        path = tmp_path / f"program{number}.py"
+        path.write_text(program.replace("s3://bucket/", place))
+        done = subprocess.run(
+            [sys.executable, path], check=False, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+    assert "in kelvin" in done.stdout
 
 
 def test_the_page_on_zip_archives_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
+import pickle
 
 import pytest
 
 from frazil.errors import MetadataError
+from frazil.metadata.draft.entry_point import JsonEncoding
+from frazil.metadata.json_text import Json, NonFinite, as_json, dump_json
 from frazil.metadata.v3.documents import emit_node, parse_node
 
 ARRAY = {
@@ -21,25 +26,60 @@ ARRAY = {
 }
 
 
-def test_they_are_strings_in_attributes() -> None:
+def test_they_are_numbers_in_attributes_and_bare_words_again() -> None:
     attributes = {
         "_FillValue": float("nan"),
         "range": [float("-inf"), float("inf"), 1.5],
         "deep": {"x": [float("nan")]},
     }
     array = parse_node(json.dumps({**ARRAY, "attributes": attributes}).encode())
-    assert array.attributes == {"_FillValue": "NaN", "range": ["-Infinity", "Infinity", 1.5], "deep": {"x": ["NaN"]}}
+    assert repr(array.attributes) == repr(attributes)
     assert parse_node(emit_node(array)) == array
-    json.loads(emit_node(array), parse_constant=pytest.fail)
+    assert repr(json.loads(emit_node(array))["attributes"]) == repr(attributes)
+
+
+def test_text_stays_text() -> None:
+    attributes = {"a": "NaN", "b": ["Infinity", float("nan")]}
+    array = parse_node(json.dumps({**ARRAY, "attributes": attributes}).encode())
+    again = parse_node(emit_node(array)).attributes
+    assert repr(again) == repr(attributes)
+    assert again["a"] != NonFinite("NaN")
+
+
+def test_numbers_that_are_not_finite_can_be_compared_hashed_and_pickled() -> None:
+    numbers = [NonFinite(word) for word in ("NaN", "Infinity", "-Infinity")]
+    assert numbers == pickle.loads(pickle.dumps(numbers))
+    assert len({*numbers, *copy.deepcopy(numbers)}) == 3
+    assert all(math.isnan(number) or math.isinf(number) for number in numbers)
+
+
+def test_users_numbers_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(MetadataError):
+        dump_json({"words": NonFinite("NaN"), "x": float("nan")})
+    with pytest.raises(MetadataError):
+        as_json({"x": float("nan")}, "attributes")
+
+
+def test_drafts_have_strings_but_for_the_older_one() -> None:
+    document: dict[str, Json] = {"attributes": {"a": [NonFinite("NaN"), "Infinity"]}}
+    assert JsonEncoding().decode(JsonEncoding().encode(document)) == {"attributes": {"a": ["NaN", "Infinity"]}}
+    assert JsonEncoding(lenient=True).decode(JsonEncoding(lenient=True).encode(document)) == document
 
 
 def test_also_in_consolidated_copies() -> None:
     group = {
         "zarr_format": 3,
         "node_type": "group",
-        "consolidated_metadata": {"kind": "inline", "metadata": {"a": float("nan")}},
+        "consolidated_metadata": {
+            "kind": "inline",
+            "metadata": {"a": {"fill_value": float("nan"), "attributes": {"b": float("nan")}}},
+        },
     }
-    assert parse_node(json.dumps(group).encode()).consolidated == {"kind": "inline", "metadata": {"a": "NaN"}}
+    read = parse_node(json.dumps(group).encode()).consolidated
+    assert read == {
+        "kind": "inline",
+        "metadata": {"a": {"fill_value": "NaN", "attributes": {"b": NonFinite("NaN")}}},
+    }
 
 
 def test_elsewhere_they_are_refused() -> None:

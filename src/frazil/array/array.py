@@ -301,8 +301,7 @@ class Array(ZarrArray):
 
     def _read(self, selection: Selection, out: Values | None, *, scalar: bool) -> Values | np.generic:
         try:
-            plans = partial(self._plans, selection)
-            values = read_selection(self._access, plans, selection, self.dtype, self._fill, out)
+            values = read_selection(self._access, self._plans, selection, self.dtype, self._fill, out)
         except FrazilError as error:
             self._tell(error)
             raise

@@ -54,9 +54,13 @@ class ChunkAccess:
         self, selection: BoxSelection | PointSelection, out: NDArray[np.generic] | None = None
     ) -> NDArray[np.generic]:
         """What is selected; in `out`, of the selection's result_shape and of dtype, where it is given. Raises InvalidInputError for another out, DataError, StoreError, ConflictError."""
-        plan = self._plan(selection)
         return read_selection(
-            self._access, lambda access: [(access, plan)], selection, self.dtype, self._compiled.fill, out
+            self._access,
+            lambda selected, access: [(access, self._plan(selected))],
+            selection,
+            self.dtype,
+            self._compiled.fill,
+            out,
         )
 
     def write(

@@ -23,7 +23,7 @@ from frazil.array.array import Array
 from frazil.array.attributes import Attributes, Update
 from frazil.array.hierarchy.members import member_paths, nodes_below
 from frazil.array.hierarchy.nodes import Metadata, Place, as_stored, change_node, create_nodes, find_node, node_exists
-from frazil.array.interface.zarr_group import ZarrGroup
+from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
@@ -257,25 +257,25 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     def create_group(
         self,
-        path: str = "",
+        path: str | None = None,
         *,
-        name: str = "",
+        name: str | None = None,
         attributes: Mapping[str, object] | None = None,
         overwrite: bool = False,
         explicit_groups: bool = False,
     ) -> Group:
         """A new group, with groups above it where there are none: in a hierarchy of the 2022 draft with documents of their own where
-        explicit_groups says so. name: the path, as zarr-python calls it. Raises AlreadyExistsError, ReadOnlyError."""
-        place = self._at(path or name)
+        explicit_groups says so. Raises AlreadyExistsError, ReadOnlyError."""
+        place = self._at(path_of(path, name))
         metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
         self._create({place.path: metadata}, overwrite, explicit_groups)
         return Group(place, metadata)
 
     def create_array(
         self,
-        path: str = "",
+        path: str | None = None,
         *,
-        name: str = "",
+        name: str | None = None,
         shape: Lengths | None = None,
         dtype: object = None,
         data: object = None,
@@ -296,8 +296,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         progress: Callable[[int], object] | None = None,
         **zarr: Unpack[ZarrArguments],
     ) -> Array:
-        """A new array below this group; arguments as in frazil.create_array, name: the path, as zarr-python calls it, inner_order and shard_writes those of the group where left out. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
-        place = self._with_options(path or name, inner_order, shard_writes)
+        """A new array below this group, at a path, which zarr-python calls name; arguments as in frazil.create_array, inner_order and shard_writes those of the group where left out. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
+        place = self._with_options(path_of(path, name), inner_order, shard_writes)
         self._guard([place.path], overwrite)
         array = array_creation.new_array(
             place,
@@ -345,8 +345,9 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
             nodes[place.path] = as_stored(place, made)
         return nodes
 
-    def require_group(self, path: str) -> Group:
+    def require_group(self, path: str | None = None, *, name: str | None = None) -> Group:
         """The group at a path; made where nothing is there. Raises AlreadyExistsError where an array is."""
+        path = path_of(path, name)
         node = self._required(self._at(path), lambda: self.create_group(path))
         if not isinstance(node, Group):
             raise AlreadyExistsError("an array is there, not a group", path=node.path)

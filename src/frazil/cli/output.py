@@ -12,7 +12,7 @@ from typing import IO
 
 from frazil.api.destinations import check_output
 from frazil.errors import FrazilError, one_line
-from frazil.metadata.json_text import Json, dump_json
+from frazil.metadata.json_text import Json, dump_json, spelt_out
 
 
 def add_json(parser: ArgumentParser) -> None:
@@ -28,8 +28,8 @@ def say(text: str) -> None:
 
 
 def say_json(value: Json) -> None:
-    """A value as JSON, in which signs that cannot be printed stand as escapes."""
-    text = dump_json(value).decode().removesuffix("\n")
+    """A value as JSON, in which signs that cannot be printed stand as escapes, and strings for NaN and infinities."""
+    text = dump_json(spelt_out(value)).decode().removesuffix("\n")
     say("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")))
 
 

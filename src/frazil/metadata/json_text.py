@@ -23,6 +23,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 T = TypeVar("T")
 _ATOMS: Final = frozenset({str, int, bool, type(None)})
+_ATTRIBUTES: Final = "attributes"  # members with attributes: in documents of v3, and in consolidated metadata of v2
+_ATTRIBUTES_KEY: Final = ".zattrs"
 DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once a level
 
 
@@ -39,6 +41,28 @@ class ExactFloat(float):
 
     def __reduce__(self) -> tuple[type[ExactFloat], tuple[str]]:
         return ExactFloat, (self.text,)
+
+
+class NonFinite(float):
+    """NaN, Infinity or -Infinity, which programs write into attributes as bare words. Equal to itself, so that documents can be compared."""
+
+    __slots__ = ()
+
+    @property
+    def word(self) -> str:
+        return "NaN" if math.isnan(self) else "Infinity" if self > 0 else "-Infinity"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NonFinite) and self.word == other.word
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.word)
+
+    def __reduce__(self) -> tuple[type[NonFinite], tuple[str]]:
+        return NonFinite, (self.word,)
 
 
 class NegativeZero(int):
@@ -91,7 +115,8 @@ def _hint_for(text: str) -> str:
 def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[str] = frozenset()) -> Json:
     """The JSON value of UTF-8 text.
 
-    free  members of the outermost object in which the bare words NaN, Infinity and -Infinity, which programs do write, are read as those strings
+    free  members of the outermost object in which the bare words NaN, Infinity and -Infinity, which programs do write, are read: within attributes as NonFinite, elsewhere as
+          those strings
 
     Refused with a MetadataError: anything that is not RFC 8259 JSON (NaN and Infinity among it), a member that occurs twice, a number
     beyond float64, an integer of more digits than Python converts, and nesting deeper than DEPTH_LIMIT."""
@@ -146,7 +171,7 @@ def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[
         _check_depth(value)
     if refused and free and isinstance(value, dict):
         for name in free & value.keys():
-            value[name] = _spelt_out(value[name], refused)
+            value[name] = _read_words(value[name], refused, name)
     if refused:
         place = _place(value, refused[0], None)
         raise MetadataError(
@@ -155,15 +180,16 @@ def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[
     return value
 
 
-def _spelt_out(value: object, refused: list[_Refused]) -> Json:
-    """The value with its bare words as strings; those are refused no more."""
+def _read_words(value: object, refused: list[_Refused], name: str, within: bool = False) -> Json:
+    """The value of a member with its bare words as numbers, if it is in attributes, or else as strings; those are refused no more."""
+    within = within or name == _ATTRIBUTES or name.rpartition("/")[2] == _ATTRIBUTES_KEY
     if isinstance(value, _Refused) and value.word is not None:
         refused[:] = [other for other in refused if other is not value]
-        return value.word
+        return NonFinite(value.word) if within else value.word
     if isinstance(value, dict) and not isinstance(value, _Refused):
-        return {name: _spelt_out(child, refused) for name, child in value.items()}
+        return {key: _read_words(child, refused, key, within) for key, child in value.items()}
     if isinstance(value, list):
-        return [_spelt_out(child, refused) for child in value]
+        return [_read_words(child, refused, "", within) for child in value]
     return value  # type: ignore[return-value]
 
 
@@ -205,7 +231,7 @@ def _place(value: object, wanted: _Refused, path: str | None) -> str | None:
 def as_json(value: object, path: str | None, depth: int = DEPTH_LIMIT) -> Json:
     """A deep copy of a value as plain JSON: tuples become lists, NumPy scalars and arrays Python numbers.
 
-    Anything that JSON cannot say (NaN, infinities, sets, members whose names are not strings) is refused with a MetadataError."""
+    Anything that JSON cannot say (NaN and infinities but for NonFinite, sets, members whose names are not strings) is refused with a MetadataError."""
     try:
         return _copied(value, depth)
     except TypeError:
@@ -247,6 +273,8 @@ def _as_json(value: object, path: str | None, depth: int) -> Json:
         return value
     if isinstance(value, int):
         return int(value)
+    if isinstance(value, NonFinite):
+        return value
     if isinstance(value, float):
         if not math.isfinite(value):
             raise MetadataError(
@@ -268,14 +296,51 @@ def _as_json(value: object, path: str | None, depth: int) -> Json:
 
 
 def dump_json(value: Json, indent: int | None = 2) -> bytes:
-    """UTF-8 JSON text: members in the order they have, two spaces a level, a line break at the end. NaN and infinities are refused.
+    """UTF-8 JSON text: members in the order they have, two spaces a level, a line break at the end. NaN and infinities are refused,
+    but for NonFinite, which are bare words.
 
     indent  None: all in one line, which takes a tenth of the time, for text that only programs read"""
+    words = _has_words(value)
+    value = _plain(value) if words else value
     try:
-        text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=words)
         try:
             return f"{text}\n".encode()
         except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
-            return json.dumps(value, indent=indent, allow_nan=False).encode() + b"\n"
+            return json.dumps(value, indent=indent, allow_nan=words).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise MetadataError(f"the document cannot be written as JSON: {error}") from None
+
+
+def spelt_out(value: Json) -> Json:
+    """With strings for NonFinite, as strict JSON has it."""
+    if isinstance(value, dict):
+        return {name: spelt_out(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [spelt_out(child) for child in value]
+    return value.word if isinstance(value, NonFinite) else value
+
+
+def _has_words(value: Json) -> bool:
+    """Whether there are numbers that are not finite, all of which are NonFinite."""
+    found, left = False, [value]
+    while left:
+        child = left.pop()
+        if isinstance(child, dict):
+            left.extend(child.values())
+        elif isinstance(child, list):
+            left.extend(child)
+        elif isinstance(child, float) and not math.isfinite(child):
+            if not isinstance(child, NonFinite):
+                return False
+            found = True
+    return found
+
+
+def _plain(value: Json) -> Json:
+    """With plain floats for NonFinite, which `json` knows by their being equal to themselves or not."""
+    if isinstance(value, dict):
+        return {name: _plain(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_plain(child) for child in value]
+    return float(value) if isinstance(value, NonFinite) else value

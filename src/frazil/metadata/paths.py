@@ -5,10 +5,13 @@ Where the documents and chunks of a node lie is said in its dialect's file."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from frazil.errors import InvalidInputError
 
-_DRAFT_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+# Reserved, but xarray stores a data array without a name under it.
+XARRAY_VARIABLE: Final = "__xarray_dataarray_variable__"
+_DRAFT_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 
 def check_name(name: str) -> str:
@@ -19,7 +22,7 @@ def check_name(name: str) -> str:
         reason = "must not hold a '/'"
     elif not name.strip("."):
         reason = "must not be of periods alone"
-    elif name.startswith("__"):
+    elif is_reserved(name):
         reason = "must not start with '__', which is reserved"
     elif name == "zarr.json":
         reason = "must not be the name of a metadata document"
@@ -28,6 +31,11 @@ def check_name(name: str) -> str:
     else:
         return name
     raise InvalidInputError(f"the name of a node {reason}, found {name!r}")
+
+
+def is_reserved(name: str) -> bool:
+    """Whether no node may have the name, as it begins with "__"."""
+    return name.startswith("__") and name != XARRAY_VARIABLE
 
 
 def check_draft_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import hypothesis.strategies as st
@@ -21,17 +22,20 @@ DTYPES = st.sampled_from(
 )
 
 
-NUMBERS = ("NaN", "Infinity", "-Infinity")
-
-
 def simple(value: object) -> bool:
-    """Values that JSON keeps: no arrays, which become lists, no empty objects with keys that are not text, and no text that stands for a number."""
+    """Values that JSON keeps: no arrays, which become lists, no empty objects with keys that are not text."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and simple(part) for name, part in value.items())
-    return value is None or isinstance(value, bool) or (isinstance(value, str) and value not in NUMBERS)
+    return value is None or isinstance(value, bool | str | float)
 
 
-ATTRIBUTES = st.dictionaries(NAMES, (strategies.attrs() | st.text(max_size=4)).filter(simple), max_size=3)
+ATTRIBUTES = st.dictionaries(
+    NAMES,
+    (strategies.attrs() | st.text(max_size=4) | st.sampled_from(["NaN", "Infinity", -math.inf, math.inf])).filter(
+        simple
+    ),
+    max_size=3,
+)
 VARIABLES = strategies.variables(
     dims=strategies.dimension_sizes(dim_names=NAMES, min_dims=0, max_dims=3, min_side=0, max_side=5),
     dtype=DTYPES,

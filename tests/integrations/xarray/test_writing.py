@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from tests.integrations.versions import OLD_ZARR
+from tests.servers.buckets import S3
 
 import frazil
 import frazil.xarray
@@ -59,7 +61,7 @@ def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
     written["masked"] = ("x", np.arange(10, dtype="i2"), {}, {"_FillValue": 3})
     written["packed"] = ("x", np.linspace(0, 1, 10), {}, {"dtype": "i2", "scale_factor": 0.01, "_FillValue": -1})
     written["wave"] = ("x", np.arange(10) * (1 + 2j))
-    del written.attrs["limits"]  # Infinity, of which zarr-python's reader of ours makes text
+    written.attrs |= {"word": "NaN", "parts": ["-Infinity", math.nan]}
     written.frazil.write(tmp_path / "ours.zarr")
     written.to_zarr(tmp_path / "theirs.zarr", zarr_format=3)
     for place in ("ours.zarr", "theirs.zarr"):
@@ -80,11 +82,14 @@ def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
 
 
 def test_numbers_that_json_has_not(tmp_path: Path) -> None:
-    dataset().frazil.write(tmp_path / "sea.zarr")
+    written = dataset().assign_attrs(word="Infinity")
+    written.frazil.write(tmp_path / "sea.zarr")
     found = opened(tmp_path / "sea.zarr")
-    assert found.attrs == dataset().attrs
+    assert found.attrs == written.attrs
+    opened(tmp_path / "sea.zarr")[["temp"]].frazil.write(tmp_path / "sea.zarr", mode="a")
+    assert opened(tmp_path / "sea.zarr").attrs == written.attrs
     document = json.loads((tmp_path / "sea.zarr" / "zarr.json").read_text())
-    assert document["attributes"]["limits"] == [0.5, "Infinity"]
+    assert document["attributes"]["limits"] == [0.5, math.inf]
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -333,3 +338,39 @@ def test_consolidated_metadata_on_request(tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match="consolidated"):
             dataset().frazil.write(place, consolidated=True)
     assert len(list(repo.history())) == 1
+
+
+def test_a_data_array_without_a_name_is_read_from_either_engine(tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    array = xr.DataArray(np.arange(6.0), dims="x", attrs={"units": "K"})
+    array.to_zarr(tmp_path / "theirs.zarr")
+    array.frazil.write(tmp_path / "ours.zarr")
+    for place in ("theirs.zarr", "ours.zarr"):
+        for engine in ("frazil", "zarr"):
+            found: Any = xr.open_dataarray(str(tmp_path / place), engine=engine, consolidated=False)
+            xr.testing.assert_identical(found, array)
+    with pytest.raises(InvalidInputError, match="reserved"):
+        xr.Dataset({"__other": array}).frazil.write(tmp_path / "other.zarr")
+
+
+def test_new_variables_are_no_zarr_v2(tmp_path: Path) -> None:
+    """There a fill value of 0 would mark zeros as missing."""
+    group = frazil.create_group(tmp_path / "sea.zarr", zarr_format=2)
+    with pytest.raises(InvalidInputError, match="Zarr v3"):
+        dataset().frazil.write(group, mode="a")
+    assert not list(group)
+
+
+def test_storage_options(s3: S3) -> None:
+    given = s3.environment()
+    options = {
+        "key": given["AWS_ACCESS_KEY_ID"], "secret": given["AWS_SECRET_ACCESS_KEY"], "endpoint_url": given["AWS_ENDPOINT_URL"]
+    }  # fmt: skip
+    place = s3.url(prefix="sea.zarr")
+    dataset().frazil.write(place, storage_options=options)
+    found = opened(place, storage_options=options)
+    xr.testing.assert_identical(found.load().drop_attrs(), dataset().drop_attrs())
+    trees = xr.open_datatree(place, engine="frazil", storage_options=options)
+    assert set(trees.variables) == set(dataset().variables)
+    with pytest.raises(InvalidInputError, match="storage_options"):
+        opened("sea.zarr", storage_options=options)

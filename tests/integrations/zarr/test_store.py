@@ -207,3 +207,28 @@ def test_errors_are_what_zarr_python_expects(tmp_path: Path) -> None:
 def test_it_is_loaded_where_it_is_used() -> None:
     code = "import sys, frazil; assert 'zarr' not in sys.modules; frazil.zarr.as_store; assert 'zarr' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, 3), (3, 2)])
+def test_nodes_of_another_dialect_are_not_hidden(tmp_path: Path, old: Any, new: Any) -> None:
+    store = frazil.zarr.as_store(tmp_path / "sea.zarr")
+    zarr.open_group(store, mode="w", zarr_format=old).create_array("t", shape=(2,), dtype="i4")[:] = 7
+    before = sorted(tmp_path.rglob("*"))
+
+    def make(path: str) -> None:
+        zarr.create_array(store, name=path, shape=(1,), dtype="i4", zarr_format=new)
+
+    acts: list[Callable[[], object]] = [lambda: zarr.create_group(store, zarr_format=new)]
+    acts += [lambda: make("t"), lambda: make("u/v"), lambda: zarr.create_group(store, path="g", zarr_format=new)]
+    for act in acts:
+        with pytest.raises(InvalidInputError, match="another dialect"):
+            act()
+        assert sorted(tmp_path.rglob("*")) == before
+    group = zarr.open_group(store, mode="r+")
+    group.attrs["title"] = "sea"
+    group["t"].attrs["units"] = "K"
+    zarr.create_array(store, name="t", shape=(3,), dtype="i4", zarr_format=old, overwrite=True)
+    zarr.open_group(store, mode="w", zarr_format=new).create_array("t", shape=(4,), dtype="i4")
+    assert zarr.open_array(store, path="t", mode="r").metadata.zarr_format == new
+    frazil.convert(tmp_path / "sea.zarr", tmp_path / "other.zarr", zarr_format=old)
+    assert zarr.open_array(frazil.zarr.as_store(tmp_path / "other.zarr"), path="t", mode="r").shape == (4,)

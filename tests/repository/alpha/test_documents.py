@@ -27,7 +27,7 @@ from frazil.formats.snapshots import SnapshotInfo
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, NonFinite
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.types.core import DataType
@@ -204,7 +204,7 @@ def test_forms_of_others_are_kept() -> None:
     )
     metadata = to_metadata(data, {"a": [float("nan"), {"b": float("-inf")}]}, CORE_EXTENSIONS)
     assert metadata.chunk_key_encoding == DefaultKeys("/"), "the keys that a session shows"
-    assert metadata.attributes == {"a": ["NaN", {"b": "-Infinity"}]}
+    assert metadata.attributes == {"a": [NonFinite("NaN"), {"b": NonFinite("-Infinity")}]}
     assert metadata.codecs[1].configuration == {"level": "NaN"}
     assert from_metadata(metadata, like=data) == data
     changed = metadata.with_members(fill_value=metadata.data_type.fill_from_user(1.5), codecs=[BYTES])

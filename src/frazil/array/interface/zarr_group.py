@@ -51,6 +51,18 @@ else:
     html = LateModule("frazil.array.interface.html")
 
 
+def path_of(path: str | None, name: str | None) -> str:
+    """The path of a new node, which zarr-python calls its name. Raises InvalidInputError where none is given, or both."""
+    if path is None and name is not None:
+        return name
+    if path is None or name is not None:
+        problem = (
+            "the new node has no path" if path is None else f"the path of the new node is given twice, also as {name=}"
+        )
+        raise InvalidInputError(problem, hint='group.create_array("level1/temp", ...)')
+    return path
+
+
 class ZarrGroup:
     """Base class of Group."""
 

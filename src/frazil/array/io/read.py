@@ -44,6 +44,7 @@ from frazil.codecs.leaf import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, InvalidInputError
 from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import READS, attempts, when_files_are_free
@@ -51,6 +52,10 @@ from frazil.stores.values import Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.array.io import selection_parts
+else:
+    selection_parts = LateModule("frazil.array.io.selection_parts")
 
 Out: TypeAlias = "NDArray[np.generic]"
 
@@ -87,7 +92,7 @@ class Found(Record):
     fetched: Fetched | None
 
 
-Plans: TypeAlias = Callable[[Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
+Plans: TypeAlias = Callable[[BoxSelection | PointSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
 
 
 def plan_of(
@@ -109,7 +114,7 @@ def read_selection(
 ) -> Out:
     """What a selection has; in `out`, where it is given.
 
-    plans: of the selection, one for each shape of chunks, each with the access to these;  fill: CompiledArray.fill. Raises InvalidInputError for another `out`; as `read`."""
+    plans: of a selection, one for each shape of chunks, each with the access to these;  fill: CompiledArray.fill. Raises InvalidInputError for another `out`; as `read`."""
     shape, path = selection.result_shape, access.path or "/"
     if out is not None:
         check_out(out, shape, dtype, path)
@@ -117,16 +122,32 @@ def read_selection(
         values = _empty(shape, dtype, path) if out is None else out
         _read_to(access, plans, selection, fill, values)
         return values
+    if isinstance(selection, BoxSelection) and len(parts := selection_parts.parts_of(access, selection)) > 1:
+        values = _empty(shape, dtype, path) if out is None else out
+        view, begin = selection.out_view(values), 0
+        for part in parts:
+            end = begin + part.axes[0].size
+            _read_variable(access, plans, part, fill, view[begin:end])
+            begin = end
+        return values
+    return _read_variable(access, plans, selection, fill, out)
+
+
+def _read_variable(
+    access: Access, plans: Plans, selection: BoxSelection | PointSelection, fill: Out, out: Out | None
+) -> Out:
+    """Elements of variable length: views first, then values, into `out` where it is given."""
+    variable = access.variable
+    assert variable is not None, "others are read where they belong"
     # zero, as a heap compacts what its views point to
-    elements = _empty(shape, access.variable.data_type.element, path, np.zeros)
+    elements = _empty(selection.result_shape, variable.data_type.element, access.path or "/", np.zeros)
     bound = access.with_heap(elements)
     heap = bound.chain.leaf.heap
     assert heap is not None, "with_heap"
     _read_to(bound, plans, selection, fill, elements)
-    values = access.variable.data_type.values_of(elements, heap)
     if out is None:
-        return values
-    out[...] = values
+        return variable.data_type.values_of(elements, heap)
+    variable.data_type.put_values(elements, heap, out)
     return out
 
 
@@ -165,7 +186,7 @@ def _read_to(
 ) -> None:
     view = selection.out_view(out)
     target = _empty(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
-    for shaped, plan in plans(access):
+    for shaped, plan in plans(selection, access):
         read(shaped, plan, target, fill)
     if view is None:
         out[...] = target.reshape(out.shape)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.integrations.files.scanned import Skipped
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, NonFinite
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE as _FILL
 from frazil.metadata.v3.fill_attribute import encode_fill
 
@@ -52,7 +52,7 @@ def set_missing_values(
             attributes[_FILL] = encode_fill(np.asarray(fill).reshape(-1)[0], dtype.kind)
     missing = attributes.get(_MISSING)
     values = missing if isinstance(missing, list) else [missing]
-    if dtype.kind in "iufc" and any(value in ("NaN", "Infinity", "-Infinity") for value in values):
+    if dtype.kind in "iufc" and any(isinstance(value, NonFinite) for value in values):
         del attributes[_MISSING]
         skipped.append(Skipped(path, _MISSING, f"JSON has no number for {values[0]}; it was dropped"))
     return element

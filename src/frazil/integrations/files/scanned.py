@@ -12,7 +12,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, NonFinite
 from frazil.record import Record
 from frazil.stores.values import Columns
 
@@ -154,7 +154,7 @@ def check_shape(shape: Sequence[int]) -> None:
 
 def as_attribute(value: object) -> Json:
     """An attribute's value as JSON: text for bytes (UTF-8, or else Latin-1; NULs at the end are none of it), a number for one number, a list for several.
-    What JSON has no number for is the text "NaN", "Infinity", "-Infinity". Raises InvalidInputError for what JSON cannot say."""
+    NaN and infinities are NonFinite. Raises InvalidInputError for what JSON cannot say."""
     if isinstance(value, str):
         return _text(value.encode("utf-8", "surrogateescape"))
     if isinstance(value, bytes):
@@ -177,9 +177,7 @@ def _finite(value: object) -> Json:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     assert isinstance(value, float)
-    if math.isnan(value):
-        return "NaN"
-    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if math.isfinite(value) else NonFinite(value)
 
 
 def _text(value: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import xarray
 
 from frazil.integrations.xarray.write import Options, as_dataset, write_dataset, write_tree
+from frazil.stores.locations import given_location
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -45,6 +46,7 @@ class DatasetAccessor:
         message: str | None = None,
         progress: Callable[[int], object] | None = None,
         consolidated: bool = False,
+        storage_options: Mapping[str, object] | None = None,
     ) -> Delayed | str | None:
         """Writes the dataset into a group, as Dataset.to_zarr does.
 
@@ -62,10 +64,12 @@ class DatasetAccessor:
         align_chunks whether dask cuts them anew; None: where chunks or shards are given here
         message  of the commit;  progress: called with the bytes of elements that were written since the last call
         consolidated  whether the group gets consolidated metadata afterwards; a repository needs none
+        storage_options  of a bucket, with the names of fsspec, as for frazil.open
         The id of the snapshot, where it was committed. A plain store may be half written where this fails; in a session `discard` gives up the changes.
         Raises AlreadyExistsError, NotFoundError, InvalidInputError, MetadataError, ReadOnlyError, ConflictError, StoreError."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        return write_dataset(self._dataset, target, mode, group, region, append_dim, encoding, options)
+        place = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # which is checked there
+        return write_dataset(self._dataset, place, mode, group, region, append_dim, encoding, options)
 
 
 class DataArrayAccessor(DatasetAccessor):
@@ -98,6 +102,7 @@ class TreeAccessor:
         message: str | None = None,
         progress: Callable[[int], object] | None = None,
         consolidated: bool = False,
+        storage_options: Mapping[str, object] | None = None,
     ) -> Delayed | str | None:
         """Writes the tree, each node into a group, as DataTree.to_zarr does; into a branch as one commit.
 
@@ -106,8 +111,9 @@ class TreeAccessor:
         write_inherited_coords  whether coordinates that a node has from its parents are written there too
         The others as for datasets."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
+        place = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # which is checked there
         return write_tree(
-            self._tree, target, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
+            self._tree, place, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
         )
 
 

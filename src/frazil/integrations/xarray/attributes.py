@@ -1,7 +1,7 @@
 """Attributes of xarray <-> attributes of a document. Pure.
 
-`_FillValue` has the form that xarray's zarr engine gives it in Zarr v3 (FillValueCoder). JSON has no NaN and no infinity: as attributes they are the strings
-"NaN", "Infinity" and "-Infinity", and such strings are numbers again when they are read."""
+`_FillValue` has the form that xarray's zarr engine gives it in Zarr v3 (FillValueCoder). JSON has no NaN and no infinity: as in that engine, attributes have the bare words NaN,
+Infinity and -Infinity. Text stays text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value
 
 from frazil.errors import InvalidInputError, MetadataError, shown
+from frazil.metadata.json_text import NonFinite
 
 __all__ = ["FILL", "decode_attributes", "decode_fill", "encode_attributes", "encode_fill"]
 
@@ -27,8 +28,8 @@ def decode_attributes(attributes: Mapping[str, object]) -> dict[str, object]:
 
 
 def _decoded(value: object) -> object:
-    if isinstance(value, str):
-        return _NUMBERS.get(value, value)
+    if isinstance(value, NonFinite):
+        return float(value)
     if isinstance(value, list):
         return [_decoded(part) for part in value]
     if isinstance(value, dict):
@@ -53,7 +54,7 @@ def encode_attributes(attributes: Mapping[Hashable, object], dtype: np.dtype[np.
 
 def _encoded(value: object) -> object:
     if isinstance(value, float) and not np.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+        return NonFinite(value)
     if isinstance(value, list | tuple):
         return [_encoded(encode_zarr_attr_value(part)) for part in value]
     if isinstance(value, dict):

@@ -26,7 +26,7 @@ from frazil.integrations.xarray.new_variables import (
     planned_variable,
     variable_name,
 )
-from frazil.integrations.xarray.variables import dimensions_of, group_attributes, variable_of
+from frazil.integrations.xarray.variables import CodecEntries, dimensions_of, group_attributes, variable_of
 from frazil.integrations.xarray.writer import Adds, Writer
 
 if TYPE_CHECKING:
@@ -94,7 +94,11 @@ class FrazilDataStore(AbstractDataStore):
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
     def get_variables(self) -> dict[str, Variable]:
-        return {name: self.variable(name) for name in self.arrays}
+        entries: CodecEntries = {}
+        return {
+            name: variable_of(array, fill_as_mask=self._fill_as_mask, entries=entries)
+            for name, array in self.arrays.items()
+        }
 
     def variable(self, name: str) -> Variable:
         """One variable, not decoded."""

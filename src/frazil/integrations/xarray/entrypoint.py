@@ -17,6 +17,7 @@ from frazil.integrations.xarray import accessors
 from frazil.integrations.xarray.data_store import FrazilDataStore, members_of
 from frazil.integrations.xarray.locations import group_to_read
 from frazil.repository.virtual.prefixes import Prefixes
+from frazil.stores.locations import given_location
 from frazil.stores.store import Store
 
 __all__ = ["FrazilBackendEntrypoint"]
@@ -59,6 +60,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         consolidated: bool | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         virtual_prefixes: Prefixes | None = None,
+        storage_options: Mapping[str, object] | None = None,
     ) -> Dataset:
         """The dataset of one group.
 
@@ -66,8 +68,10 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         consolidated  as the zarr engine has it; without effect, as members are read in one batch
         use_zarr_fill_value_as_mask  whether fill values of arrays mark missing values; None: in other dialects than Zarr v3
         virtual_prefixes  places that virtual chunks of a repository may be read from, as for Repository.open
+        storage_options   of a bucket or web server, with the names of fsspec, as for frazil.open
         The others are xarray's. Raises NotFoundError, MetadataError, StoreError."""
-        opened = group_to_read(filename_or_obj, group, virtual_prefixes)  # type: ignore[arg-type] # which is checked there
+        place = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
+        opened = group_to_read(place, group, virtual_prefixes)
         members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}
         decoders = {
             "mask_and_scale": mask_and_scale,
@@ -94,9 +98,11 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         consolidated: bool | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         virtual_prefixes: Prefixes | None = None,
+        storage_options: Mapping[str, object] | None = None,
     ) -> dict[str, Dataset]:
         """The datasets of a group and of all groups below it, by their paths; arguments as for open_dataset."""
-        root = group_to_read(filename_or_obj, group, virtual_prefixes)  # type: ignore[arg-type] # which is checked there
+        place = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
+        root = group_to_read(place, group, virtual_prefixes)
         groups: dict[str, tuple[Group, dict[str, Array]]] = {"": (root, {})}
         for path, node in members_of(root, drop_variables, None):
             above, _, name = path.rpartition("/")
@@ -132,6 +138,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         consolidated: bool | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         virtual_prefixes: Prefixes | None = None,
+        storage_options: Mapping[str, object] | None = None,
     ) -> DataTree:
         """A group and all groups below it as a tree; arguments as for open_dataset."""
         return DataTree.from_dict(
@@ -148,6 +155,7 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
                 consolidated=consolidated,
                 use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
                 virtual_prefixes=virtual_prefixes,
+                storage_options=storage_options,
             )
         )
 

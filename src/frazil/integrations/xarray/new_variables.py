@@ -291,6 +291,12 @@ def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
     new = {plan.name: plan.arguments for plan in plans if plan.arguments is not None}
     if not new:
         return {}
+    if group.metadata.zarr_format != 3:  # whose fill value marks missing values
+        raise InvalidInputError(
+            f"new variables are written as Zarr v3, and the group is one of Zarr {group.metadata.zarr_format}",
+            path=group.path or "/",
+            hint="write the dataset to another place, and make the other format of it with frazil.convert",
+        )
     try:
         return group.create_arrays(new)
     except InvalidInputError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import xarray
 from xarray.core import indexing
@@ -17,6 +17,7 @@ from frazil.integrations.xarray.backend_array import FrazilBackendArray
 __all__ = ["dimensions_of", "group_attributes", "variable_of"]
 
 DIMENSIONS: Final = "_ARRAY_DIMENSIONS"  # an attribute, in dialects whose documents have no dimension_names
+CodecEntries: TypeAlias = "dict[int, tuple[Sequence[Codec], dict[str, object]]]"  # of the codecs with this id; arrays with the same document share them
 _HIDDEN: Final = "_nc"  # attributes of netCDF-C begin with it
 
 
@@ -45,17 +46,22 @@ def group_attributes(attributes: Mapping[str, object]) -> dict[str, object]:
 
 
 def variable_of(
-    array: Array, *, fill_as_mask: bool | None = None, dimensions: tuple[str, ...] | None = None
+    array: Array,
+    *,
+    fill_as_mask: bool | None = None,
+    dimensions: tuple[str, ...] | None = None,
+    entries: CodecEntries | None = None,
 ) -> xarray.Variable:
     """The variable, not decoded.
 
     fill_as_mask  whether the array's fill value marks missing values, as `_FillValue` does; None: in other dialects than Zarr v3, where the document gives one
     dimensions    their names; None: those of the array
+    entries       of codecs that other variables of the dataset have, to which these are added
     Raises NotFoundError where the dimensions have no names, MetadataError for a `_FillValue` that is none."""
     dimensions = dimensions_of(array) if dimensions is None else dimensions
     metadata = array.metadata
     attributes = decode_attributes(array.attrs.asdict())
-    encoding = _encoding(array, dimensions)
+    encoding = _encoding(array, dimensions, {} if entries is None else entries)
     if array.dtype.kind == "T":
         encoding["dtype"] = array.dtype  # without it, xarray decodes StringDType as objects
     if metadata.zarr_format != 3:
@@ -76,15 +82,24 @@ def variable_of(
     return xarray.Variable(dimensions, data, attributes, encoding)
 
 
-def _encoding(array: Array, dimensions: Sequence[str]) -> dict[str, object]:
+def _encoding(array: Array, dimensions: Sequence[str], entries: CodecEntries) -> dict[str, object]:
     """Codecs are objects of a document, which every engine takes. Chunks of dask are preferred to be whole shards."""
-    filters = [codec for codec in array.codecs if isinstance(codec, ArrayToArray)]
-    serializer = next((codec for codec in array.codecs if isinstance(codec, ArrayToBytes)), None)
-    compressors = [codec for codec in array.codecs if not isinstance(codec, ArrayToArray | ArrayToBytes)]
+    codecs = array.codecs
+    if id(codecs) not in entries:
+        entries[id(codecs)] = (codecs, _codec_encoding(codecs))
     return {
         "chunks": array.chunks,
         "preferred_chunks": dict(zip(dimensions, array.shards or array.chunks, strict=True)),
         "shards": array.shards,
+        **entries[id(codecs)][1],
+    }
+
+
+def _codec_encoding(codecs: Sequence[Codec]) -> dict[str, object]:
+    filters = [codec for codec in codecs if isinstance(codec, ArrayToArray)]
+    serializer = next((codec for codec in codecs if isinstance(codec, ArrayToBytes)), None)
+    compressors = [codec for codec in codecs if not isinstance(codec, ArrayToArray | ArrayToBytes)]
+    return {
         "filters": tuple([_entry(codec) for codec in filters]),
         "serializer": None if serializer is None else _entry(serializer),
         "compressors": tuple([_entry(codec) for codec in compressors]),

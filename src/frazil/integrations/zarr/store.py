@@ -12,8 +12,12 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Suf
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
+from frazil.array.hierarchy.hidden_nodes import V2_NODES, refuse_documents
 from frazil.errors import InvalidInputError
 from frazil.integrations.zarr.threads import in_thread
+from frazil.metadata.paths import ancestors
+from frazil.metadata.v2.documents import ATTRIBUTES
+from frazil.metadata.v3.documents import DOCUMENT_NAME
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.keys.names import check_key
 from frazil.stores.store import Store
@@ -145,6 +149,7 @@ class FrazilStore(ZarrStore):
         await self._in_thread(self._create, self.prefix + key, _bytes(value))
 
     def _create(self, key: str, value: Bytes) -> None:
+        self._refuse_hidden([key])
         if self.target.capabilities.expects:
             self._put({key: value}, ABSENT)
         elif not self.target.exists(key):
@@ -160,7 +165,19 @@ class FrazilStore(ZarrStore):
         for key in values:
             check_key(key)
         self.target.require("writable")
+        self._refuse_hidden(values)
         self.target.put_many(list(values), pieces_of(list(values.values())), [expect] * len(values))
+
+    def _refuse_hidden(self, keys: Iterable[str]) -> None:
+        """Raises InvalidInputError for documents of nodes where a node of another dialect is, or in such a node: one of them would hide the other. zarr-python looks
+        for nodes of the same dialect alone."""
+        if isinstance(self.target, NodeStore):  # which has one dialect
+            return
+        for names, others in (((*V2_NODES, ATTRIBUTES), (DOCUMENT_NAME,)), ((DOCUMENT_NAME,), V2_NODES)):
+            parts = [key[len(self.prefix) :].rpartition("/") for key in keys]
+            new = {path for path, _, name in parts if name in names}
+            paths = new.union(*map(ancestors, new))
+            refuse_documents(self.target, self.prefix.rstrip("/"), sorted(paths), others)
 
     async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Bytes]]) -> None:
         """Of zarr-python 3.0 alone."""
@@ -171,7 +188,7 @@ class FrazilStore(ZarrStore):
     def set_sync(self, key: str, value: Buffer) -> None:
         self._check_writable()
         self._is_open = True
-        self.target.set(self.prefix + key, _bytes(value))
+        self._put({self.prefix + key: _bytes(value)})
 
     async def delete(self, key: str) -> None:
         await self._in_thread(self.delete_sync, key)

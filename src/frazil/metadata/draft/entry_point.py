@@ -11,7 +11,7 @@ from frazil.errors import FrazilError, MetadataError, UnknownExtensionError
 from frazil.metadata.draft.extensions import MetadataEncoding
 from frazil.metadata.extension_guard import ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, is_extension_name
-from frazil.metadata.json_text import Json, dump_json, found, item, parse_json
+from frazil.metadata.json_text import Json, dump_json, found, item, parse_json, spelt_out
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_object, refusal
 from frazil.metadata.value import Value
@@ -26,7 +26,7 @@ _SUFFIX: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 class JsonEncoding(Value):
     """Documents of nodes as JSON text, which is what the core has. lenient: bare NaN and Infinity among attributes, which programs of the older dialect
-    wrote, are read as those strings; they are no JSON."""
+    wrote, are read as NonFinite, and written; they are no JSON. Else numbers that are not finite are written as strings."""
 
     __slots__ = ("lenient",)
     lenient: bool
@@ -35,7 +35,7 @@ class JsonEncoding(Value):
         self.lenient = lenient
 
     def encode(self, document: dict[str, Json]) -> bytes:
-        return dump_json(document)
+        return dump_json(document if self.lenient else check_object(spelt_out(document), None))
 
     def decode(self, value: bytes) -> Json:
         return parse_json(value, free=frozenset({"attributes"} if self.lenient else ()))

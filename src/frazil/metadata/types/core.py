@@ -136,6 +136,10 @@ class DataType(Value, ABC):
         """Elements in C order as values of `dtype`."""
         return elements
 
+    def put_values(self, elements: NDArray[np.generic], heap: Heap, out: NDArray[np.generic]) -> None:
+        """As values_of, into memory of `dtype` with any strides."""
+        out[...] = self.values_of(elements, heap)
+
     def _element(self, make: Callable[[], bytes], path: str) -> FillValue:
         """One element, of the bytes that the type makes, which may be the user's."""
         with ExtensionCall("data type", self.name, path) as call:

@@ -70,13 +70,18 @@ class Heap:
         return number
 
     def compact(self) -> None:
-        """Keeps only the bytes that views in the target point to, if there are many others. No other views may be in use."""
+        """Keeps only the bytes that views in the target point to, if most are others. No other views may be in use."""
         if self._target is None or self._nbytes < self._limit:
             return
         target = self._target
         if "value" in (target.dtype.names or ()):  # optional elements, whose views do not lie side by side
             target = field_of(target, "value")
         views = np.ascontiguousarray(target)
+        columns = views.reshape(-1).view(_VIEW)
+        needed = int(columns["length"].sum(where=columns["buffer"] != 0, dtype=np.int64))
+        if 2 * needed >= self._nbytes:
+            self._limit = 2 * self._nbytes
+            return
         made = _kernel.compact_elements(self.buffers, views, 1)
         if views is not target:
             target[...] = views

@@ -146,6 +146,12 @@ class VariableLengthType(DataType):
             values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs know no object arrays
         return values
 
+    def put_values(self, elements: NDArray[np.generic], heap: Heap, out: NDArray[np.generic]) -> None:
+        if PACKED and out.dtype.kind == "T" and out.flags.c_contiguous and out.flags.aligned and out.size:
+            _kernel.elements_to_strings(heap.buffers, np.ascontiguousarray(elements), None, out)
+        else:
+            super().put_values(elements, heap, out)
+
 
 def _encoded(value: str, path: str) -> bytes:
     try:

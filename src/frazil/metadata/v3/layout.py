@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from frazil.metadata.layout import Candidate, KnownExtensions, Metadata
-from frazil.metadata.paths import check_name
+from frazil.metadata.paths import check_name, is_reserved
 from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key, emit_node, parse_node, remember_node
 from frazil.metadata.value import Value
 
@@ -75,4 +75,4 @@ V3: Final = V3Layout()
 
 def _may_be_node(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return name != DOCUMENT_NAME and not name.startswith("__") and bool(name.strip("."))
+    return name != DOCUMENT_NAME and not is_reserved(name) and bool(name.strip("."))

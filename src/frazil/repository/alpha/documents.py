@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from frazil.formats.alpha.zarr_metadata import DATA_TYPES, FillValue, NamedConfi
 from frazil.metadata.extensions import Extension, is_extension_name, parse_extension
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import DefaultKeys
-from frazil.metadata.json_text import Json, as_json, dump_json, found, item, member, parse_json
+from frazil.metadata.json_text import Json, NonFinite, as_json, dump_json, found, item, member, parse_json
 from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import MetadataExtensions
@@ -65,8 +65,11 @@ def to_metadata(
 
 
 def to_attributes(attributes: Mapping[str, json_values.Json] | None) -> dict[str, Json]:
-    """A copy of attributes as a document has them; None: there are none."""
-    return _to_object(attributes, "attributes")
+    """A copy of attributes as a document has them, with NaN and infinities as NonFinite; None: there are none."""
+    try:
+        return check_object(as_json(attributes or {}, "attributes"), "attributes")
+    except MetadataError:
+        return check_object(as_json(_with_words(attributes, NonFinite), "attributes"), "attributes")
 
 
 def _to_object(value: Mapping[str, json_values.Json] | None, path: str) -> dict[str, Json]:
@@ -74,15 +77,15 @@ def _to_object(value: Mapping[str, json_values.Json] | None, path: str) -> dict[
     try:
         return check_object(as_json(value or {}, path), path)
     except MetadataError:
-        return check_object(as_json(_spelt_out(value), path), path)
+        return check_object(as_json(_with_words(value, str), path), path)
 
 
-def _spelt_out(value: object) -> object:
+def _with_words(value: object, word: Callable[[str], object]) -> object:
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return word("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
     if isinstance(value, Mapping):
-        return {name: _spelt_out(child) for name, child in value.items()}
-    return [_spelt_out(child) for child in value] if isinstance(value, list | tuple) else value
+        return {name: _with_words(child, word) for name, child in value.items()}
+    return [_with_words(child, word) for child in value] if isinstance(value, list | tuple) else value
 
 
 def _to_extensions(entries: Sequence[NamedConfiguration], path: str) -> list[Extension]:

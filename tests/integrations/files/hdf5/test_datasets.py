@@ -20,6 +20,7 @@ from frazil.errors import FormatError, InvalidInputError, StoreError
 from frazil.integrations.files import contiguous
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.scanner import scan_file
+from frazil.metadata.json_text import NonFinite
 
 NUMBERS = [
     order + kind for order in "<>" for kind in ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
@@ -303,7 +304,7 @@ def test_attributes_that_json_has_no_word_for_are_told(tmp_path: Path) -> None:
     scanned = write(tmp_path / "a.h5", fill)
     assert set(reasons(scanned)) == {"a@pair", "a@complex", "a@reference"}
     assert scanned.arrays[0].attributes == {
-        "nothing": "", "unknown": None, "large": "Infinity", "matrix": [[1, 2], [3, 4]], "flag": True, "latin": "café"
+        "nothing": "", "unknown": None, "large": NonFinite("Infinity"), "matrix": [[1, 2], [3, 4]], "flag": True, "latin": "café"
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from frazil.integrations.files.netcdf.classic import layouts_of, scan_netcdf_cla
 from frazil.integrations.files.netcdf.header import parse_header
 from frazil.integrations.files.scanned import ScannedFile
 from frazil.integrations.files.scanner import scan_file
+from frazil.metadata.json_text import NonFinite
 
 OLD = ("i1", "i2", "i4", "f4", "f8")
 NEW = (*OLD, "u1", "u2", "u4", "i8", "u8")
@@ -106,7 +107,7 @@ def test_attributes(tmp_path: Path) -> None:
     array, text = scanned.arrays
     assert (text.dtype, text.fill_value, text.attributes) == (np.dtype("S1"), b"", {"said": 1})
     assert array.attributes == {
-        "scale_factor": 0.5, "range": ["NaN", "Infinity", "-Infinity", 1.0],
+        "scale_factor": 0.5, "range": [*map(NonFinite, ("NaN", "Infinity", "-Infinity")), 1.0],
         "_FillValue": FillValueCoder.encode(np.float32(np.nan), np.dtype("f4")),
     }  # fmt: skip
     assert np.isnan(array.fill_value)

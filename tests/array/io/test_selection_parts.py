@@ -1,0 +1,71 @@
+"""Large reads of variable-length elements in parts: the same elements as from NumPy, no chunk twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import frazil
+from frazil.array.io import selection_parts
+from frazil.stores import MemoryStore
+from frazil.testing import CountingStore
+
+SHAPE = (23, 7)
+TEXT = np.array([f"{number} " * (number % 9) for number in range(23 * 7)]).reshape(SHAPE)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection_parts, "_ELEMENTS", 8)
+
+
+def array(dtype: str, **layout: Any) -> tuple[frazil.Array, Any]:
+    values: Any = TEXT.astype(np.dtypes.StringDType()) if dtype == "string" else np.vectorize(str.encode, "O")(TEXT)
+    made = frazil.create_array(MemoryStore(), shape=SHAPE, dtype=dtype, **layout)
+    made[...] = values
+    return made, values
+
+
+LAYOUTS: list[dict[str, Any]] = [
+    {"chunks": (4, 3)},
+    {"chunks": (2, 7), "shards": (6, 7)},
+    {"chunks": (5, 7), "codecs": ["zstd"]},
+]
+SLICES = st.tuples(*[st.slices(extent) for extent in SHAPE])
+
+
+@pytest.mark.parametrize("dtype", ["string", "bytes"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@given(data=st.data())
+def test_selections(dtype: str, layout: dict[str, Any], data: st.DataObject) -> None:
+    stored, values = array(dtype, **layout)
+    key = data.draw(
+        SLICES
+        | st.tuples(st.slices(SHAPE[0]), st.integers(0, SHAPE[1] - 1))
+        | st.tuples(st.slices(SHAPE[0]), st.none())
+    )
+    np.testing.assert_array_equal(stored[key], values[key])
+    out = np.full((23, 7, 2), "before" if dtype == "string" else b"before", stored.dtype)
+    assert stored.read(out=out[..., 1]) is not None
+    np.testing.assert_array_equal(out[..., 1], values)
+    assert (out[..., 0] == ("before" if dtype == "string" else b"before")).all()
+    columns = [6, 0, 3]
+    np.testing.assert_array_equal(stored.oindex[1:22, columns], values[1:22, columns])
+
+
+def test_no_chunk_is_read_twice() -> None:
+    store = CountingStore(MemoryStore())
+    stored = frazil.create_array(store, shape=SHAPE, path="text", dtype="string", chunks=(4, 7))
+    stored[...] = TEXT
+    whole = frazil.create_array(store, path="whole", shape=SHAPE, dtype="i4", chunks=(4, 7), fill_value=1)
+    whole[...] = np.arange(161).reshape(SHAPE)
+    requests = []
+    for opened in (stored, whole):
+        store.clear()
+        opened[1:, ::-1]
+        requests.append(store.count("fetch"))
+    assert requests[0] == requests[1] > 0
