@@ -29,6 +29,8 @@ export SERVERS
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST_ARGS ?=
+SECONDS ?= 60
+SOAK_ARGS ?=
 BENCH_ROWS ?=
 BENCH_ARGS ?=
 BENCH_JSON ?= $(BENCH)/last.json
@@ -85,7 +87,7 @@ demo: $(VENV)/demo $(VENV)/kernel ## write, read, draw and commit a real data se
 
 # --- tests ----------------------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-kernel test-python test-foreign test-oldest campaign
+.PHONY: test test-kernel test-python test-foreign test-oldest campaign soak
 test: test-kernel test-python ## all tests, of the kernel and of the Python side
 
 test-kernel: $(VENV)/made ## the kernel's own tests
@@ -103,7 +105,12 @@ test-oldest: $(OLDEST)/ready ## the tests of the integrations, with the oldest z
 		tests/integrations/zarr tests/integrations/xarray tests/foreign/zarr_python tests/stores/operations/test_zarr_operations.py
 
 campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes minutes: many more kills, larger selections, longer searches
+	$(BIN)/python -m tests.soak --seconds 600
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -m "campaign or search" $(PYTEST_ARGS)
+
+# For hours: SECONDS=14400. A failure prints the command that repeats its round.
+soak: $(VENV)/dev $(VENV)/kernel $(SERVERS)/ready ## processes in one repository that are killed, stopped and failed (SECONDS=60 SOAK_ARGS=...)
+	$(BIN)/python -m tests.soak --seconds $(SECONDS) $(SOAK_ARGS)
 
 # --- checks ---------------------------------------------------------------------------------------------------------------------------
 

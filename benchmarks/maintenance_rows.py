@@ -1,4 +1,5 @@
-"""What maintenance costs: garbage collection of many chunk files, of which 1% are garbage, and expiry of most of a long history.
+"""What maintenance costs: verification of many chunk files, and of the values of an array beside plain reading; garbage collection of many chunk files, of which 1% are
+garbage, and expiry of most of a long history.
 
     python benchmarks/maintenance_rows.py [chunk files] [snapshots]
 
@@ -13,8 +14,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+
+import numpy as np
 
 import frazil
 
@@ -54,6 +58,31 @@ def collect(place: str) -> str:
     return f"{sum(done.condemned.values())} condemned, {sum(done.removed.values())} removed, {sum(done.live.values())} live"
 
 
+def make_values(place: str) -> None:
+    """A repository with digests, and an array of 512 MiB in it, in chunks of 1 MiB that zstd makes smaller."""
+    repo = frazil.Repository.create(place, durable=False, chunk_digests="crc32c")
+    with repo.transaction(message="values") as root:
+        array = root.create_array("v", shape=(512, 2**18), dtype="f4", chunks=(1, 2**18))
+        for row in range(0, 512, 16):
+            array[row : row + 16] = np.random.default_rng(row).normal(size=(16, 2**18)).round(2)
+
+
+def verify(place: str, *, decode: bool = False, digests: bool = False) -> str:
+    """Refs, snapshots, manifests and references; and all values."""
+    found = frazil.Repository.open(place).verify(decode=decode, digests=digests)
+    assert found.ok
+    return f"{found.references} references, {found.chunks} chunk files"
+
+
+def read(place: str) -> str:
+    """All values, without keeping any."""
+    array = frazil.Repository.open(place).readonly_session().root["v"]
+    assert isinstance(array, frazil.Array)
+    for row in range(0, 512, 64):
+        array[row : row + 64]
+    return "plain reading"
+
+
 def expire(place: str, count: int) -> str:
     """Lets 90% expire."""
     repo = frazil.Repository.open(place, durable=False)
@@ -85,6 +114,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = f"{folder}/chunks"
         make_chunks(place, chunks)
+        measured(f"verify of {chunks} chunk files", verify, place)
+        make_values(f"{folder}/values")
+        for _ in range(3):  # interleaved, as other work on the machine changes
+            measured("reading 512 MiB", read, f"{folder}/values")
+            measured("verify of 512 MiB with decode", partial(verify, decode=True), f"{folder}/values")
+            measured("verify of 512 MiB with digests", partial(verify, digests=True), f"{folder}/values")
         for run in ("condemning", "removing", "with nothing to do"):
             measured(f"gc of {chunks} chunk files, 1% garbage, run {run}", collect, place)
         make_history(f"{folder}/history", snapshots)

@@ -144,9 +144,9 @@ class Calls:
     def rechunk(self) -> None:
         if not hasattr(self.frazil, "rechunk"):
             raise NotImplementedError("not available: there is no frazil.rechunk")
-        shards = (SHARD[0] * 2, SHARD[1], SHARD[2] // 2)
+        shards, target = (SHARD[0] * 2, SHARD[1], SHARD[2] // 2), self.store("rechunked")
         self.frazil.rechunk(
-            self.store("cube"), self.store("rechunked"), chunks=INNER, shards=shards, runtime=self.runtime
+            self.store("cube"), target, chunks=INNER, shards=shards, overwrite=True, runtime=self.runtime
         )
 
     def check_rechunk(self) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import source_lines
+
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "frazil"
 BEFORE = "frazil_before"  # src/ of an earlier commit
@@ -197,10 +199,7 @@ DEFAULT_ERA = "ERA float64, own default codec: write all"
 SHEET = r"\d+\^2 inner 16\^2 raw: "
 POKE = r"one element into a \d+ MiB shard"
 SLOW = r"\d+\^3 in S3, 20 ms a request: "
-LINES = "lines of src/frazil and rust/src"
-
-LINES_BEFORE = 61_355  # commit 7da3481, before the redesign of array engine and stores
-NOT_COUNTED: tuple[str, ...] = ()  # files of shard write strategies, which are new and not a part of the redesign
+LINES = "lines of array engine and stores"
 ONE_TASK = 24  # MiB of a task of remote_memory.py: a shard of 8 MiB fetched, carried over, and encoded anew
 SLACK = 32  # MiB
 
@@ -249,7 +248,7 @@ TARGETS = (
         Target(f"{what} of 100,000 chunks in S3", 1.1, "requests a page", False, median_value, (rf"\d+ chunks in S3: {what}",), "requests a page")
         for what in ("info", "ls -l", "ls -l of its keys")
     ),
-    Target(f"{LINES}: 5 % fewer", LINES_BEFORE * 95 // 100, "lines", False, median_value, (LINES,), "lines"),
+    Target(f"{LINES}: 5 % fewer", source_lines.BEFORE * 95 // 100, "lines", False, median_value, (LINES,), "lines"),
     Target("own default codec, 512^3: write, to zarr-python", 3, "x", True, ratio_to_zarr, (DEFAULT_CUBE,), "s"),
     Target("own default codec, 512^3: bytes, of zarr-python's", 1.05, "x", False, share_of_zarr, (DEFAULT_CUBE,), "MB stored"),
     Target("own default codec, ERA: write, to zarr-python", 3, "x", True, ratio_to_zarr, (DEFAULT_ERA,), "s"),
@@ -307,7 +306,7 @@ def merged(reports: Sequence[Report]) -> Report:
     """Several reports as one, with the lines of the sources as they are now."""
     engines = {name: engine for report in reports for name, engine in report["engines"].items()}
     rows = [line for report in reports for line in report["rows"]]
-    count = float(source_lines(ROOT))
+    count = float(source_lines.rebuilt_lines(ROOT))
     own = {
         "row": LINES,
         "metric": "lines",
@@ -324,12 +323,6 @@ def merged(reports: Sequence[Report]) -> Report:
     }
 
 
-def source_lines(root: Path) -> int:
-    """Lines of src/frazil/**/*.py and rust/src/**/*.rs."""
-    files = [*(root / "src/frazil").rglob("*.py"), *(root / "rust/src").rglob("*.rs")]
-    return sum(file.read_bytes().count(b"\n") for file in files if str(file.relative_to(root)) not in NOT_COUNTED)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path, nargs="+", help="what compare.py and the others wrote with --json")
@@ -340,6 +333,7 @@ def main() -> None:
     print(*table(verdicts, markdown=options.markdown), sep="\n")
     met = [verdict.met for verdict in verdicts]
     print(f"\n{met.count(True)} met, {met.count(False)} missed, {met.count(None)} not measured")
+    print(f"all sources, of every issue: {source_lines.all_lines(ROOT):,} lines")
     if report["quick"]:
         print("QUICK: sizes are small, the figures mean nothing")
 

@@ -1,13 +1,14 @@
 //! What works on bytes alone: rows copied as they are, codecs without chunks, checksums, versions.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::chunks::chain::{Chain, Decoded, Size, Target};
 use crate::chunks::decode::FailureRows;
-use crate::codecs::blosc_version;
+use crate::codecs::{blosc_version, crc32};
 use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
 use crate::failures::{Code, Failures, Fault, Outcome};
 use crate::fetch::{Sink, fetch};
@@ -104,6 +105,59 @@ fn read_rows(
     let copies = Copies::new(&offsets, out.room(), rows.len()).map_err(wrong)?;
     let rows: &[[i64; 3]] = &rows;
     let failures = detached(py, || fetch(&sources, rows, None, threads, &copies))?;
+    Ok(failures.into_rows())
+}
+
+/// The CRC-32 (of zip and gzip) of each row.
+struct Crc32s(Vec<AtomicU32>);
+
+impl Sink for Crc32s {
+    type Local = ();
+
+    fn local(&self) {}
+
+    fn weight(&self, _unit: usize) -> usize {
+        STRAIGHT
+    }
+
+    fn decodes(&self) -> bool {
+        true
+    }
+
+    fn check_length(&self, _unit: usize, _length: u64) -> Outcome {
+        Ok(())
+    }
+
+    fn missing(&self, (): &mut (), _worker: &mut Worker, _unit: usize) -> Outcome {
+        Ok(())
+    }
+
+    fn take(&self, (): &mut (), _worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
+        self.0[unit].store(crc32(bytes), Relaxed);
+        Ok(())
+    }
+}
+
+#[pyfunction]
+fn crc32_rows(
+    py: Python<'_>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+    checksums: &Bound<'_, PyAny>,
+    threads: isize,
+) -> PyResult<FailureRows> {
+    let buffers = Bytes::all(buffers, "buffers")?;
+    let rows = Column::<3>::new(rows, "rows")?;
+    let sources = Sources::new(files.map(Bound::get), &buffers);
+    sources.check(&rows)?;
+    let mut checksums = ColumnMut::<1>::of(checksums, "checksums", rows.len())?;
+    let found = Crc32s(rows.iter().map(|_| AtomicU32::new(0)).collect());
+    let all: &[[i64; 3]] = &rows;
+    let failures = detached(py, || fetch(&sources, all, None, threads, &found))?;
+    for (made, place) in found.0.into_iter().zip(checksums.rows()) {
+        *place = [i64::from(made.into_inner())];
+    }
     Ok(failures.into_rows())
 }
 
@@ -251,6 +305,7 @@ fn locked_version(package: &str) -> Option<&'static str> {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(crc32_rows, module)?)?;
     module.add_function(wrap_pyfunction!(decode_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(encode_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;

@@ -39,6 +39,8 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     files::publish::register(module)?;
     files::append_files::register(module)?;
     files::file_copies::register(module)?;
+    files::listing::register(module)?;
+    files::unlink::register(module)?;
     repository::manifest::register(module)?;
     repository::nodes::register(module)?;
     Ok(())

@@ -208,7 +208,7 @@ pub fn span(start: i64, length: i64, size: u64) -> Outcome<(u64, u64)> {
 }
 
 /// An OSError with its errno, which pyo3's own conversion leaves out.
-fn as_os_error(error: Errno) -> PyErr {
+pub(crate) fn as_os_error(error: Errno) -> PyErr {
     PyOSError::new_err((error.raw_os_error(), std::io::Error::from(error).to_string()))
 }
 

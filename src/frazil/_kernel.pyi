@@ -83,6 +83,11 @@ def read_rows(
 ) -> Failures:
     """Copies the bytes of each row (int64[n, 3]) to out[offsets[i]:offsets[i + 1]]; a row of another length fails (FAILED_RANGE)."""
 
+def crc32_rows(
+    files: Files | None, buffers: Sequence[Buffer], rows: Columns, checksums: Columns, threads: int
+) -> Failures:
+    """Writes the CRC-32 (of zip archives) of the bytes of each row (int64[n, 3]) to checksums (int64[n]); 0 of a missing one."""
+
 def publish_files(
     root: int,
     names: Sequence[str],
@@ -148,6 +153,14 @@ def copy_files(
     in large files.
     result, int64[n, 2]: (0, size) when copied, (-1, 0) where the source is no file that is there (a folder, or behind what is no folder), (-2, 0) where it was changed meanwhile each time,
     (errno, 0) when it could not be read, (errno, 1) when the copy could not be written; then what has the name stays as it was."""
+
+def unlink_files(root: int, names: Sequence[str], result: Columns) -> None:
+    """Removes each named file without its lock: for names that nobody writes again. Ctrl-C is heard between two. result, int64[n]: 0 when removed, -1 where it was not there,
+    else the errno. Folders stay, and are the caller's to sync."""
+
+def list_folder(folder: int, length: int, suffix: str) -> tuple[bytes, list[str]]:
+    """The names in the open folder `folder`: those of files that have `length` ASCII letters and digits, sorted and one behind the other; and in any order those of other
+    files that end in `suffix`, and of folders, with a "/" behind. Links and what is not UTF-8 are left out. Ctrl-C is heard. Raises OSError."""
 
 def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None], sync: bool, result: Columns) -> None:
     """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it was not there, which is success with

@@ -196,7 +196,9 @@ class ChecksumError(DataError):
 
 
 class FormatError(DataError):
-    """A shard index or another stored structure whose bytes make no sense."""
+    """A shard index or another stored structure whose bytes make no sense. `other_version`: they are no damage, but of a version of the format that is not read here."""
+
+    other_version: bool = False
 
 
 class FallbackWarning(UserWarning):

@@ -285,6 +285,6 @@ def test_who_keeps_losing_waits_longer_each_time(monkeypatch: pytest.MonkeyPatch
     with repo.transaction(message="first of them") as root:
         root["t"].attrs["turn"] = 5
     session.commit("mine", rebase="disjoint")
-    assert len(pauses) == 6
+    assert len(pauses) == 5  # what this repository committed is seen at once
     assert all(0.5 * 0.001 * 2**at <= one <= 0.001 * 2**at for at, one in enumerate(pauses))
     assert repo.readonly_session().root.attrs["mine"] == 1

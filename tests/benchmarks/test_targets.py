@@ -11,6 +11,7 @@ import pytest
 import objects
 import remote_memory
 import remote_requests
+import source_lines
 from rows import every_row
 from targets import (
     LINES,
@@ -25,7 +26,6 @@ from targets import (
     ratio_to_best,
     ratio_to_zarr,
     share_of_zarr,
-    source_lines,
     table,
 )
 
@@ -113,11 +113,27 @@ def test_the_ratio_in_cpu_time_stands_beside_that_in_seconds() -> None:
     assert only(found, target(ratio_to_best, 2)) == (False, 0.5, "1 s; best peer zarrs 2; 1.25 x in CPU time")
 
 
-def test_reports_are_merged_and_the_lines_of_the_sources_counted(tmp_path: Path) -> None:
-    for name, text in (("src/frazil/a/b.py", "1\n2\n"), ("src/frazil/c.txt", "1\n"), ("rust/src/d.rs", "1\n2\n3\n")):
+def test_lines_are_counted_without_what_is_new(tmp_path: Path) -> None:
+    new = source_lines.NOT_COUNTED["zip archives"][0].replace("*", "a")
+    texts = {
+        "src/frazil/stores/b.py": "1\n2\n",
+        new: "1\n",
+        "rust/src/files/d.rs": "1\n2\n3\n",
+        "src/frazil/api/a.py": "1\n",
+    }
+    for name, text in texts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert source_lines(tmp_path) == 5
+    assert source_lines.rebuilt_lines(tmp_path) == 5
+    assert source_lines.all_lines(tmp_path) == 7
+
+
+def test_every_file_that_is_not_counted_is_there() -> None:
+    for pattern in (pattern for patterns in source_lines.NOT_COUNTED.values() for pattern in patterns):
+        assert list(source_lines.ROOT.glob(pattern)), pattern
+
+
+def test_reports_are_merged_with_the_lines_of_the_sources() -> None:
     both = merged([report(line("read", "frazil", [1.0])), report(line("write", "zarr", [2.0]))])
     assert [one["row"] for one in both["rows"]] == ["read", "write", LINES]
     assert not both["quick"]

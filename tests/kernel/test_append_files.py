@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,10 +125,36 @@ def test_what_a_kill_left_is_restored(shard: Path, head: int) -> None:
     assert [path.name for path in shard.parent.iterdir()] == ["shard"]
 
 
+# Appends to argv[1]/shard, and is killed while it writes behind the end: a file may not become longer than 1002 bytes.
+_KILLED = """
+import os, resource, signal, sys
+import numpy as np
+from frazil import _kernel
+
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1002, resource.RLIM_INFINITY))
+rows, offsets, heads = np.array([(0, 0, 100, 1000)], np.int64), np.array([0, 1], np.int64), np.zeros(1, np.int64)
+root = os.open(sys.argv[1], os.O_RDONLY)
+_kernel.change_files(root, ["shard"], [b"n" * 100], rows, offsets, heads, [None], True, False, np.empty((1, 4), np.int64))
+"""
+
+
+def test_a_writer_that_takes_the_lock_over_and_is_killed_too_leaves_the_journal(shard: Path) -> None:
+    shard.write_bytes(OLD * 10)  # so that the journal is shorter than what may be written
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(shard.parent)], check=False)
+    assert killed.returncode == -signal.SIGXFSZ
+    assert shard.read_bytes() == OLD * 10 + b"nn"
+    (shard.parent / LOCK).write_bytes(b"a value that was to replace the shard")
+    assert restore(shard.parent) == 2
+    assert shard.read_bytes() == OLD * 10
+    assert [path.name for path in shard.parent.iterdir()] == ["shard"]
+
+
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 def test_a_journal_that_is_the_lock_file_is_not_cut_by_the_next_writer(shard: Path) -> None:
     (shard.parent / JOURNAL).write_bytes(journal_of(shard, [], 0))
-    os.link(shard.parent / JOURNAL, shard.parent / LOCK)  # as a kill leaves both
+    os.link(shard.parent / JOURNAL, shard.parent / LOCK)  # as a copy of the store made of links may have both
     with shard.open("ab") as file:
         file.write(b"torn")
     assert change(shard.parent, [(104, b"new")], expect=version(shard))[0] == -1
@@ -194,8 +223,6 @@ def test_a_failure_changes_nothing(shard: Path) -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    import signal
-
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))

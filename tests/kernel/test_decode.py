@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,9 @@ def test_rows_are_read_as_they_are(data: st.DataObject) -> None:
         out = bytearray(b"x" * (int(offsets[-1]) + 2))
         assert _kernel.read_rows(s.files, s.buffers, s.rows, out, offsets, 2) == []
         assert out == b"xxx" + b"".join(values) + b"xx"
+        checksums = np.full(len(values), -1)
+        assert _kernel.crc32_rows(s.files, s.buffers, s.rows, checksums, 2) == []
+        assert checksums.tolist() == [zlib.crc32(value) for value in values]
         if values:
             offsets[-1] += 1
             ((unit, code, _),) = _kernel.read_rows(s.files, s.buffers, s.rows, out, offsets, 2)

@@ -1,4 +1,4 @@
-"""A PNG decoder for tests: 8 bits a sample, every filter, checksums checked. Not fast."""
+"""What tests see in pictures: a PNG decoder (8 bits a sample, checksums checked; not fast), and where a text or another picture is in one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import zlib
 
 import numpy as np
 from numpy.typing import NDArray
+
+from frazil.operations.view.canvas import Pixels, blank, write
+from frazil.operations.view.text import Coverage
 
 
 def decode_png(data: bytes) -> NDArray[np.uint8]:
@@ -38,3 +41,18 @@ def _unfiltered(kind: int, line: NDArray[np.uint8], above: NDArray[np.uint8]) ->
     if kind == 1:
         return np.cumsum(line, axis=0, dtype=np.uint8)
     return line + above if kind == 2 else line
+
+
+def places(canvas: Pixels, part: Pixels) -> list[tuple[int, int]]:
+    """Where the top left corner of a part is on a canvas."""
+    height, width = part.shape[:2]
+    starts = np.argwhere(
+        (canvas[: len(canvas) - height + 1, : canvas.shape[1] - width + 1, :3] == part[0, 0, :3]).all(axis=2)
+    )
+    return [(y, x) for y, x in starts.tolist() if (canvas[y : y + height, x : x + width, :3] == part[..., :3]).all()]
+
+
+def written(text: Coverage) -> Pixels:
+    canvas = blank(*text.shape, 3)
+    write(canvas, text, 0, 0)
+    return canvas

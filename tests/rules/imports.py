@@ -53,6 +53,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "virtual",
         "manifests",
         "verification",
+        "repair",
         "session",
         "commit",
         "merge",
@@ -64,7 +65,7 @@ ALONE = frozenset({"errors"})  # imports nothing of the project
 OWN: dict[str, tuple[str, ...]] = {
     "frazil.formats.alpha": ("frazil.repository.alpha",),
     "frazil.repository.alpha": (
-        "frazil.api.repository",  # finds out which format a location has
+        "frazil.api.repository_arguments",  # finds out which format a location has
         "frazil.operations.copy",  # copies files of repositories in an order that leaves none broken
         "frazil.testing.memory_format",  # has snapshots as the alpha has them
     ),

@@ -88,7 +88,10 @@ def test_what_belongs_to_a_format_is_imported_by_it_alone() -> None:
         assert foreign_imports(tree({name: text})) == []
     for name in ("formats/nodes", "repository/session/transaction", "api/repository", "testing/memory_format"):
         assert len(foreign_imports(tree({name: text}))) == 1
-    assert foreign_imports(tree({"api/repository": "from frazil.repository.alpha.format import AlphaFormat"})) == []
+    assert (
+        foreign_imports(tree({"api/repository_arguments": "from frazil.repository.alpha.format import AlphaFormat"}))
+        == []
+    )
     assert len(foreign_imports(tree({"api/session": "from frazil.repository.alpha import branches"}))) == 1
 
 

@@ -18,6 +18,9 @@ pub enum Size {
     AtMost(usize),
 }
 
+/// All bytes are wanted.
+pub const ALL: Range<usize> = 0..usize::MAX;
+
 /// Contexts of the codecs, and scratch for what lies between two of them.
 #[derive(Default)]
 pub struct Tools {
@@ -27,8 +30,8 @@ pub struct Tools {
 
 /// Where the last stage of decoding puts its bytes.
 pub enum Target<'a> {
-    /// In scratch, or nowhere when the codecs only cut bytes off.
-    Anywhere,
+    /// In scratch, or nowhere when the codecs only cut bytes off; bytes outside of this range may be anything.
+    Anywhere(Range<usize>),
     /// Here; the size must be that of the slice.
     Slice(&'a mut [u8]),
     /// Here, grown as needed.
@@ -102,6 +105,9 @@ impl Chain {
             }
             at = match &mut target {
                 Target::Slice(out) if i == 0 => Decoded::Target(exactly(codec, &mut tools.contexts, bytes, out)?),
+                Target::Anywhere(wanted) if i == 0 => {
+                    Decoded::Stage(number, 0..part(codec, &mut tools.contexts, bytes, sizes[i], stage, wanted)?)
+                }
                 Target::Memory(memory) if i == 0 => Decoded::Target(within(codec, &mut tools.contexts, bytes, sizes[i], memory)?),
                 _ => Decoded::Stage(number, 0..within(codec, &mut tools.contexts, bytes, sizes[i], stage)?),
             };
@@ -112,7 +118,7 @@ impl Chain {
             Decoded::Target(_) => return Ok(at),
         };
         match target {
-            Target::Anywhere => return Ok(at),
+            Target::Anywhere(_) => return Ok(at),
             Target::Slice(out) if out.len() == bytes.len() => out.copy_from_slice(bytes),
             Target::Slice(out) => return Err(other_size(bytes.len(), out.len())),
             Target::Memory(memory) => memory.room(bytes.len())?.copy_from_slice(bytes),
@@ -120,9 +126,9 @@ impl Chain {
         Ok(Decoded::Target(bytes.len()))
     }
 
-    /// Decodes to bytes that lie in the input or in scratch.
-    pub fn view<'a>(&self, tools: &'a mut Tools, input: &'a [u8], sizes: &[Size]) -> Outcome<&'a [u8]> {
-        Ok(match self.decode(tools, input, sizes, Target::Anywhere)? {
+    /// Decodes to bytes that lie in the input or in scratch; those outside of `wanted` may be anything.
+    pub fn view<'a>(&self, tools: &'a mut Tools, input: &'a [u8], sizes: &[Size], wanted: Range<usize>) -> Outcome<&'a [u8]> {
+        Ok(match self.decode(tools, input, sizes, Target::Anywhere(wanted))? {
             Decoded::Input(range) => &input[range],
             Decoded::Stage(number, range) => &tools.stages[number].bytes()[range],
             Decoded::Target(_) => &[],
@@ -190,7 +196,19 @@ fn check_size(found: usize, wanted: Size) -> Outcome {
 
 /// Decodes to precisely the bytes of `out`.
 fn exactly(codec: &Codec, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
-    match codec.decode(contexts, input, out) {
+    part_of(codec, contexts, input, out, &ALL)
+}
+
+/// As `within`, where only the bytes in `wanted` have to be there: as many are decoded as these need.
+fn part(codec: &Codec, contexts: &mut Contexts, input: &[u8], size: Size, memory: &mut Memory, wanted: &Range<usize>) -> Outcome<usize> {
+    match size {
+        Size::Exactly(exact) if wanted.end <= exact => part_of(codec, contexts, input, memory.room(exact)?, wanted),
+        _ => within(codec, contexts, input, size, memory),
+    }
+}
+
+fn part_of(codec: &Codec, contexts: &mut Contexts, input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Outcome<usize> {
+    match codec.decode_part(contexts, input, out, wanted) {
         Ok(made) if made == out.len() => Ok(made),
         Ok(made) => Err(Fault::new(Code::Size, format!("{}: decodes to {made} bytes, not {}", codec.name(), out.len()))),
         Err(Refusal::Full) => Err(Fault::new(Code::Size, format!("{}: decodes to more than {} bytes", codec.name(), out.len()))),
@@ -305,10 +323,14 @@ mod tests {
                 assert_eq!(made, encoded.len());
                 assert!(made <= chain.bound(len).unwrap());
                 let sizes = chain.sizes(Size::Exactly(len));
-                assert_eq!(chain.view(&mut tools, encoded.bytes(), &sizes).unwrap(), data);
+                assert_eq!(chain.view(&mut tools, encoded.bytes(), &sizes, ALL).unwrap(), data);
                 let mut out = vec![0; len];
                 chain.decode(&mut tools, encoded.bytes(), &sizes, Target::Slice(&mut out)).unwrap();
                 assert_eq!(out, data);
+                for wanted in [0..1, len - 1..len, len / 3..len / 3 + 1, len / 4..len / 2 + 1, 0..len] {
+                    let got = chain.view(&mut tools, encoded.bytes(), &sizes, wanted.clone()).unwrap();
+                    assert_eq!((got.len(), &got[wanted.clone()]), (len, &data[wanted]));
+                }
                 let (sizes, mut memory) = (chain.sizes(Size::AtMost(len)), Memory::default());
                 let Decoded::Target(made) = chain.decode(&mut tools, encoded.bytes(), &sizes, Target::Memory(&mut memory)).unwrap() else {
                     panic!("not in the target")
@@ -326,7 +348,7 @@ mod tests {
             chain.encode(&mut tools, &data(1000), &mut encoded).unwrap();
             for size in [Size::Exactly(999), Size::Exactly(1001), Size::AtMost(999)] {
                 let sizes = chain.sizes(size);
-                let fault = chain.view(&mut tools, encoded.bytes(), &sizes).unwrap_err();
+                let fault = chain.view(&mut tools, encoded.bytes(), &sizes, ALL).unwrap_err();
                 assert_eq!(fault.code, Code::Size, "{}", fault.text);
             }
         }
@@ -350,7 +372,7 @@ mod tests {
             chain.encode(&mut tools, &zeros, &mut encoded).unwrap();
             let mut tools = Tools::default();
             let sizes = chain.sizes(Size::AtMost(1 << 20));
-            assert_eq!(chain.view(&mut tools, encoded.bytes(), &sizes).unwrap_err().code, Code::Size);
+            assert_eq!(chain.view(&mut tools, encoded.bytes(), &sizes, ALL).unwrap_err().code, Code::Size);
             assert!(tools.stages[0].capacity() <= 1 << 20);
         }
     }
@@ -364,12 +386,12 @@ mod tests {
             chain.encode(&mut tools, &data, &mut encoded).unwrap();
             let sizes = chain.sizes(Size::Exactly(500));
             for cut in (0..encoded.len()).step_by(7) {
-                assert!(chain.view(&mut tools, &encoded.bytes()[..cut], &sizes).is_err());
+                assert!(chain.view(&mut tools, &encoded.bytes()[..cut], &sizes, ALL).is_err());
             }
             for at in (0..encoded.len()).step_by(5) {
                 let mut bytes = encoded.bytes().to_vec();
                 bytes[at] ^= 1 << (at % 8);
-                let _ = chain.view(&mut tools, &bytes, &sizes);
+                let _ = chain.view(&mut tools, &bytes, &sizes, ALL);
             }
         }
     }

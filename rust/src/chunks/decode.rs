@@ -156,9 +156,12 @@ impl<'a> Sink for &'a Chunks<'a> {
         }
         let chunk = match program.chain.is_empty() {
             true => bytes,
-            false => program.chain.view(&mut worker.tools, bytes, &program.sizes)?,
+            false => {
+                let wanted = self.boxes.hull(unit, 0, &program.strides, program.itemsize).1;
+                program.chain.view(&mut worker.tools, bytes, &program.sizes, wanted)?
+            }
         };
-        // SAFETY: `chunk` is the whole chunk (its size was checked) or, from `start` on, the hull of its box; `out` as in `straight`.
+        // SAFETY: `chunk` has the size of the whole chunk (checked), decoded in the hull of its box at least, or is, from `start` on, that hull; `out` as in `straight`.
         unsafe { mover.copy(chunk.as_ptr().wrapping_sub(start).cast_mut(), self.out.start()) };
         Ok(())
     }

@@ -143,7 +143,7 @@ impl<'a> Sink for &'a Points<'a> {
     fn take(&self, (): &mut (), worker: &mut Worker, unit: usize, bytes: &[u8], start: usize) -> Outcome {
         let program = self.program;
         let chunk = match self.decodes() {
-            true => program.chain.view(&mut worker.tools, bytes, &program.sizes)?,
+            true => program.chain.view(&mut worker.tools, bytes, &program.sizes, self.hull(unit))?,
             false => bytes,
         };
         self.scatter(unit, chunk, start);

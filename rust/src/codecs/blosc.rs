@@ -1,13 +1,30 @@
 //! Blosc 1, through c-blosc's functions that take their context with them: no global state, one thread.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_int};
+use std::ops::Range;
 
 use blosc_src as sys;
 
-use super::{Refusal, snappy};
+use super::{Refusal, lz4, snappy};
 use crate::failures::{Code, Fault, Outcome};
 
 const HEADER: usize = sys::BLOSC_MIN_HEADER_LENGTH as usize;
+
+// Of frames, as snappy.rs has them.
+const VERSIONS: [u8; 2] = [2, 1];
+const LZ4: u8 = 1;
+const SHUFFLED: u8 = 0x01;
+const STORED: u8 = 0x02;
+const BIT_SHUFFLED: u8 = 0x04;
+const NOT_SPLIT: u8 = 0x10;
+const MOST_SPLITS: usize = 16;
+const LEAST_SPLIT: usize = 128;
+
+/// A plane that is so many times as long as its stream has long matches. A match that LZ4 has to stop in is copied byte for byte, which takes longer than all of the plane.
+const LONG_MATCHES: usize = 8;
+
+/// Elements are decoded alone where they are at most this part of a block: c-blosc puts the bytes of a whole block together much faster than one after the other.
+const FEW: usize = 32;
 
 /// As the codec's configuration says.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,17 +45,23 @@ pub fn bound(len: usize) -> Option<usize> {
     (len <= sys::BLOSC_MAX_BUFFERSIZE as usize).then(|| len + sys::BLOSC_MAX_OVERHEAD as usize)
 }
 
+/// The size that a frame decodes to; None where its header does not agree with its length.
+fn decoded_size(input: &[u8]) -> Option<usize> {
+    let mut size = 0;
+    // SAFETY: at least a header is there, and the call compares the header's length with input.len() before it looks further.
+    let valid = input.len() >= HEADER && unsafe { sys::blosc_cbuffer_validate(input.as_ptr().cast(), input.len(), &raw mut size) } == 0;
+    valid.then_some(size)
+}
+
 /// Nothing is taken from the header but what agrees with the lengths that the caller knows.
 pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
     let bad = |text: &str| Refusal::bad(Code::Decode, format!("blosc: {text}"));
     if input.len() < HEADER {
         return Err(bad("shorter than its header"));
     }
-    let mut size = 0;
-    // SAFETY: at least a header is there, and the call compares the header's length with input.len() before it looks further.
-    if unsafe { sys::blosc_cbuffer_validate(input.as_ptr().cast(), input.len(), &raw mut size) } != 0 {
+    let Some(size) = decoded_size(input) else {
         return Err(bad("the header does not agree with the length"));
-    }
+    };
     if size > out.len() {
         return Err(Refusal::Full);
     }
@@ -50,6 +73,84 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
         return Err(bad("corrupt, or its compressor is not known"));
     }
     Ok(size)
+}
+
+/// The blocks of a frame that is validated.
+struct Blocks<'a> {
+    frame: &'a [u8],
+    /// Decoded bytes of a block; the last one may have less.
+    block: usize,
+    typesize: usize,
+}
+
+impl<'a> Blocks<'a> {
+    fn of(frame: &'a [u8]) -> Option<Blocks<'a>> {
+        let blocks = Blocks { frame, block: number(frame, 8)?, typesize: usize::from(frame[3]) };
+        (blocks.block > 0 && blocks.typesize > 0).then_some(blocks)
+    }
+
+    /// Whether the bytes of its elements are shuffled and each of their planes is an LZ4 stream of its own, in all blocks but a shorter last one.
+    fn are_planes(&self) -> bool {
+        let flags = self.frame[2];
+        self.frame[..2] == VERSIONS
+            && flags >> 5 == LZ4
+            && flags & (SHUFFLED | STORED | BIT_SHUFFLED | NOT_SPLIT) == SHUFFLED
+            && (2..=MOST_SPLITS).contains(&self.typesize)
+            && self.block.is_multiple_of(self.typesize)
+            && self.block / self.typesize >= LEAST_SPLIT
+    }
+
+    /// Decodes these elements of a block of planes, which is not a shorter last one, to their place in `out`. None: something is wrong.
+    fn elements(&self, block: usize, elements: Range<usize>, out: &mut [u8]) -> Option<()> {
+        let first = HEADER.checked_add(4 * block)?;
+        let mut at = number(self.frame, first)?;
+        let mut plane = vec![0; self.block / self.typesize];
+        let start = block * self.block + elements.start * self.typesize;
+        let places = out.get_mut(start..start + elements.len() * self.typesize)?;
+        for byte in 0..self.typesize {
+            let stream = self.frame.get(at.checked_add(4)?..)?.get(..number(self.frame, at)?)?;
+            at += 4 + stream.len();
+            match stream.len() {
+                stored if stored == plane.len() => plane.copy_from_slice(stream),
+                short if short < plane.len() / LONG_MATCHES => lz4::decode_block(stream, &mut plane)?,
+                _ => lz4::decode_start(stream, &mut plane[..elements.end])?,
+            }
+            for (place, &value) in places[byte..].iter_mut().step_by(self.typesize).zip(&plane[elements.start..]) {
+                *place = value;
+            }
+        }
+        Some(())
+    }
+}
+
+fn number(frame: &[u8], at: usize) -> Option<usize> {
+    let bytes = frame.get(at..)?.first_chunk::<4>()?;
+    usize::try_from(i32::from_le_bytes(*bytes)).ok()
+}
+
+/// Decodes the bytes in `wanted` to their place in `out`, which has the size of all. Of a block of planes no more is decoded than the elements need, where they are few;
+/// other blocks are decoded whole. False where that spares nothing or something is wrong: then all has to be decoded, which says what is wrong.
+pub fn decode_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> bool {
+    try_part(input, out, wanted).is_some()
+}
+
+fn try_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Option<()> {
+    let size = decoded_size(input).filter(|&size| size == out.len() && !wanted.is_empty())?;
+    let blocks = Blocks::of(input).filter(|_| !snappy::is_inside(input))?;
+    let (first, end) = (wanted.start / blocks.block, wanted.end.div_ceil(blocks.block).max(1));
+    let elements = wanted.start / blocks.typesize..wanted.end.div_ceil(blocks.typesize);
+    if end - first == 1 && end * blocks.block <= size && blocks.are_planes() && elements.len() <= blocks.block / blocks.typesize / FEW {
+        let before = first * blocks.block / blocks.typesize;
+        return blocks.elements(first, elements.start - before..elements.end - before, out);
+    }
+    if end - first == size.div_ceil(blocks.block) || elements.end * blocks.typesize > size {
+        return None;
+    }
+    let places = &mut out[elements.start * blocks.typesize..elements.end * blocks.typesize];
+    let (start, count) = (c_int::try_from(elements.start).ok()?, c_int::try_from(elements.len()).ok()?);
+    // SAFETY: validated above; the library reads no more than input.len(), and writes `count` elements of the header's type, as many as `places` has.
+    let made = unsafe { sys::blosc_getitem(input.as_ptr().cast(), start, count, places.as_mut_ptr().cast()) };
+    (usize::try_from(made) == Ok(places.len())).then_some(())
 }
 
 impl Blosc {
@@ -78,6 +179,69 @@ impl Blosc {
         match usize::try_from(made) {
             Ok(made) if made > 0 => Ok(made),
             _ => Err(refused()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 400_003;
+
+    fn data() -> Vec<u8> {
+        (0..SIZE as u32 / 8).flat_map(|i| (u64::from(i.wrapping_mul(i) >> 7) << 20).to_le_bytes()).chain([1, 2, 3]).collect()
+    }
+
+    fn frames() -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for compressor in [c"lz4", c"lz4hc", c"blosclz", c"zstd", c"zlib", c"snappy"] {
+            for (shuffle, typesize, blocksize) in
+                [(1, 8, 0), (1, 8, 8192), (1, 2, 70_000), (0, 8, 8192), (2, 8, 8192), (1, 3, 0), (1, 40, 9000)]
+            {
+                for level in [0, 5] {
+                    let blosc = Blosc { compressor: compressor.into(), level, shuffle, typesize, blocksize };
+                    let mut out = vec![0; bound(SIZE).unwrap()];
+                    let made = blosc.encode(&data(), &mut out).unwrap();
+                    out.truncate(made);
+                    frames.push(out);
+                }
+            }
+        }
+        frames
+    }
+
+    fn ranges() -> [Range<usize>; 10] {
+        [0..0, 0..1, 0..8192, 8191..8193, 8192..8192, 100_000..100_008, 100_001..100_002, 3..399_000, SIZE - 4..SIZE, 0..SIZE]
+    }
+
+    #[test]
+    fn the_wanted_bytes_are_those_of_a_whole_decode() {
+        let (data, mut parts) = (data(), 0);
+        for frame in frames() {
+            for wanted in ranges() {
+                let mut out = vec![0; SIZE];
+                if decode_part(&frame, &mut out, &wanted) {
+                    assert_eq!(out[wanted.clone()], data[wanted]);
+                    parts += 1;
+                }
+            }
+        }
+        assert!(parts > 300, "{parts}");
+    }
+
+    #[test]
+    fn damaged_frames_never_panic_and_other_sizes_are_refused() {
+        for frame in frames() {
+            for wanted in ranges() {
+                assert!(!decode_part(&frame, &mut vec![0; SIZE - 1], &(0..1)));
+                for at in [0, 1, 2, 3, 5, 9, 13, 16, 17, 20, 21, 40, frame.len() / 2, frame.len() - 1] {
+                    let mut damaged = frame.clone();
+                    damaged[at] ^= 1 << (at % 8);
+                    decode_part(&damaged, &mut vec![0; SIZE], &wanted);
+                    decode_part(&frame[..at], &mut vec![0; SIZE], &wanted);
+                }
+            }
         }
     }
 }

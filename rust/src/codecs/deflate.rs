@@ -43,6 +43,12 @@ fn no_memory() -> Fault {
     Fault::new(Code::Io, "12 libdeflate: no memory")
 }
 
+/// The checksum of gzip and zip.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    // SAFETY: the pointer and the length are those of a slice.
+    unsafe { sys::libdeflate_crc32(0, bytes.as_ptr().cast(), bytes.len()) }
+}
+
 pub struct Unpacker(NonNull<sys::libdeflate_decompressor>);
 
 // SAFETY: a decompressor is plain memory of its own without ties to a thread.

@@ -1,6 +1,6 @@
 //! LZ4 blocks behind their decoded size, four bytes little-endian: as numcodecs frames them.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use lz4_sys as sys;
 
@@ -21,21 +21,38 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
         return Err(bad("shorter than its header"));
     };
     let size = u32::from_le_bytes(*header) as usize;
-    let Ok(block_size) = c_int::try_from(block.len()) else {
+    if c_int::try_from(block.len()).is_err() {
         return Err(bad("a block of 2 GiB or more"));
-    };
+    }
     if size > MOST || size > block.len().saturating_mul(255) {
         return Err(bad("its header says more bytes than the block can hold"));
     }
     if size > out.len() {
         return Err(Refusal::Full);
     }
-    // SAFETY: reads `block_size` bytes of block and writes at most `size` bytes of out, which has as many; size <= MOST fits.
-    let made = unsafe { sys::LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), block_size, size as c_int) };
-    if usize::try_from(made) != Ok(size) {
-        return Err(bad("corrupt, or not of the size that its header says"));
-    }
+    decode_block(block, &mut out[..size]).ok_or_else(|| bad("corrupt, or not of the size that its header says"))?;
     Ok(size)
+}
+
+/// Decodes a block without a header to precisely the bytes of `out`; None where it is damaged or of another size.
+pub fn decode_block(block: &[u8], out: &mut [u8]) -> Option<()> {
+    let (size, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(out.len()).ok()?);
+    // SAFETY: reads `size` bytes of block and writes at most `room` bytes of out.
+    let made = unsafe { sys::LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), size, room) };
+    (made == room).then_some(())
+}
+
+unsafe extern "C" {
+    // lz4-sys links it, but does not declare it.
+    fn LZ4_decompress_safe_partial(from: *const c_char, to: *mut c_char, from_size: c_int, wanted: c_int, room: c_int) -> c_int;
+}
+
+/// Decodes the first bytes of a block without a header, as many as `out` has; None where it has less, or is damaged before.
+pub fn decode_start(block: &[u8], out: &mut [u8]) -> Option<()> {
+    let (size, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(out.len()).ok()?);
+    // SAFETY: reads `size` bytes of block and writes at most `room` bytes of out.
+    let made = unsafe { LZ4_decompress_safe_partial(block.as_ptr().cast(), out.as_mut_ptr().cast(), size, room, room) };
+    (made == room).then_some(())
 }
 
 /// acceleration: the larger, the faster and the longer; below 1 means 1.

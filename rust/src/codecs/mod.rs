@@ -1,6 +1,8 @@
 //! Bytes-to-bytes codecs: what one is, how large its answers may be, and the contexts that they work with. One file each; chains are in
 //! chain.rs.
 
+use std::ops::Range;
+
 mod blosc;
 mod deflate;
 mod fletcher32;
@@ -11,6 +13,7 @@ mod snappy;
 mod zstd;
 
 pub use blosc::{Blosc, version as blosc_version};
+pub use deflate::crc32;
 use deflate::{Format, Packer, Unpacker};
 
 use crate::failures::{Code, Fault, Outcome};
@@ -52,7 +55,7 @@ impl From<Fault> for Refusal {
 /// What the libraries keep between calls, made when first needed.
 #[derive(Default)]
 pub struct Contexts {
-    zstd_out: Option<zstd_safe::DCtx<'static>>,
+    zstd_out: Option<zstd::Decompressor>,
     zstd_in: Option<zstd::Compressor>,
     unpacker: Option<Unpacker>,
     packer: Option<Packer>,
@@ -139,11 +142,24 @@ impl Codec {
             Codec::Shuffle { size } => shuffle::decode(*size, input, out),
             Codec::Gzip { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Gzip, input, out),
             Codec::Zlib { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Zlib, input, out),
-            Codec::Zstd { .. } => zstd::decode(&mut contexts.zstd_out, input, out),
+            Codec::Zstd { .. } => zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode(input, out),
             Codec::Blosc(_) => blosc::decode(input, out),
             Codec::Lz4 { .. } => lz4::decode(input, out),
             Codec::Gdeflate { .. } => gdeflate::decode(input, out),
         }
+    }
+
+    /// Decodes as `decode` where the size of `out` is that of the decoded bytes, of which only those in `wanted` have to be there; the others may be anything.
+    /// What is wrong with encoded bytes that are not needed for these is not noticed.
+    pub fn decode_part(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Result<usize, Refusal> {
+        let done = match self {
+            Codec::Zstd { .. } if wanted.end < out.len() => {
+                zstd::Decompressor::lazy(&mut contexts.zstd_out)?.decode_start(input, out, wanted.end)
+            }
+            Codec::Blosc(_) if wanted.len() < out.len() => blosc::decode_part(input, out, wanted),
+            _ => false,
+        };
+        if done { Ok(out.len()) } else { self.decode(contexts, input, out) }
     }
 
     /// Encodes into `out`, which has room for `bound` bytes; the number of bytes.

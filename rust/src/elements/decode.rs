@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use pyo3::prelude::*;
 
-use crate::chunks::chain::{Chain, Size};
+use crate::chunks::chain::{ALL, Chain, Size};
 use crate::chunks::decode::FailureRows;
 use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
 use crate::elements::heap::{VIEW, View};
@@ -148,7 +148,7 @@ impl Sink for Elements<'_> {
     }
 
     fn take(&self, (): &mut (), worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
-        let chunk = self.chain.view(&mut worker.tools, bytes, &self.sizes)?;
+        let chunk = self.chain.view(&mut worker.tools, bytes, &self.sizes, ALL)?;
         let size = self.layout.count * VIEW;
         // SAFETY: `views` is lent for the call; each unit has a place of its own, and is taken once.
         let views = unsafe { self.views.part(unit * size, size) }.unwrap_or_default().as_chunks_mut::<VIEW>().0;

@@ -24,20 +24,24 @@ struct Shard<'f> {
     folder: BorrowedFd<'f>,
     journal_name: String,
     file: OwnedFd,
-    lock: &'f Lock<'f>,
-    /// Where the journal is written: a file of its own, or None while it is the lock file.
+    /// The journal, from when this process created it until it removes it.
     journal: Option<OwnedFd>,
 }
 
 impl<'f> Shard<'f> {
-    fn open(folder: BorrowedFd<'f>, base: &str, lock: &'f Lock<'f>) -> System<Self> {
+    /// The lock of the file is held.
+    fn open(folder: BorrowedFd<'f>, base: &str, _lock: &Lock<'_>) -> System<Self> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = retry(|| rustix::fs::openat(folder, base, flags, Mode::empty()))?;
-        Ok(Shard { folder, journal_name: [base, JOURNAL].concat(), file, lock, journal: None })
+        Ok(Shard { folder, journal_name: [base, JOURNAL].concat(), file, journal: None })
     }
 
-    fn journal_file(&self) -> BorrowedFd<'_> {
-        self.journal.as_ref().map_or(self.lock.file(), AsFd::as_fd)
+    fn target(&self, target: Target) -> System<BorrowedFd<'_>> {
+        match target {
+            Target::Shard => Ok(self.file.as_fd()),
+            Target::Journal => self.journal.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF),
+            Target::Folder => Ok(self.folder),
+        }
     }
 
     fn stat(&self) -> System<Stat> {
@@ -68,14 +72,8 @@ impl Disk for Shard<'_> {
         read_all(file.as_fd(), 0, size).map(Some)
     }
 
-    /// The journal is a second name of the lock file where the file system can link: a new file for each append costs several times as much. Who takes a lock file over
-    /// that has two names leaves it alone (lock.rs).
+    /// A file of its own: a second name of the lock file would be made quicker, but whoever takes the lock over after a kill writes into that file.
     fn create_journal(&mut self) -> System<()> {
-        match self.lock.link(&self.journal_name) {
-            Err(Errno::EXIST) => return Err(Errno::EXIST),
-            Err(_) => {}
-            Ok(()) => return Ok(()),
-        }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
         self.journal = Some(retry(|| rustix::fs::openat(self.folder, &self.journal_name, flags, mode))?);
@@ -88,7 +86,7 @@ impl Disk for Shard<'_> {
     }
 
     fn write(&mut self, target: Target, mut at: u64, mut bytes: &[u8]) -> System<()> {
-        let file = if target == Target::Journal { self.journal_file() } else { self.file.as_fd() };
+        let file = self.target(target)?;
         while !bytes.is_empty() {
             let count = retry(|| pwrite(file, bytes, at))?;
             if count == 0 {
@@ -108,11 +106,7 @@ impl Disk for Shard<'_> {
     }
 
     fn sync(&mut self, target: Target) -> System<()> {
-        match target {
-            Target::Shard => sync(self.file.as_fd()),
-            Target::Journal => sync(self.journal_file()),
-            Target::Folder => sync(self.folder),
-        }
+        sync(self.target(target)?)
     }
 }
 

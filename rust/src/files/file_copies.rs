@@ -66,14 +66,14 @@ impl Held {
 
 /// What one thread keeps from name to name.
 #[derive(Default)]
-struct Desk {
+struct ThreadState {
     from: Held,
     to: Held,
     scratch: Vec<u8>,
 }
 
-fn copy_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>) -> Answer {
-    let Desk { from, to, scratch } = desk;
+fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wait<'_>) -> Answer {
+    let ThreadState { from, to, scratch } = state;
     let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
         Ok(entered) => entered,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return ABSENT,
@@ -267,7 +267,7 @@ fn copy_files(
     // SAFETY: the descriptors are the caller's and stay open during the call; should one not be open, every use of it says so.
     let (source, root) = unsafe { (BorrowedFd::borrow_raw(source), BorrowedFd::borrow_raw(root)) };
     let batch = Batch { source, sources: &sources, root, names: &names, sync };
-    carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, desk, wait| copy_one(&batch, number, desk, wait))
+    carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, state, wait| copy_one(&batch, number, state, wait))
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,12 +1,14 @@
-//! Files and folders beneath a root: opened, published under their locks, created, copied. What is in them is decided elsewhere.
+//! Files and folders beneath a root: opened, published under their locks, created, copied, listed. What is in them is decided elsewhere.
 
 pub(crate) mod append;
 pub(crate) mod append_files;
 pub(crate) mod beneath;
 pub(crate) mod file_copies;
 pub(crate) mod folders;
+pub(crate) mod listing;
 pub(crate) mod lock;
 pub(crate) mod name_threads;
 pub(crate) mod new_file;
 pub(crate) mod pieces;
 pub(crate) mod publish;
+pub(crate) mod unlink;

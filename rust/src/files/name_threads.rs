@@ -23,14 +23,14 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Does `step` for each row of the result, on at most so many threads, of which each has a desk; Ctrl-C stops it between two rows and while it waits. `lost` is the answer
+/// Does `step` for each row of the result, on at most so many threads, each of which has a state of its own; Ctrl-C stops it between two rows and while it waits. `lost` is the answer
 /// of those whose thread died.
-pub(crate) fn carry_out<const W: usize, Desk: Default>(
+pub(crate) fn carry_out<const W: usize, State: Default>(
     py: Python<'_>,
     threads: usize,
     result: &mut [[i64; W]],
     lost: [i64; W],
-    step: impl Fn(usize, &mut Desk, &Wait<'_>) -> [i64; W] + Sync,
+    step: impl Fn(usize, &mut State, &Wait<'_>) -> [i64; W] + Sync,
 ) -> PyResult<()> {
     let count = result.len();
     let threads = threads.clamp(1, count.div_ceil(RUN).max(1));
@@ -39,14 +39,14 @@ pub(crate) fn carry_out<const W: usize, Desk: Default>(
     result.fill(lost);
     let work = |wait: Wait<'_>| {
         let _done = Leaving { busy: &busy, caller: &caller };
-        let (mut desk, mut answers, mut asked) = (Desk::default(), Vec::new(), Instant::now());
+        let (mut state, mut answers, mut asked) = (State::default(), Vec::new(), Instant::now());
         loop {
             let run = next.fetch_add(RUN, Ordering::Relaxed);
             for number in run..count.min(run.saturating_add(RUN)) {
                 if wait.poll(&mut asked) {
                     break;
                 }
-                answers.push((number, step(number, &mut desk, &wait)));
+                answers.push((number, step(number, &mut state, &wait)));
             }
             if run >= count || wait.stopped() {
                 break;

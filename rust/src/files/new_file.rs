@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::files::beneath::retry;
 use crate::files::lock::{LONGEST_NAME, Lock, Wait};
-use crate::files::pieces::Trouble;
+use crate::files::pieces::WriteError;
 
 /// Creates `base` in `folder`: what `write` says, which may be called again with another empty file; None where something has that name.
 /// NOENT says that the folder was removed.
@@ -21,8 +21,8 @@ pub(crate) fn create_whole<T>(
     folder: BorrowedFd<'_>,
     base: &str,
     wait: &Wait<'_>,
-    mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, Trouble>,
-) -> Result<Option<T>, Trouble> {
+    mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, WriteError>,
+) -> Result<Option<T>, WriteError> {
     if base.len() > LONGEST_NAME {
         return Err(Errno::NAMETOOLONG.into()); // it could not be locked, and so neither replaced nor erased
     }
@@ -42,8 +42,8 @@ fn create_named<T>(
     folder: BorrowedFd<'_>,
     base: &str,
     wait: &Wait<'_>,
-    mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, Trouble>,
-) -> Result<Option<T>, Trouble> {
+    mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, WriteError>,
+) -> Result<Option<T>, WriteError> {
     let mut lock = Lock::acquire(folder, &last_name(), wait)?;
     let written = write(lock.file())?;
     let placed = match lock.publish_new(base) {
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    fn fill(file: BorrowedFd<'_>) -> Result<u8, Trouble> {
+    fn fill(file: BorrowedFd<'_>) -> Result<u8, WriteError> {
         rustix::io::pwrite(file, b"value", 0)?;
         Ok(7)
     }
@@ -173,16 +173,16 @@ mod tests {
         let place = Place::new("fails");
         let folder = fs::File::open(&place.0).unwrap();
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
-        let fail = |_: BorrowedFd<'_>| -> Result<(), Trouble> { Err(Errno::NOSPC.into()) };
-        let failed = |done| matches!(done, Err(Trouble::System(Errno::NOSPC)));
+        let fail = |_: BorrowedFd<'_>| -> Result<(), WriteError> { Err(Errno::NOSPC.into()) };
+        let failed = |done| matches!(done, Err(WriteError::System(Errno::NOSPC)));
         assert!(failed(create_whole(folder.as_fd(), "a", &wait, fail)));
         assert!(failed(create_named(folder.as_fd(), "a", &wait, fail)));
         assert!(place.names().is_empty());
         fs::remove_dir(&place.0).unwrap();
         let gone = create_whole(folder.as_fd(), "a", &wait, fill);
-        assert!(matches!(gone, Err(Trouble::System(Errno::NOENT))));
+        assert!(matches!(gone, Err(WriteError::System(Errno::NOENT))));
         let long = create_whole(folder.as_fd(), &"n".repeat(249), &wait, fill);
-        assert!(matches!(long, Err(Trouble::System(Errno::NAMETOOLONG))));
+        assert!(matches!(long, Err(WriteError::System(Errno::NAMETOOLONG))));
     }
 
     #[test]

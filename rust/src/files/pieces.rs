@@ -14,25 +14,25 @@ const SMALL: usize = 1 << 16; // what is not smaller is written from where it li
 const COPIED: usize = 1 << 18; // from here on the system copies from file to file
 
 /// Why a value could not be written.
-pub enum Trouble {
+pub enum WriteError {
     System(Errno),
     Piece(Code),
 }
 
-impl From<Errno> for Trouble {
-    fn from(error: Errno) -> Trouble {
-        Trouble::System(error)
+impl From<Errno> for WriteError {
+    fn from(error: Errno) -> WriteError {
+        WriteError::System(error)
     }
 }
 
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Trouble {
-        Trouble::Piece(fault.code)
+impl From<Fault> for WriteError {
+    fn from(fault: Fault) -> WriteError {
+        WriteError::Piece(fault.code)
     }
 }
 
 /// Writes the rows one after the other into an empty file. `gathered` is scratch memory, kept from one value to the next.
-pub fn write_pieces(file: BorrowedFd<'_>, sources: &Sources<'_>, rows: &[[i64; 3]], gathered: &mut Vec<u8>) -> Result<(), Trouble> {
+pub fn write_pieces(file: BorrowedFd<'_>, sources: &Sources<'_>, rows: &[[i64; 3]], gathered: &mut Vec<u8>) -> Result<(), WriteError> {
     gathered.clear();
     let mut target = Target { file, at: 0, gathered };
     let mut last: Option<(usize, Handle<'_>)> = None;
@@ -40,7 +40,7 @@ pub fn write_pieces(file: BorrowedFd<'_>, sources: &Sources<'_>, rows: &[[i64; 3
     while let Some((row, after)) = take_run(rest) {
         rest = after;
         match sources.blob(row[0]) {
-            None | Some(Blob::Missing) => return Err(Trouble::Piece(Code::Range)),
+            None | Some(Blob::Missing) => return Err(WriteError::Piece(Code::Range)),
             Some(Blob::Buffer(bytes)) => {
                 let (start, length) = span(row[1], row[2], bytes.len() as u64)?;
                 target.bytes(&bytes[start as usize..(start + length) as usize])?;
@@ -84,7 +84,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         if bytes.len() >= SMALL {
             self.flush()?;
             return self.write(bytes);
@@ -94,7 +94,7 @@ impl Target<'_> {
         Ok(())
     }
 
-    fn part_of(&mut self, from: &Opened, mut start: u64, mut length: u64) -> Result<(), Trouble> {
+    fn part_of(&mut self, from: &Opened, mut start: u64, mut length: u64) -> Result<(), WriteError> {
         if length >= COPIED as u64 {
             self.flush()?;
             let copied = self.copy(from, start, length)?;
@@ -112,7 +112,7 @@ impl Target<'_> {
     }
 
     /// Lets the system copy, as far as it can and will; how many bytes it did.
-    fn copy(&mut self, from: &Opened, start: u64, length: u64) -> Result<u64, Trouble> {
+    fn copy(&mut self, from: &Opened, start: u64, length: u64) -> Result<u64, WriteError> {
         let (mut read, mut written) = (start, self.at);
         while read < start + length {
             let left = (start + length - read).min(1 << 30) as usize;
@@ -126,14 +126,14 @@ impl Target<'_> {
         Ok(read - start)
     }
 
-    fn make_room(&mut self, length: usize) -> Result<(), Trouble> {
+    fn make_room(&mut self, length: usize) -> Result<(), WriteError> {
         if self.gathered.len() + length > GATHERED {
             self.flush()?;
         }
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Trouble> {
+    fn flush(&mut self) -> Result<(), WriteError> {
         let gathered = std::mem::take(self.gathered);
         let done = self.write(&gathered);
         *self.gathered = gathered;
@@ -141,7 +141,7 @@ impl Target<'_> {
         done
     }
 
-    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Trouble> {
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
         while !bytes.is_empty() {
             let count = retry(|| pwrite(self.file, bytes, self.at))?;
             if count == 0 {
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), expected);
         for row in [[-2, 0, 6], [-3, 0, 0], [0, 0, 0], [i64::MIN, 0, 0]] {
             let done = write_pieces(std::os::fd::AsFd::as_fd(&file), &sources, &[row], &mut scratch);
-            assert!(matches!(done, Err(Trouble::Piece(Code::Range))));
+            assert!(matches!(done, Err(WriteError::Piece(Code::Range))));
         }
         std::fs::remove_file(path).unwrap();
     }

@@ -19,7 +19,7 @@ use crate::files::folders::{Make, TRIES, check_names, open_folder, sync};
 use crate::files::lock::{Lock, Wait};
 use crate::files::name_threads::carry_out;
 use crate::files::new_file::{cannot_rename, create_whole};
-use crate::files::pieces::{Trouble, write_pieces};
+use crate::files::pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
 
 /// The answer for a name whose thread died.
@@ -61,10 +61,10 @@ fn changed(present: Option<Version>) -> Answer {
     present.map_or([-1, 0, -1, 0], |version| [-1, version.inode, version.size, version.changed])
 }
 
-fn refused(trouble: &Trouble) -> Answer {
-    match trouble {
-        Trouble::System(error) => [error.raw_os_error() as i64, 0, 0, 0],
-        Trouble::Piece(code) => [-2, *code as i64, 0, 0],
+fn refused(error: &WriteError) -> Answer {
+    match error {
+        WriteError::System(error) => [error.raw_os_error() as i64, 0, 0, 0],
+        WriteError::Piece(code) => [-2, *code as i64, 0, 0],
     }
 }
 
@@ -100,20 +100,20 @@ impl<'a> Batch<'a> {
 
 /// What one thread keeps from name to name: the folder it was in last, and scratch memory.
 #[derive(Default)]
-struct Desk {
+struct ThreadState {
     folder: Option<(String, OwnedFd)>,
     scratch: Vec<u8>,
 }
 
-impl Desk {
+impl ThreadState {
     /// Calls `act` with the folder of `name` and its last component; again in a new folder when the folder was removed meanwhile.
     fn within<T>(
         &mut self,
         batch: &Batch<'_>,
         name: &str,
         make: bool,
-        mut act: impl FnMut(BorrowedFd<'_>, &str, &mut Vec<u8>) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        mut act: impl FnMut(BorrowedFd<'_>, &str, &mut Vec<u8>) -> Result<T, WriteError>,
+    ) -> Result<T, WriteError> {
         let Some((path, base)) = name.rsplit_once('/') else {
             return act(batch.root, name, &mut self.scratch);
         };
@@ -125,7 +125,7 @@ impl Desk {
             };
             let done = act(folder.as_fd(), base, &mut self.scratch);
             tries += 1;
-            if !make || tries == TRIES || !matches!(done, Err(Trouble::System(Errno::NOENT))) {
+            if !make || tries == TRIES || !matches!(done, Err(WriteError::System(Errno::NOENT))) {
                 self.folder = Some((held, folder));
                 return done;
             }
@@ -167,7 +167,7 @@ pub(crate) fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()>
 }
 
 /// What a written file needs before it gets its name.
-fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, Trouble> {
+fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, WriteError> {
     stamp(file, before)?;
     if durable {
         sync(file)?;
@@ -180,12 +180,12 @@ fn publish_one(
     number: usize,
     sources: &Sources<'_>,
     rows: &[[i64; 3]],
-    desk: &mut Desk,
+    state: &mut ThreadState,
     wait: &Wait<'_>,
-) -> Result<Answer, Trouble> {
+) -> Result<Answer, WriteError> {
     let expect = &batch.expect[number];
     let make = !matches!(expect, Expect::Is(_)); // a folder made now has no file of that version
-    let done = desk.within(batch, &batch.names[number], make, |folder, base, scratch| {
+    let done = state.within(batch, &batch.names[number], make, |folder, base, scratch| {
         let mut write = |file: BorrowedFd<'_>, before| {
             write_pieces(file, sources, rows, scratch)?;
             finish(file, before, batch.sync)
@@ -219,7 +219,7 @@ fn publish_one(
         Ok(answer)
     });
     match done {
-        Err(Trouble::System(Errno::NOENT | Errno::NOTDIR)) if !make => Ok(changed(None)),
+        Err(WriteError::System(Errno::NOENT | Errno::NOTDIR)) if !make => Ok(changed(None)),
         done => done,
     }
 }
@@ -231,8 +231,8 @@ fn publish_new(
     base: &str,
     wait: &Wait<'_>,
     version: Version,
-    mut write: impl FnMut(BorrowedFd<'_>) -> Result<Version, Trouble>,
-) -> Result<Answer, Trouble> {
+    mut write: impl FnMut(BorrowedFd<'_>) -> Result<Version, WriteError>,
+) -> Result<Answer, WriteError> {
     for _ in 0..TRIES {
         let placed = match lock.publish_new(base) {
             Ok(()) => Some(version),
@@ -260,10 +260,10 @@ enum Created {
 
 /// Creates the one name of a batch. An error says that nothing was created. Whoever repeats a creation whose folder could not be synced meets the file that it
 /// made: so the folder is synced in both cases.
-fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<Created, Trouble> {
+fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<Created, WriteError> {
     let sources = Sources { files: None, buffers: vec![value] };
     let wait = Wait { stop: &AtomicBool::new(false), signals: None };
-    Desk::default().within(batch, &batch.names[0], true, |folder, base, scratch| {
+    ThreadState::default().within(batch, &batch.names[0], true, |folder, base, scratch| {
         let sync_folder = || if batch.sync { sync(folder) } else { Ok(()) };
         for _ in 0..TRIES {
             if let Some(version) = present(folder, base)? {
@@ -281,9 +281,9 @@ fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<Created, Trouble> {
     })
 }
 
-fn erase_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>) -> Result<Answer, Trouble> {
+fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wait<'_>) -> Result<Answer, WriteError> {
     let expect = &batch.expect[number];
-    let erased = desk.within(batch, &batch.names[number], false, |folder, base, _| {
+    let erased = state.within(batch, &batch.names[number], false, |folder, base, _| {
         let now = present(folder, base)?;
         if !expect.admits(now) || (now.is_none() && !Lock::is_there(folder, base)?) {
             return Ok(changed(now));
@@ -302,7 +302,7 @@ fn erase_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>)
         Ok(published(version))
     });
     match erased {
-        Err(Trouble::System(Errno::NOENT | Errno::NOTDIR)) => Ok(changed(None)), // its folder is not there
+        Err(WriteError::System(Errno::NOENT | Errno::NOTDIR)) => Ok(changed(None)), // its folder is not there
         erased => erased,
     }
 }
@@ -338,8 +338,8 @@ fn publish_files(
     if rows.iter().any(|row| sources.blob(row[0]).is_none()) {
         return Err(wrong("rows: a blob is neither a file nor a buffer"));
     }
-    carry_out(py, threads, result.rows(), LOST, |number, desk, wait| {
-        publish_one(&batch, number, &sources, values[number], desk, wait).unwrap_or_else(|trouble| refused(&trouble))
+    carry_out(py, threads, result.rows(), LOST, |number, state, wait| {
+        publish_one(&batch, number, &sources, values[number], state, wait).unwrap_or_else(|error| refused(&error))
     })
 }
 
@@ -355,8 +355,8 @@ fn erase_files(
 ) -> PyResult<()> {
     let batch = Batch::new(root, &names, expectations(expect)?, sync)?;
     let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
-    carry_out(py, 1, result.rows(), LOST, |number, desk, wait| {
-        erase_one(&batch, number, desk, wait).unwrap_or_else(|trouble| refused(&trouble))
+    carry_out(py, 1, result.rows(), LOST, |number, state, wait| {
+        erase_one(&batch, number, state, wait).unwrap_or_else(|error| refused(&error))
     })
 }
 
@@ -371,8 +371,8 @@ fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>
         Ok(Created::Now(version, Ok(()))) => (0, Some(version)),
         Ok(Created::Before(version, Ok(()))) => (Errno::EXIST.raw_os_error(), Some(version)),
         Ok(Created::Now(_, Err(error)) | Created::Before(_, Err(error))) => (-error.raw_os_error(), None),
-        Err(Trouble::System(error)) => (error.raw_os_error(), None),
-        Err(Trouble::Piece(_)) => (Errno::IO.raw_os_error(), None),
+        Err(WriteError::System(error)) => (error.raw_os_error(), None),
+        Err(WriteError::Piece(_)) => (Errno::IO.raw_os_error(), None),
     };
     Ok(version.map_or((code, 0, 0, 0), |found| (code, found.inode, found.size, found.changed)))
 }

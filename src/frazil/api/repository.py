@@ -6,37 +6,40 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from frazil.api import maintenance, verification
+from frazil.api import maintenance, repair, verification
 from frazil.api.destinations import check_destination
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.references import split_reference
+from frazil.api.repository_arguments import (
+    check_compatible,
+    is_repository,
+    no_attribute_files,
+    open_files,
+    session_options,
+)
 from frazil.api.session import COMMITS, Session
-from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.late import LateModule
-from frazil.repository.alpha import branches
-from frazil.repository.alpha.file_cache import UNCHANGING, Files
-from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.report import Collected, Expired
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
+from frazil.repository.repair.report import Consents, Repair
+from frazil.repository.session.branches import Branches
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
-from frazil.repository.virtual.virtual_fetch import open_places
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.local_store import LocalStore
-from frazil.stores.locations import Location, resolve
+from frazil.stores.locations import Location
 from frazil.stores.retry import retry
 
 if TYPE_CHECKING:
@@ -50,19 +53,17 @@ else:
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
 
-_COMPATIBLE: Final = "alpha-library"
-
 
 class Repository:
     """A Zarr hierarchy with a history: each commit is atomic and kept, branches and tags point to commits. Made by Repository.create and Repository.open.
 
     Safe to use from many threads; pickles. It keeps nothing open."""
 
-    __slots__ = ("_documents", "_files", "_options", "_registry", "_tips")
+    __slots__ = ("_branches", "_documents", "_files", "_options", "_registry")
 
     def __init__(self, files: RepositoryFormat, options: Options, registry: Registry) -> None:
         self._files, self._options, self._registry = files, options, registry
-        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch, or committed by a session
+        self._branches = Branches()
         self._documents = files.documents(registry.metadata)
 
     # --- finding one ---------------------------------------------------------------------------------------------------------------
@@ -77,6 +78,7 @@ class Repository:
         chunk_packing: str = "auto",
         virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
+        chunk_digests: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         cache_limit: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
@@ -92,16 +94,17 @@ class Repository:
         virtual_prefixes  where virtual chunks may lie ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
                           a Store with credentials of its own, None for the place that they name. The longest prefix counts; anywhere else is refused
         attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
+        chunk_digests     "crc32c": the name of each chunk file ends in the CRC-32C of its bytes, which `verify(digests=True)` compares; for as long as the repository is there. None: no
         cache             a folder in which encoded chunks and files of the repository are kept, so that none is fetched twice: for object stores and web servers, without
                           effect where reading is no request. Many processes may share it
         cache_limit       bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
         Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
-        _check_compatible(compatible, attributes_file_bytes)
-        options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        files = _files(location, durable, runtime, cache, cache_limit)
+        check_compatible(compatible, attributes_file_bytes, chunk_digests)
+        options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
+        files = open_files(location, durable, runtime, cache, cache_limit)
         # creating the first branch file fails if a repository is there already
         check_destination(location, files.store, files.prefix, may_be_repository=True)
-        files.create(compatible=compatible is not None)
+        files.create(compatible=compatible is not None, digests=chunk_digests is not None)
         return cls(files, options, registry)
 
     @classmethod
@@ -120,8 +123,8 @@ class Repository:
     ) -> Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
         costs no request, else on first use, whose requests show it anyway."""
-        options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        files = _files(location, durable, runtime, cache, cache_limit)
+        options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
+        files = open_files(location, durable, runtime, cache, cache_limit)
         if files.store.capabilities.direct:
             try:
                 files.require()
@@ -134,16 +137,18 @@ class Repository:
         return cls(files, options, registry)
 
     @classmethod
-    def open_or_create(cls, location: Location, *, compatible: str | None = None, **options: object) -> Repository:
+    def open_or_create(
+        cls, location: Location, *, compatible: str | None = None, chunk_digests: str | None = None, **options: object
+    ) -> Repository:
         """The repository at a location, made where none is. Arguments as for `create`; InvalidInputError where it should be compatible and is not."""
-        _check_compatible(compatible, options.get("attributes_file_bytes"))
+        check_compatible(compatible, options.get("attributes_file_bytes"), chunk_digests)
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
             if not repo._files.store.capabilities.direct:
                 repo._files.require()
         except NotFoundError:
             try:
-                return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
+                return cls.create(location, compatible=compatible, chunk_digests=chunk_digests, **options)  # type: ignore[arg-type]
             except AlreadyExistsError:  # another process created it
                 repo = cls.open(location, **options)  # type: ignore[arg-type]
         if compatible is not None and not repo._files.rules(repo._files.snapshot(repo._tip(MAIN).snapshot)).foreign:
@@ -156,8 +161,7 @@ class Repository:
     @staticmethod
     def exists(location: Location) -> bool:
         """Whether a repository is at a location: one with a branch `main`."""
-        store, prefix = resolve(location)
-        return branches.exists(Files(store, prefix))
+        return is_repository(location)
 
     def __repr__(self) -> str:
         return f"<frazil.Repository {self._files.store!r}{' ' + self._files.prefix if self._files.prefix else ''}>"
@@ -213,12 +217,12 @@ class Repository:
     def _session(self, identity: ObjectId, tip: Tip | None, options: Options) -> Session:
         snapshot = self._files.snapshot(identity)
         if tip is not None and options.attribute_limit is not None and not self._files.rules(snapshot).attribute_files:
-            raise _no_attribute_files()
+            raise no_attribute_files()
         if tip is not None:
             self._files.check_commits(tip)
         known = self._registry.metadata
         transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
-        transaction.tips = self._tips
+        transaction.branches = self._branches
         return Session(transaction, self._registry, self._options.runtime)
 
     def _tagged(self, tag: str) -> ObjectId:
@@ -229,11 +233,11 @@ class Repository:
 
     def _tip(self, branch: str) -> Tip:
         try:
-            tip = self._files.tip(branch, self._tips.get(branch) if isinstance(branch, str) else None)
+            tip = self._files.tip(branch, self._branches.tips.get(branch) if isinstance(branch, str) else None)
         except NotFoundError as error:
             error.hint = error.hint or branch_hint(self._files, branch)
             raise
-        self._tips[branch] = tip
+        self._branches.tips[branch] = tip
         return tip
 
     @contextmanager
@@ -340,7 +344,7 @@ class Repository:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
         finally:
-            self._tips.pop(str(name), None)
+            self._branches.tips.pop(str(name), None)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
@@ -352,7 +356,7 @@ class Repository:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
         finally:
-            self._tips.pop(str(name), None)
+            self._branches.tips.pop(str(name), None)
 
     @property
     def tags(self) -> list[str]:
@@ -421,25 +425,61 @@ class Repository:
             self._files, older_than, keep_last, keep_tagged=keep_tagged, branches_too=expire_branches, dry_run=dry_run
         )
 
-    def verify(self, *, decode: bool = False, progress: Callable[[str, int], object] | None = None) -> Verification:
+    def verify(
+        self,
+        *,
+        decode: bool = False,
+        digests: bool = False,
+        virtual: bool = False,
+        history: bool = True,
+        progress: Callable[[str, int], object] | None = None,
+    ) -> Verification:
         """Whether all that branches and tags lead to is there: refs, snapshots and those before them, manifests, attribute files, and every chunk reference against the listing.
         Problems are in the answer and no errors; `problems` is empty where the repository is sound. Writes nothing; safe beside readers and writers.
 
         decode    also decodes every chunk of the tips of branches and of tags, virtual ones too, on all cores; else files elsewhere are not contacted
+        digests   also reads every chunk file, and compares it with its digest, on all cores; InvalidInputError in a repository that was made without chunk_digests
+        virtual   also asks for the state of every file in which virtual chunks lie, one request each: whether it is there, long enough, and the one that it was
+        history   False: only the snapshots that branches and tags point to are looked at; orphans are not counted then
         progress  is called with what was done and how many since the last call
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError where something cannot be fetched. See docs/maintenance.md."""
-        return verification.verify(self._files, self._reading, decode=decode, progress=progress)
+        asked = verification.Asked(decode, digests, virtual, history)
+        return verification.verify(self._files, self._reading, self._options, asked, progress)
+
+    def repair(
+        self,
+        *,
+        decode: bool = False,
+        digests: bool = False,
+        older: bool = False,
+        accept_loss: bool = False,
+        tips: bool = False,
+        history: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[str, int], object] | None = None,
+    ) -> Repair:
+        """Repairs what a verification finds: by new commits, in which what is damaged is as older snapshots have it; where a tip cannot be read, by a new branch NAME-repaired
+        at its last complete snapshot. Files that are there are never changed or removed. The answer lists what was repaired, and what is lost, by array and chunk.
+
+        decode       and digests: as in `verify`, what these find is repaired, too
+        older        chunks that are lost become what they were in the newest older snapshot that has them
+        accept_loss  what is lost is given up: chunks read as fill value, attributes are empty, damaged nodes are removed. Else it is left as it is, and reading it an error
+        tips         branches whose tip cannot be read, or not be repaired without loss, go back to their last complete snapshot; one that can be read stays as NAME-damaged
+        history      histories end before snapshots that are damaged or missing, so that garbage can be collected again
+        dry_run      tells what would be done, and writes nothing
+        progress     as in `verify`
+        It may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
+        ReadOnlyError. See docs/maintenance.md."""
+        asked = verification.Asked(decode, digests)
+        consents = Consents(older, accept_loss, tips, history)
+        try:
+            return repair.repair(self._files, self._reading, self._options, asked, consents, progress, dry_run=dry_run)
+        finally:
+            self._branches.tips.clear()
 
     def _reading(self, files: RepositoryFormat, identity: ObjectId) -> Session:
         """A session for reading through other files of the same repository."""
         return Repository(files, self._options, self._registry)._session(identity, None, self._options)
-
-
-def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:
-    if compatible is not None and not (isinstance(compatible, str) and compatible == _COMPATIBLE):
-        raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
-    if compatible is not None and attributes_file_bytes is not None:
-        raise _no_attribute_files()
 
 
 def _check_commit(message: object, rebase: object) -> None:
@@ -448,47 +488,3 @@ def _check_commit(message: object, rebase: object) -> None:
         raise InvalidInputError(f"the message is {message!r}; it must be text")
     if rebase is not None:
         check_solver(rebase)
-
-
-def _no_attribute_files() -> InvalidInputError:
-    return InvalidInputError(
-        "attributes_file_bytes: the library of the alpha does not read attributes in files of their own",
-        hint="leave it out for a repository that this library can use",
-    )
-
-
-def _files(
-    location: Location,
-    durable: bool,
-    runtime: Runtime,
-    cache: str | os.PathLike[str] | None,
-    cache_limit: int | None,
-) -> AlphaFormat:
-    store, prefix = resolve(
-        location,
-        requests_in_flight=runtime.requests_in_flight,
-        bytes_in_flight=runtime.bytes_in_flight,
-        threads=runtime.threads,
-    )
-    if isinstance(store, LocalStore) and durable != store.sync:
-        store = LocalStore(store.path, sync=durable, read_only=store.read_only, threads=store.threads)
-    if cache is not None or cache_limit is not None:
-        store = disk_cache.cached(store, cache, cache_limit, [prefix + kind for kind in UNCHANGING])
-    return AlphaFormat(store, prefix, cache_bytes=runtime.cache_bytes)
-
-
-def _options(
-    durable: bool, packing: str, prefixes: Prefixes, attribute_limit: int | None, registry: Registry, runtime: Runtime
-) -> Options:
-    check_surroundings(registry, runtime)
-    check_flag(durable, "durable")
-    if not isinstance(packing, str) or packing not in ("auto", "off"):
-        raise InvalidInputError(f"chunk_packing is {packing!r}; it must be 'auto' or 'off'")
-    whole = isinstance(attribute_limit, int) and not isinstance(attribute_limit, bool)
-    if attribute_limit is not None and (not whole or attribute_limit < 0):
-        raise InvalidInputError(
-            f"attributes_file_bytes is {attribute_limit!r}; it must be a whole number, 0 or more, or None"
-        )
-    return Options(
-        packing == "auto", attribute_limit, False, runtime, open_places(prefixes, runtime.requests_in_flight)
-    )

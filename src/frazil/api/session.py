@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from frazil.api.row_copies import ArrayRows
@@ -17,7 +18,7 @@ from frazil.formats.ids import encode_id
 from frazil.metadata.members import json_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
-from frazil.repository.commit.commit import attempt_commit, follow_held
+from frazil.repository.commit.commit import attempt_commit, follow_held, write_waiting
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.forks import fork, merge
 from frazil.repository.merge.rebase import meet
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from frazil._kernel import Buffer
+    from frazil.formats.json_values import Json
 
 
 COMMITS: Final = Backoff(1000, 0.001, 1.0)  # that others overtake: one of all gets through each time
@@ -160,16 +162,42 @@ class Session:
         if rebase is not None:
             check_solver(rebase)
         properties = json_object({} if metadata is None else metadata, "metadata")
+        with self._turn(rebase, packing_order):
+            return self._commit(message, properties, rebase, allow_empty, packing_order)
+
+    def _turn(self, rebase: Solver | str | None, order: PackingOrder | None) -> AbstractContextManager[object]:
+        """The turn of this session among those of its repository that commit to the branch."""
+        transaction = self._transaction
+
+        def meanwhile() -> None:
+            if (
+                rebase is not None
+            ):  # else the commit is refused where the others are quicker, and nothing is to be written for it
+                write_waiting(transaction, order)
+
+        return nullcontext() if self.branch is None else transaction.branches.turn(self.branch, meanwhile)
+
+    def _commit(
+        self,
+        message: str,
+        properties: Mapping[str, Json],
+        rebase: Solver | str | None,
+        allow_empty: bool,
+        order: PackingOrder | None,
+    ) -> str:
+        """As commit, of arguments that are checked."""
         transaction = self._transaction
         reusable: dict[str, Buffer] | None = None if rebase is None else {}
         try:
             for attempt in attempts(COMMITS):
-                if attempt and rebase is not None:
+                # one of this repository that came first is seen without asking the store
+                moved = attempt > 0 or (transaction.is_behind and not transaction.changes.is_empty)
+                if moved and rebase is not None:
                     self.rebase(rebase)
-                if attempt and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
+                if moved and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
                     return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
                 snapshot = attempt_commit(
-                    transaction, message, properties, allow_empty=allow_empty, order=packing_order, reusable=reusable
+                    transaction, message, properties, allow_empty=allow_empty, order=order, reusable=reusable
                 )
                 if snapshot is not None:
                     return encode_id(snapshot)

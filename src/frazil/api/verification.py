@@ -16,12 +16,15 @@ from frazil.array.array import Array
 from frazil.errors import DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import NodeSnapshot
+from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.coordinates import among, grid_of, sorted_coordinates, within
 from frazil.repository.manifests.references import BaseReferences
+from frazil.repository.session.transaction import Options
 from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.report import Findings, Place, Problem, Verification
-from frazil.repository.verification.verify import check
+from frazil.repository.verification.verify import Depth, check
+from frazil.repository.verification.virtual_files import VirtualFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,31 +33,67 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["verify"]
+__all__ = ["Asked", "check_progress", "decoder", "verify"]
 
 _TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, one chunk at least
+
+
+class Asked(Record):
+    """What a user wants to be looked at, beside files and references. See Repository.verify."""
+
+    decode: bool
+    digests: bool
+    virtual: bool = False
+    history: bool = True
+
+    def depth(self, options: Options, report: Callable[[str, int], object]) -> Depth:
+        """As the verification takes it. Raises InvalidInputError for what is no flag."""
+        for name, value in self._asdict().items():
+            check_flag(value, name)
+        threads = options.runtime.checked().threads if self.digests else 0
+        return Depth(self.history, threads, VirtualFiles(options.virtual, report) if self.virtual else None)
 
 
 def verify(
     files: RepositoryFormat,
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
-    *,
-    decode: bool,
+    options: Options,
+    asked: Asked,
     progress: Callable[[str, int], object] | None,
 ) -> Verification:
     """As Repository.verify. open_session: for reading a snapshot of the repository as it is given."""
-    check_flag(decode, "decode")
-    if progress is not None and not callable(progress):
-        raise InvalidInputError(f"progress is {progress!r}; it must be a function")
-    report = progress or _nobody
+    report = check_progress(progress)
+    depth = asked.depth(options, report)
     fresh = files.anew()
-    found, tips = check(fresh, report)
-    if not decode:
+    found, tips, _ = check(fresh, report, depth)
+    if not asked.decode:
         return found
     run = _Decoding(fresh, found.problems, report)
     for ref, snapshot in tips:
         run.decode_tip(ref, snapshot, open_session)
     return found._replace(decoded=run.decoded, problems=tuple(run.found.problems))
+
+
+def check_progress(progress: Callable[[str, int], object] | None) -> Callable[[str, int], object]:
+    """Whom to tell what was done. Raises InvalidInputError."""
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function")
+    return progress or _nobody
+
+
+def decoder(
+    files: RepositoryFormat,
+    open_session: Callable[[RepositoryFormat, ObjectId], Session],
+    report: Callable[[str, int], object],
+) -> Callable[[str, ObjectId, tuple[Problem, ...]], tuple[Problem, ...]]:
+    """Adds to the problems of a tip, "branch NAME" or "tag NAME" with its snapshot, the chunks of it that cannot be decoded."""
+
+    def decode(ref: str, snapshot: ObjectId, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        run = _Decoding(files, problems, report)
+        run.decode_tip(ref, snapshot, open_session)
+        return tuple(run.found.problems)
+
+    return decode
 
 
 class _Decoding:

@@ -16,9 +16,9 @@ from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
-from frazil.array.indexer import Indexer, as_values, plan_of
+from frazil.array.indexer import Indexer, as_values
 from frazil.array.interface.zarr_array import ZarrArray, fields_of
-from frazil.array.io.read import read_selection
+from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
@@ -160,7 +160,7 @@ class Array(ZarrArray):
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        return self._metadata.dtype
+        return self._metadata.data_type.dtype
 
     @property
     def ndim(self) -> int:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, cast
 from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.compiled_array import CompiledArray
 from frazil.array.hierarchy.nodes import Place
-from frazil.array.indexer import plan_of
-from frazil.array.io.read import read_selection
+from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.write import write
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection

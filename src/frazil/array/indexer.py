@@ -1,15 +1,14 @@
-"""The indexers a.oindex, a.vindex and a.blocks, and checks of assigned values and of result memory. array.py reads and writes."""
+"""The indexers a.oindex, a.vindex and a.blocks, and checks of assigned values. array.py reads and writes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
+from frazil.indexing import BoxSelection, PointSelection
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 
 
 Selection: TypeAlias = BoxSelection | PointSelection
-
-
-def plan_of(selection: Selection, leaf: tuple[int, ...], counts: tuple[int, ...] | None) -> BoxPlan | PointPlan:
-    """What is selected of chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
-    if isinstance(selection, BoxSelection):
-        return box_plan(selection, leaf, counts)
-    return point_plan(selection, leaf, counts)
 
 
 class Indexer:
@@ -72,31 +64,3 @@ def _only_text(value: ArrayLike, path: str) -> ArrayLike:
                 f"the value cannot be turned into StringDType(): an element is missing ({missing!r})", path=path
             )
     return value
-
-
-def empty_values(
-    shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Values] = np.empty
-) -> Values:
-    """Memory for a result, of np.empty or np.zeros. Raises InvalidInputError where there is not enough, as the caller has to ask for less; its cause is what NumPy raised."""
-    try:
-        return make(shape, dtype)
-    except (ValueError, MemoryError) as error:
-        raise InvalidInputError(
-            f"the result of {prod(shape)} elements of {dtype} is more than memory can hold",
-            path=path,
-            hint="select less, and read the array part by part",
-        ) from error
-
-
-def check_out(out: Values, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> None:
-    """Raises InvalidInputError for memory that a result of this shape and dtype cannot be written to."""
-    if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
-        raise InvalidInputError(
-            f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'}; it must be {dtype} {shape}, writable",
-            path=path,
-        )
-    # NumPy gives memory without elements strides of 0
-    if out.size and any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, shape, strict=True)):
-        raise InvalidInputError(
-            "elements of out lie on top of each other: it has a stride of 0", path=path, hint="give memory of its own"
-        )

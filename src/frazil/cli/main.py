@@ -15,7 +15,7 @@ import frazil
 from frazil.cli.command import Command
 from frazil.cli.commands import cache, completion, serve
 from frazil.cli.commands.read import checksum, du, get, info, ls, shards, tree, validate, view
-from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, tag, verify
+from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, repair, tag, verify
 from frazil.cli.commands.write import convert, copy, export, import_, rechunk, set_
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
 
@@ -26,7 +26,17 @@ COMMANDS: Final[tuple[Command, ...]] = (
     convert.COMMAND,
     rechunk.COMMAND,
     *(copy.COMMAND, import_.COMMAND, export.COMMAND, serve.COMMAND, cache.COMMAND, completion.COMMAND),
-    *(init.COMMAND, log.COMMAND, diff.COMMAND, branch.COMMAND, tag.COMMAND, gc.COMMAND, expire.COMMAND, verify.COMMAND),
+    *(
+        init.COMMAND,
+        log.COMMAND,
+        diff.COMMAND,
+        branch.COMMAND,
+        tag.COMMAND,
+        gc.COMMAND,
+        expire.COMMAND,
+        verify.COMMAND,
+        repair.COMMAND,
+    ),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
     "repo": (

@@ -78,6 +78,7 @@ PICKLE: Final = LateCodec(
 ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     "endian": Bytes,
     "zarrs.zfp": LATE["zfp"],
+    "optional": LATE["zarrs.optional"],
     **{
         f"https://codec.zarrs.dev/{kind}/{name.rpartition('.')[2]}": LATE[name]
         for kind, names in (

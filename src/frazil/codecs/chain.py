@@ -98,7 +98,8 @@ def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], p
         level = _level(serializer, seen, order, [codec for codec, _ in after], where)
         inner = _compile(serializer.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
         return _with_limit(level, inner)
-    return Chain((), _leaf(before, (serializer, where), after, seen, order, spec))
+    leaf = _leaf(before, (serializer, where), after, seen, order, spec)
+    return Chain((), leaf, leaf.middle is None)
 
 
 def compile_shard(codec: Sharding, spec: ChunkSpec, where: str) -> whole_shard.WholeShard:
@@ -166,7 +167,8 @@ def _with_limit(level: Level, inner: Chain) -> Chain:
     full = level.index_codecs.nbytes + level.total * inner.bound
     for codec in level.after:
         full = bound_of(codec, lambda codec=codec, full=full: codec.bound(full), "codecs")  # type: ignore[misc]
-    return Chain((level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels), inner.leaf)
+    levels = (level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels)
+    return Chain(levels, inner.leaf, inner.native and level.addressable and level.index_codecs.plain)
 
 
 def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> IndexChain:
@@ -248,7 +250,7 @@ def _leaf(
         return Leaf(spec.shape, program, stage, bounds[-1], spec.nbytes)
     program = _kernel.program(spec.shape, itemsize, range(len(order)), (), (), spec.fill)
     python = [following for following, _ in after[: len(after) - len(native)]]
-    between = python_stage.Middle(
+    between = python_stage.PythonStage(
         order,
         tuple(first for first, _ in before),
         runs,

@@ -67,15 +67,11 @@ class Leaf(Record):
 
 
 class Chain(Record):
-    """A compiled chain: levels from the outermost shard inwards, and the leaf."""
+    """A compiled chain: levels from the outermost shard inwards, and the leaf. native: whether the kernel can read chunks by itself, from the outermost index to the leaf"""
 
     levels: tuple[Level, ...]
     leaf: Leaf
-
-    @property
-    def native(self) -> bool:
-        """Whether the kernel can read chunks by itself, from the outermost index to the leaf."""
-        return self.leaf.middle is None and all(level.addressable and level.index_codecs.plain for level in self.levels)
+    native: bool
 
     @property
     def bound(self) -> int:

@@ -51,7 +51,7 @@ class Serializer(Protocol):
     def decode(self, data: bytes, spec: ChunkSpec, /) -> Array: ...
 
 
-class Middle(Record):
+class PythonStage(Record):
     """The codecs of a leaf with a Python codec among them.
 
     order   which dimension of the array each dimension is that the first codec sees
@@ -93,7 +93,7 @@ class Middle(Record):
             decoded[present, 2] = [array.nbytes for array in arrays]
         return arrays, decoded, failures
 
-    def with_heap(self, heap: Heap) -> Middle:
+    def with_heap(self, heap: Heap) -> PythonStage:
         """The same for one read or write of variable-length elements."""
         return self._replace(specs=tuple([spec._replace(heap=heap) for spec in self.specs]))
 

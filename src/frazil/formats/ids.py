@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from frazil.errors import FormatError, InvalidInputError
 
-__all__ = ["ID_BYTES", "ID_CHARACTERS", "ObjectId", "decode_id", "encode_id", "encode_ids", "new_id"]
+__all__ = ["CRC_BYTES", "ID_BYTES", "ID_CHARACTERS", "ObjectId", "decode_id", "encode_id", "encode_ids", "new_id"]
 
 ObjectId: TypeAlias = bytes
 
 ID_BYTES: Final = 12
 ID_CHARACTERS: Final = 20
+CRC_BYTES: Final = 4  # at the end of the id of a chunk file, in repositories with digests: the CRC-32C of its bytes, the highest byte first
 
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS: Final = [high + low for high in ALPHABET for low in ALPHABET]

@@ -96,6 +96,7 @@ class Rules(Record):
     checks            virtual chunks carry a size, a time or an ETag of their file
     attribute_files   large attributes may have a file of their own
     bounded_history   ancestors that a snapshot names at most; None: all, or none where they are kept elsewhere
+    digests           the id of a chunk file ends in the digest of its bytes
     foreign           other programs read and commit too: only what they know is written, and they leave references beyond the grid of an array that shrank"""
 
     overlays: bool
@@ -106,6 +107,7 @@ class Rules(Record):
     attribute_files: bool
     bounded_history: int | None
     foreign: bool
+    digests: bool = False
 
 
 class Ancestor(Record):
@@ -149,7 +151,7 @@ class NewCommit(Record):
 
     nodes       by path; None where nothing is any more. A new node has a negative id, which the format replaces
     arrays      the references of arrays of which chunks were changed, with the ids of `nodes`
-    unlisted    manifests of arrays that were removed
+    unlisted    manifests and attribute files that nodes of the base have and that are to be listed no more, unless other nodes have them
     properties  JSON values by name, kept with the snapshot
     started_at  when the session began, in nanoseconds since 1970 in UTC
     attribute_limit  bytes of attributes above which they go to a file of their own, where the rules allow it; None: never
@@ -279,6 +281,13 @@ class RepositoryFormat(Protocol):
 
     def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
         """Lets a branch point to any snapshot that can be read. expect: the one that it points to until then, else ConflictError."""
+
+    def former_tips(self, branch: str) -> Iterator[Tip]:
+        """Where a branch stands, and where it stood before, newest first, as far as its format keeps that. A change that cannot be read has a tip that points nowhere and is not
+        deleted. Raises NotFoundError where no branch ever had this name."""
+
+    def restore_branch(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        """As `advance`, to any snapshot that can be read, also where `tip` cannot be read or points to what cannot. Answers COMMITTED, too, where somebody else did the same."""
 
     def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
         """Deletes a branch, but not `main`; its snapshots stay."""

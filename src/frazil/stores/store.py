@@ -37,6 +37,8 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from frazil._kernel import Buffer
     from frazil.stores.operations import partial_access
     from frazil.stores.transfer import append
@@ -220,6 +222,11 @@ class Store(StorePort):
         for page in pages(names):
             self.erase_many(names[page], [ANY] * len(names[page]))
 
+    def erase_immutable(self, keys: Sequence[str]) -> None:
+        """Removes valid keys, each named once, whose values are never replaced, so that no writer can be in between. In one call, as servers take a thousand in one request."""
+        self.require("erasable")
+        self.erase_many(keys, [ANY] * len(keys))
+
     @final
     def erase_prefix(self, prefix: str) -> None:
         """Removes all keys that begin with prefix; "" is everything."""
@@ -237,7 +244,8 @@ class Store(StorePort):
     @final
     def list(self) -> builtins.list[str]:
         """All keys, sorted."""
-        return self.list_prefix("")
+        self.require("listable")
+        return [key for page in self.list_pages("") for key in page.keys]
 
     @final
     def list_prefix(self, prefix: str) -> builtins.list[str]:
@@ -264,6 +272,13 @@ class Store(StorePort):
             page = self.list_page(prefix, following, delimited=delimited, details=details)
             yield page
             following = page.next
+
+    def list_column(self, prefix: str, length: int) -> NDArray[np.bytes_]:
+        """The names directly below a prefix ("chunks/") that are `length` ASCII letters and digits, sorted, as a column of bytes: for millions of them, without a Python object
+        each. Raises StoreError."""
+        found = [key[len(prefix) :] for page in self.list_pages(prefix) for key in page.keys]
+        names = [name for name in found if len(name) == length and name.isascii() and name.isalnum()]
+        return np.array(names, f"S{length}")
 
     @final
     def is_empty(self, prefix: str = "") -> bool:

@@ -227,6 +227,30 @@ class MemoryFormat(AlphaSnapshots):
         self.read_snapshot(snapshot)
         return self._moved_to(name, encode_id(snapshot), expect)
 
+    def former_tips(self, branch: str) -> Iterator[Tip]:
+        """Where it stands, then the parents of that, which is all that this format keeps."""
+        state, _ = self._state()
+        if branch not in state.branches:
+            raise NotFoundError(f"there is no branch of this name: {branch!r}", key=self.key(_NAME))
+        tip = _tip(state, branch)
+        yield tip
+        parent = state.parents.get(state.branches[branch][1] or "")
+        while parent is not None:
+            yield tip._replace(snapshot=decode_id(parent))
+            parent = state.parents.get(parent)
+
+    def restore_branch(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        after = _after(tip, snapshot)
+
+        def change(state: _State) -> Answer | None:
+            now = _tip(state, tip.branch) if tip.branch in state.branches else None
+            if now != tip:
+                return Answer(COMMITTED if now == after else TAKEN, now or tip)
+            state.branches[tip.branch] = (after.sequence, encode_id(snapshot))
+            return None
+
+        return self._update(change, lambda state: after if _tip(state, tip.branch) == after else None)
+
     def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
         if name == MAIN:
             raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted")

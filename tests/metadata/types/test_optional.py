@@ -148,3 +148,16 @@ def test_damaged_chunks_are_decode_errors(data: bytes, which: str, first: int, s
     except ChunkDecodeError:
         shape = (3,)
     assert shape == (3,)
+
+
+def test_the_first_name_that_zarrs_gave_it_is_read() -> None:
+    """The data type and the codec were called `optional` before zarrs put its own prefix before them."""
+    codecs = [{"name": "optional", "configuration": {"mask_codecs": ["packbits"], "data_codecs": ["bytes"]}}]
+    a = frazil.create_array(MemoryStore(), shape=5, chunks=2, dtype=optional("uint8"), codecs=codecs)
+    a[:3] = np.array([(True, 1), (False, 0), (True, 3)], a.dtype)
+    document = a.store.get("zarr.json").replace(b"zarrs.optional", b"optional")
+    assert b'"optional"' in document and b"zarrs" not in document
+    a.store.put("zarr.json", document)
+    again = frazil.open_array(a.store)
+    assert again[...].tolist() == a[...].tolist()
+    assert again.metadata.data_type == a.metadata.data_type

@@ -25,7 +25,7 @@ def test_groups_are_listed_over_http() -> None:
     store = MemoryStore()
     root = frazil.create_group(store)
     fill(root)
-    with serve(store) as server:
+    with serve(store, every=0) as server:
         group = frazil.open_group(server.url)
         assert [path for path, _ in group.members(None)] == ["level1", "level1/plain", "level1/sharded"]
         np.testing.assert_array_equal(group["level1/plain"][...], root["level1/plain"][...])  # type: ignore[index]
@@ -133,3 +133,31 @@ def test_requests_at_once_share_a_listing(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(listings) == 2
     frazil.open_group(store, "r+").create_array("b", shape=(1,), dtype="i1")
     assert b'"b"' in (documents.document(store, "zarr.json") or b"")
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_document_is_made_once_in_some_seconds(zarr_format: int) -> None:
+    """However many requests come: a listing is a read for each node. What is changed meanwhile is seen after these seconds."""
+    store, now = CountingStore(MemoryStore()), [100.0]
+    root = frazil.create_group(store, zarr_format=zarr_format)
+    root.create_group("a")
+    key = "zarr.json" if zarr_format == 3 else ".zmetadata"
+    documents = ConsolidatedDocuments(5.0, lambda: now[0])
+    first = documents.document(store, key)
+    root.create_array("b", shape=1, dtype="u1")
+    store.clear()
+    for now[0] in (100.0, 103.0, 104.9):
+        assert documents.document(store, key) is first
+    assert store.count() <= 3 * 3, "the document of the group itself is read, and nothing is listed"
+    root.attrs["title"] = "The sea"
+    assert b"The sea" in (documents.document(store, key) or b"")
+    root.create_array("later", shape=1, dtype="u1")
+    now[0] = 110.0
+    assert b"later" in (documents.document(store, key) or b"")
+    other = MemoryStore()
+    frazil.create_group(other, zarr_format=zarr_format).create_group("elsewhere")
+    assert b"elsewhere" in (documents.document(other, key) or b""), "another store, as of the next snapshot"
+    for i in range(40):
+        root.create_group(f"g{i}")
+        documents.document(store, f"g{i}/{key}")
+    assert len(documents._recent) <= 16

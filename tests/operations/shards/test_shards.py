@@ -19,6 +19,7 @@ from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.shards.picture import draw_shard, shard_text
 from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.shards.shards import Shard
+from frazil.operations.view.canvas import INK
 from frazil.operations.view.png import encode_png
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
@@ -165,7 +166,7 @@ def test_a_picture_tells_chunks_from_the_index_and_what_is_unused() -> None:
     colours = [tuple(map_[byte * len(map_) // 1332].tolist()) for byte in (200, 600, 1000, 1300)]
     assert len(set(colours)) == 4
     assert colours[1] == (190, 190, 190)
-    assert colours[3] == (40, 40, 40)
+    assert colours[3] == INK
     text = shard_text(one).splitlines()
     assert text[0] == "#" * 64
     assert "." in text[2]

@@ -50,7 +50,7 @@ def test_means(
     array = frazil.create_array(MemoryStore(), data=values, chunks=chunks, codecs=[])
     hide = array.dtype.type(2) if hides else None
     read: list[int] = []
-    made = overview(window(array), size, hide=hide, max_bytes=max_bytes, report=read.append)
+    made = overview(window(array), size, method="mean", hide=hide, max_bytes=max_bytes, report=read.append)
     assert max(made.values.shape) <= size
     assert made.factor == -(-max(shape) // size)
     if made.factor > 1:
@@ -66,6 +66,35 @@ def test_nearest(shape: tuple[int, int], size: int, max_bytes: int) -> None:
     rows, columns = (min(made.factor // 2, (length - 1) // 2) for length in shape)
     np.testing.assert_array_equal(made.values, values[rows :: made.factor, columns :: made.factor])
     assert made.values.size
+
+
+@given(
+    st.tuples(st.integers(60, 100), st.integers(60, 100)),
+    st.tuples(st.integers(20, 50), st.integers(20, 50)),
+    st.integers(30, 55),
+    st.integers(2000, 20000),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+def test_codes_have_no_mean(
+    shape: tuple[int, int], chunks: tuple[int, int], size: int, max_bytes: int, hides: bool, seed: int
+) -> None:
+    """Of few whole numbers the one in the middle of each square is shown; of two, such as a mask, and of many the mean."""
+    random = np.random.default_rng(seed)
+    hide = np.int16(7) if hides else None
+    for count in (2, 5, 300):
+        values = (random.integers(0, count, shape) * 7).astype(np.int16)
+        array = frazil.create_array(MemoryStore(), data=values, chunks=chunks, codecs=[])
+        made = overview(window(array), size, hide=hide, max_bytes=max_bytes)
+        if count == 5:
+            rows, columns = (
+                np.minimum(np.arange(0, length, made.factor) + made.factor // 2, length - 1) for length in shape
+            )
+            middle = values[np.ix_(rows, columns)].astype(float)
+            middle[middle == (7 if hides else -1)] = np.nan
+            np.testing.assert_array_equal(made.values, middle)
+        else:
+            np.testing.assert_allclose(made.values, reference(values, made.factor, hide), rtol=1e-6)
 
 
 def test_not_reduced_is_exact() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.repository.maintenance.interrupts import Interrupted
 from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, orphan, values
 
 import frazil
@@ -17,7 +18,7 @@ from frazil.errors import ConflictError, FormatError, FrazilError, InvalidInputE
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.keys.names import COPY_NOTE
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import Page
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import CountingStore
 from frazil.testing.memory_format import open_memory_repository
@@ -289,46 +290,6 @@ def test_what_was_marked_is_not_read_again() -> None:
     assert len([step for step in progress if "read" in step[0]]) == 2
 
 
-class Interrupted(WrappedStore):
-    """A store whose operations end in an interrupt, before or after they happen, once so many are done."""
-
-    def __init__(self, inner: Store, left: int, *, after: bool) -> None:
-        super().__init__(inner)
-        self.left, self.after = left, after
-
-    def _count(self, *, after: bool) -> None:
-        if self.after == after:
-            self.left -= 1
-            if self.left < 0:
-                raise KeyboardInterrupt
-
-    def fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        *,
-        expect: Sequence[Version | None] | None = None,
-        continue_from: Fetched | None = None,
-        single_read: bool = False,
-    ) -> Fetched:
-        self._count(after=False)
-        return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
-
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        self._count(after=False)
-        answers = super().put_many(names, pieces, expect)
-        self._count(after=True)
-        return answers
-
-    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        self._count(after=False)
-        answers = super().erase_many(names, expect)
-        self._count(after=True)
-        return answers
-
-
 @formats
 @pytest.mark.parametrize("after", [False, True])
 def test_the_next_run_goes_on_wherever_one_ended(create: Create, after: bool) -> None:
@@ -350,7 +311,7 @@ def test_the_next_run_goes_on_wherever_one_ended(create: Create, after: bool) ->
             store.set(key, value or b"")
         store._table.times.update(times)
         try:
-            opener(Interrupted(store, left, after=after)).garbage_collect()
+            opener(Interrupted(store, left, KeyboardInterrupt(), after=after)).garbage_collect()
         except KeyboardInterrupt:
             ended += 1
         else:
@@ -443,3 +404,46 @@ def test_an_adopted_file_that_was_condemned_is_written_again(tmp_path: Path) -> 
     let_pass(store)
     assert repo.garbage_collect().removed["chunks"] == 1
     assert repo.readonly_session().root["a"][0] == 7
+
+
+# --- clocks that are wrong ---------------------------------------------------------------------------------------------------------------
+
+
+@formats
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_clock_of_the_store_that_jumps_removes_nothing_that_is_committed(create: Create, others: int) -> None:
+    """The list is two days old at once, and the session seconds: it sees that its branch was held, whether or not others committed too, and is refused."""
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    session = repo.writable_session()
+    session.root["a"][:2] = values(7)[:2]
+    assert repo.garbage_collect().condemned["chunks"] == 2
+    let_pass(store)
+    for number in range(others):
+        with repo.transaction(message="before") as root:
+            root.attrs["n"] = number
+    assert repo.garbage_collect().removed["chunks"] == 2
+    for number in range(others):
+        with repo.transaction(message="after") as root:
+            root.attrs["n"] = number
+    with pytest.raises(ConflictError, match="has removed 2 of the chunk files"):
+        session.commit("late", rebase="disjoint")
+    assert not repo.verify().problems
+
+
+@formats
+def test_commits_of_others_alone_are_no_reason_to_look(create: Create) -> None:
+    """A session that others overtook makes no requests for the sake of collections."""
+    store = CountingStore(MemoryStore())
+    repo = create(store)
+    fill(repo)
+    session = repo.writable_session()
+    session.root["a"][:2] = values(7)[:2]
+    for number in range(3):
+        with repo.transaction(message="others") as root:
+            root.attrs["n"] = number
+    session.rebase("disjoint")
+    assert not session._transaction.needs_check
+    session.commit("rebased")
+    assert (repo.readonly_session().root["a"][:2] == values(7)[:2]).all()

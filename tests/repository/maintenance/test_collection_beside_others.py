@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pytest
 from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, orphan, values
 
 import frazil
-from frazil.errors import ConflictError, FormatError
+from frazil.errors import ConflictError, FormatError, StoreError
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance import collection
 from frazil.repository.maintenance.notes import emit_columns, parse_columns
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Pieces, Version
+from frazil.stores.values import Capabilities, Changed, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing.memory_format import open_memory_repository
 
@@ -84,6 +88,69 @@ def test_the_file_of_a_run_that_was_killed_goes_after_a_week() -> None:
     let_pass(store, timedelta(days=2))
     assert repo.garbage_collect().leftovers == 1
     assert store.get(name) is None
+
+
+class LateErase(WrappedStore):
+    """A bucket that answers nothing to a request to remove snapshots, and does what it says later."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.sent: list[Callable[[], object]] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(direct=False)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        if names[0].startswith("snapshots/"):
+            self.sent.append(partial(super().erase_many, names, expect))
+            raise StoreError("no answer", done=None)
+        return super().erase_many(names, expect)
+
+
+@formats
+def test_a_removal_that_may_still_happen_keeps_others_from_tagging(create: Create) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo)
+    opener = _opener(store)
+    tip, before = [commit.id for commit in repo.history()][:2]
+    repo.reset_branch("main", before)
+    repo.garbage_collect()
+    let_pass(store)
+    late = LateErase(store)
+    with pytest.raises(StoreError, match="no answer"):
+        opener(late).garbage_collect()
+    with pytest.raises(ConflictError, match="a garbage collection is at work"):
+        opener(store).create_tag("saved", tip)
+    late.sent.pop()()
+    assert not repo.verify().problems
+    let_pass(store, timedelta(days=8))
+    opener(store).garbage_collect()
+    assert notes(store, "runs") == notes(store, "condemned") == []
+
+
+def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have given it up, and may have tagged what it is about to remove."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    fill(repo)
+    orphan(repo)
+    repo.garbage_collect()
+    let_pass(store)
+    there, now = objects(store), time.time_ns
+    hold = collection._hold_branches
+
+    def sleep(files: RepositoryFormat) -> int:
+        held = hold(files)
+        monkeypatch.setattr(time, "time_ns", lambda: now() + 4 * 86_400_000_000_000)
+        return held
+
+    monkeypatch.setattr(collection, "_hold_branches", sleep)
+    with pytest.raises(StoreError, match="stood still for days"):
+        repo.garbage_collect()
+    assert objects(store) == there
+    assert notes(store, "runs") == []
 
 
 @formats

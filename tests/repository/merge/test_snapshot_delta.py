@@ -55,7 +55,11 @@ def nodes(*some: NodeSnapshot) -> Nodes:
 
 
 def compare(
-    files: Files, old: SnapshotFile, new: SnapshotFile, same_below: int | None = None, chunks_of: set[str] | None = None
+    files: Files,
+    old: SnapshotFile,
+    new: SnapshotFile,
+    same_below: int | None = None,
+    chunks_of: dict[str, None] | None = None,
 ) -> Difference:
     matching = match_nodes(old.nodes, new.nodes, same_below)
     return snapshot_delta(files, old, new, matching, chunks_of=chunks_of).difference
@@ -311,7 +315,7 @@ def test_chunks_of_some_arrays_alone() -> None:
         nodes(array(1, "/t"), array(2, "/u")),
         nodes(array(1, "/v", changed), array(2, "/u", lost), array(3, "/new", lost)),
     )
-    found = compare(files, read(old), read(new), same_below=3, chunks_of={"/t"})
+    found = compare(files, read(old), read(new), same_below=3, chunks_of={"/t": None})
     assert found.chunks == {"/v": ChunkDifference(columns((0, 0)), NONE)}
     assert (found.added, found.renamed) == (("/new",), (("/t", "/v"),))
     with pytest.raises(NotFoundError):

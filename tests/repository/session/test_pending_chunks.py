@@ -149,7 +149,7 @@ def interrupted(transaction: Transaction, line: int, most_inline: int | None) ->
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        place_pending(transaction.changes, transaction.files, packing=True, most_inline=most_inline)
+        place_pending(transaction.changes, transaction.files, packing=True, digests=False, most_inline=most_inline)
     except KeyboardInterrupt:
         return False
     finally:

@@ -16,7 +16,7 @@ from tests.repository.stored import archive, info, manifest, snapshot, some_id
 import frazil
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
-from frazil.formats.ids import encode_id
+from frazil.formats.ids import decode_id, encode_id
 from frazil.formats.manifests import Manifest
 from frazil.formats.nodes import Nodes, NodeSnapshot
 from frazil.repository.alpha.format import AlphaFormat
@@ -326,3 +326,33 @@ def test_hostile_files(create: Create, place: float, changes: list[tuple[float, 
             str(found)
             json.dumps(found.to_json())
     assert contents(store) == before
+
+
+def test_chunks_in_two_manifests() -> None:
+    """Where the format has no overlays, programs differ in which of two references counts."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, compatible="alpha-library", chunk_packing="off")
+    fill(repo, 2)
+    files = files_of(repo)
+    assert isinstance(files, AlphaFormat)
+    (tip, parent) = (files.snapshot(files.snapshot_id(decode_id(commit.id))) for commit in list(repo.history())[:2])
+    new, old = (found.nodes.get("/a") for found in (tip, parent))
+    assert isinstance(new, NodeSnapshot)
+    assert isinstance(old, NodeSnapshot)
+    assert new.array is not None
+    assert old.array is not None
+    both = new._replace(array=new.array._replace(manifests=(*new.array.manifests, *old.array.manifests)))
+    file = some_id()
+    files.write_snapshot(
+        file, snapshot(info(7)._replace(id=file))._replace(nodes=Nodes({"/": NodeSnapshot(1, "/"), "/a": both}))
+    )
+    repo.create_branch("twice", encode_id(file))
+    found = repo.verify()
+    assert [(problem.kind, problem.ref, problem.path) for problem in found.problems] == [
+        ("reference", "branch twice", "/a")
+    ]
+    assert found.problems[0].chunks is not None
+    assert len(found.problems[0].chunks) == 4
+    assert list(repo.repair().commits) == ["twice"]
+    assert repo.verify(history=False).ok
+    assert (repo.readonly_session("twice").root["a"][:] == repo.readonly_session().root["a"][:]).all()

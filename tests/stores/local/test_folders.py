@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.errors import ReadOnlyError, StoreError
+from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.keys.listing import first_level
 from frazil.stores.local.folders import clear_below, has_keys, page_below
 
@@ -136,3 +139,41 @@ def few_files_open() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# --- millions of names -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_column_of_names(tmp_path: Path) -> None:
+    """Of one length and of letters and digits alone, sorted; folders, links, locks and other names are left out."""
+    folder = tmp_path / "of"
+    folder.mkdir()
+    names = [f"{number * 7919 % 100_003:05}" for number in range(3000)]
+    for name in [*names, "short", "longer name", "12-45", "äöüäö", "12345.__lock"]:
+        (folder / name).touch()
+    (folder / "abcde").mkdir()
+    (folder / "abcde/fghij").touch()
+    (folder / "linkt").symlink_to("short")
+    store = LocalStore(tmp_path)
+    assert [name.decode() for name in store.list_column("of/", 5).tolist()] == sorted([*names, "short"])
+    assert store.list_column("of/abcde/", 5).tolist() == [b"fghij"]
+    assert len(store.list_column("none/", 5)) == len(LocalStore(tmp_path / "none").list_column("of/", 5)) == 0
+    assert len(store.list_column("linkt/", 5)) == 0
+    memory = MemoryStore()
+    for name in ("of/bcdef", "of/abcde", "of/ab", "of/abcde/x", "of/ab_de"):
+        memory.set(name, b"")
+    assert memory.list_column("of/", 5).tolist() == [b"abcde", b"bcdef"]
+
+
+def test_values_that_never_change_are_erased_without_locks(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, sync=True)
+    for name in ("a/x", "a/y", "b/z", "c"):
+        store.set(name, b"1")
+    store.erase_immutable(["a/x", "a/none", "none/x", "b/z", "c", "c/x"])
+    assert store.list() == ["a/y"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "y"]
+    LocalStore(tmp_path / "none").erase_immutable(["x"])
+    with pytest.raises(StoreError, match="cannot be erased"):
+        store.erase_immutable(["a/y", "b"])
+    with pytest.raises(ReadOnlyError):
+        LocalStore(tmp_path, read_only=True).erase_immutable(["c"])

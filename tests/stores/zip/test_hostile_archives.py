@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import re
 import struct
 import warnings
@@ -10,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from frazil.errors import ChecksumError, DataError, FormatError, StoreError
 from frazil.stores import MemoryStore, ZipStore
 from frazil.stores.values import up_to, whole_spans
+from frazil.testing import CountingStore
 
 
 def archive(entries: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
@@ -124,6 +127,29 @@ def test_what_is_inflated_is_what_the_directory_says() -> None:
         opened(broken).get("a")
     with pytest.raises(StoreError, match="at most 100"):
         opened(PACKED).fetch(["a"], whole_spans(1, up_to(100)))
+
+
+@pytest.mark.parametrize("size", [5, 200, 100_000, 3_000_000])
+def test_stored_entries_have_the_checksum_of_the_directory(tmp_path: Path, size: int) -> None:
+    """Whether they are in a file, in memory or behind requests. Of a part of an entry nothing is known."""
+    values = {"a": b"x" * 64, "b": random.Random(1).randbytes(size), "c": b"y" * 64}
+    raw = archive(values)
+    at = raw.index(values["b"]) + size // 2
+    damaged = raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]
+    for name, content in (("whole.zip", raw), ("damaged.zip", damaged)):
+        (tmp_path / name).write_bytes(content)
+    (kept := MemoryStore()).set("x.zip", damaged)
+    for store in (
+        ZipStore(tmp_path / "damaged.zip"),
+        opened(damaged),
+        ZipStore("x.zip", store=CountingStore(kept)),
+    ):
+        assert store.get_many(["a", "c"]) == [values["a"], values["c"]]
+        with pytest.raises(ChecksumError, match="checksum of an entry") as caught:
+            store.get_many(["a", "b", "c"])
+        assert caught.value.key == "b"
+        assert store.get_partial_values([("b", (0, size // 2))]) == [values["b"][: size // 2]]
+    assert ZipStore(tmp_path / "whole.zip").get_many(list(values)) == list(values.values())
 
 
 def test_bombs_of_entries_that_overlap() -> None:

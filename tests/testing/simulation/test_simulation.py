@@ -65,18 +65,18 @@ def test_a_run_is_repeated_in_another_process() -> None:
 def test_seeds_that_failed_once(seed: int) -> None:
     """213: a commit whose folder could not be synced was asked about again, acknowledged without another sync, and lost in a crash. 10653: of two commits of unknown
     outcome the first arrived between two looks at the branch, and was made again."""
-    Simulation(seed, without=["reset", "solve", "collect"]).run()
+    Simulation(seed, without=["reset", "solve", "collect", "rescue"]).run()
 
 
 def test_a_reset_whose_answer_was_lost() -> None:
     """The repository in one object took a reset that arrives later for one that had happened."""
-    Simulation(3469, without=["collect"]).run()
+    Simulation(3469, without=["collect", "rescue"]).run()
 
 
 @pytest.mark.parametrize("seed", [4375, 8773])
 def test_appends_to_arrays_whose_moves_are_given_up(seed: int) -> None:
     """Rows were read where the array would be without the moves that a solver gave up, which is where the session has another array."""
-    Simulation(seed, without=["collect"]).run()
+    Simulation(seed, without=["collect", "rescue"]).run()
 
 
 def test_every_kind_of_request_is_made() -> None:

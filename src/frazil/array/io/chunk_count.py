@@ -89,4 +89,4 @@ class ChunkCount:
             chunk = first[i] // np.array(self._access.chain.leaf.shape, np.int64)
             return storage.locate(outer[i][None]).key(0), tuple(chunk.tolist())
 
-        return self._of_level(depth, shards_below(self._access, level, above.region, spans, key), outer, first)
+        return self._of_level(depth, shards_below(self._access, level, above.objects, spans, key), outer, first)

@@ -8,13 +8,13 @@ from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.indexer import check_out, empty_values
 from frazil.array.io.kernel_read import read_with_kernel
 from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
 from frazil.array.io.task_costs import (
@@ -26,7 +26,6 @@ from frazil.array.io.task_costs import (
     shard_bytes,
     shards_per_task,
 )
-from frazil.array.shards.chunk_regions import StoredRegion
 from frazil.array.shards.shard_indexes import IndexTables, Slot
 from frazil.array.shards.shard_lookup import (
     Batch,
@@ -40,10 +39,11 @@ from frazil.array.shards.shard_lookup import (
     replaced_since,
     walk,
 )
+from frazil.array.shards.shard_objects import StoredObjects
 from frazil.codecs.leaf import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
-from frazil.errors import ConflictError, DataError
-from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection
+from frazil.errors import ConflictError, DataError, InvalidInputError
+from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import READS, attempts, when_files_are_free
@@ -90,6 +90,15 @@ class Found(Record):
 Plans: TypeAlias = Callable[[Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
 
 
+def plan_of(
+    selection: BoxSelection | PointSelection, leaf: tuple[int, ...], counts: tuple[int, ...] | None
+) -> BoxPlan | PointPlan:
+    """What is selected of chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
+    if isinstance(selection, BoxSelection):
+        return box_plan(selection, leaf, counts)
+    return point_plan(selection, leaf, counts)
+
+
 def read_selection(
     access: Access,
     plans: Plans,
@@ -105,11 +114,11 @@ def read_selection(
     if out is not None:
         check_out(out, shape, dtype, path)
     if access.variable is None:
-        values = empty_values(shape, dtype, path) if out is None else out
+        values = _empty(shape, dtype, path) if out is None else out
         _read_to(access, plans, selection, fill, values)
         return values
     # zero, as a heap compacts what its views point to
-    elements = empty_values(shape, access.variable.data_type.element, path, np.zeros)
+    elements = _empty(shape, access.variable.data_type.element, path, np.zeros)
     bound = access.with_heap(elements)
     heap = bound.chain.leaf.heap
     assert heap is not None, "with_heap"
@@ -121,6 +130,32 @@ def read_selection(
     return out
 
 
+def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Out] = np.empty) -> Out:
+    """Memory for a result, of np.empty or np.zeros. Raises InvalidInputError where there is not enough, as the caller has to ask for less; its cause is what NumPy raised."""
+    try:
+        return make(shape, dtype)
+    except (ValueError, MemoryError) as error:
+        raise InvalidInputError(
+            f"the result of {prod(shape)} elements of {dtype} is more than memory can hold",
+            path=path,
+            hint="select less, and read the array part by part",
+        ) from error
+
+
+def check_out(out: Out, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> None:
+    """Raises InvalidInputError for memory that a result of this shape and dtype cannot be written to."""
+    if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
+        raise InvalidInputError(
+            f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'}; it must be {dtype} {shape}, writable",
+            path=path,
+        )
+    # NumPy gives memory without elements strides of 0
+    if out.size and any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, shape, strict=True)):
+        raise InvalidInputError(
+            "elements of out lie on top of each other: it has a stride of 0", path=path, hint="give memory of its own"
+        )
+
+
 def _read_to(
     access: Access,
     plans: Plans,
@@ -129,7 +164,7 @@ def _read_to(
     out: Out,
 ) -> None:
     view = selection.out_view(out)
-    target = empty_values(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
+    target = _empty(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
     for shaped, plan in plans(access):
         read(shaped, plan, target, fill)
     if view is None:
@@ -284,14 +319,14 @@ def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, s
     """Shards whose indexes are remembered, a slot each."""
     expect = [tables.version(row) for tables, row in slots]
     chunks, names = batch.chunks(rows), index_names(access, batch.shards[rows], located)
-    region = StoredRegion(access.storage, located, expect, None)
+    objects = StoredObjects(access.storage, located, expect, None)
     spans = np.zeros((len(rows), 3), np.int64)
     spans[:, 0] = np.arange(len(rows))
     if len(slots) == 1:
         stacked = slots[0][0].tables[slots[0][1]][None]
     else:
         stacked = np.stack([tables.tables[row] for tables, row in slots])
-    first = first_step(access, chunks, Shards(region, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
+    first = first_step(access, chunks, Shards(objects, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
     return Found(rows, names, located, chunks, first, expect, None)
 
 
@@ -306,7 +341,7 @@ def _fetch(
         if not replaced_since(access, located, fetched):
             raise
         return [], rows.tolist()
-    region, spans, (tables, slot) = opened.shards
+    objects, spans, (tables, slot) = opened.shards
     there = spans[:, 1] >= 0
     present = np.flatnonzero(there)
     _fill(target, batch, rows[~there])
@@ -315,7 +350,7 @@ def _fetch(
     names = index_names(access, batch.shards[rows], located)
     opened.remember(access, names)
     chunks = batch.chunks(rows[present])
-    first = first_step(access, chunks, Shards(region, spans[present], StackedIndex(tables, slot[present])), present)
+    first = first_step(access, chunks, Shards(objects, spans[present], StackedIndex(tables, slot[present])), present)
     return [Found(rows, names, located, chunks, first, opened.versions, fetched)], []
 
 
@@ -343,11 +378,11 @@ def _read_inner_chunks(
 ) -> list[int]:
     """Fetches and decodes the inner chunks of chunks. Answers the objects that changed while they were read."""
     steps, spans = walk(access, chunks, located, first)
-    sources, rows = steps[-1].shards.region.rows(spans)
+    sources, rows = steps[-1].shards.objects.rows(spans)
     compares = sources.files is not None and access.storage.answers_files
     watched = located.expected_objects(expect) if compares else None
     failures = decode(access, target, sources, rows, watched, chunks)
-    changed = set(first.shards.region.stale)
+    changed = set(first.shards.objects.stale)
     changed |= {int(first.origin[first.shard[i]]) for i, code, _ in failures if code == _kernel.FAILED_STALE}
     for i, code, text in failures:
         row = int(first.origin[first.shard[i]])

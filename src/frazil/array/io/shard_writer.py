@@ -17,8 +17,8 @@ from frazil.array.io.encoded_chunks import EncodedChunks
 from frazil.array.io.read import chunk_of
 from frazil.array.io.task_costs import inner_chunk_bytes
 from frazil.array.io.write import publish_encoded
-from frazil.array.shards.chunk_regions import BlobTable
 from frazil.array.shards.shard_lookup import Chunks
+from frazil.array.shards.shard_objects import BlobTable
 from frazil.codecs.leaf import encode_chunks
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, SelectionError, StoreError, shown
 from frazil.indexing import BoxSelection, basic, box_plan, point_plan, vectorised

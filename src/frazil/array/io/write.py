@@ -33,7 +33,6 @@ from frazil.array.io.task_costs import (
     write_cost,
 )
 from frazil.array.io.write_parts import EncodedSource, Part, Source, Values, parts_of
-from frazil.array.shards.chunk_regions import BlobTable, MemoryRegion
 from frazil.array.shards.shard_assembly import Call, assembled, keep, outer_values, touched
 from frazil.array.shards.shard_lookup import (
     Batch,
@@ -49,6 +48,7 @@ from frazil.array.shards.shard_lookup import (
     replaced_since,
     walk,
 )
+from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
 from frazil.codecs.leaf import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
@@ -275,7 +275,7 @@ def _publish_shards(
     coords = batch.shards[rows]
     nowhere = np.full((len(rows), 3), -1, np.int64)
     none = np.empty((0, access.chain.levels[0].total, 2), np.int64)
-    shards = Shards(MemoryRegion(()), nowhere, StackedIndex(none, nowhere[:, 0]))
+    shards = Shards(MemoryObjects(()), nowhere, StackedIndex(none, nowhere[:, 0]))
     changed = yield from _replace_shards(access, batch, rows, Unlocated(access, coords), shards, expect, source)
     if access.indexes is not None and access.indexes.by_coordinates:
         access.indexes.drop(map(tuple, coords.tolist()))
@@ -319,7 +319,7 @@ def _change_in_place(
 ) -> Attempt:
     """Shards that are changed in place, so far as that is possible; as _change_shards."""
     chunks = batch.chunks(rows)
-    region, sizes, (stacked, slot) = opened.shards.region, opened.shards.spans[:, 2], opened.shards.indexes
+    objects, sizes, (stacked, slot) = opened.shards.objects, opened.shards.spans[:, 2], opened.shards.indexes
     first = first_step(access, chunks, opened.shards, np.arange(len(rows)))
     steps, spans = walk(access, chunks, located, first)
     group, number = touched(steps, 0)
@@ -334,7 +334,7 @@ def _change_in_place(
     spans[chunks.whole() if source.encoded is None else slice(None)] = -1
     blobs, order = BlobTable(), None
     kept = keep(steps, spans, blobs)
-    if region.stale:
+    if objects.stale:
         return list(range(len(rows)))
     appends = access.options.shard_writes == "append"
     if source.encoded is None:
@@ -374,7 +374,7 @@ def _replace_shards(
     spans[chunks.whole() if source.encoded is None else slice(None)] = -1
     blobs, order = BlobTable(), None
     kept = keep(steps, spans, blobs)
-    if shards.region.stale:  # what is kept would be kept of another version
+    if shards.objects.stale:  # what is kept would be kept of another version
         return list(range(len(rows)))
     if source.encoded is None:
         values = encode(access, chunks, source, blobs, kept.old, chunks.offsets, keyed)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.shards.chunk_regions import BlobTable
 from frazil.array.shards.shard_lookup import Batch, Chunks
+from frazil.array.shards.shard_objects import BlobTable
 from frazil.record import Record
 from frazil.stores.values import Columns
 

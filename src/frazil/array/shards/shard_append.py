@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.shards.chunk_regions import BlobTable
 from frazil.array.shards.shard_indexes import IndexTables
+from frazil.array.shards.shard_objects import BlobTable
 from frazil.codecs.sharding.shard import encode_indexes
 from frazil.indexing import BoxChunks, PointChunks
 from frazil.record import Record

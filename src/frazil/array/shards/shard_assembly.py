@@ -11,8 +11,8 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.shards.chunk_regions import BlobTable, Region
 from frazil.array.shards.shard_lookup import Chunks, Keyed, Step
+from frazil.array.shards.shard_objects import BlobTable, Objects
 from frazil.codecs.codec import BytesToBytes, run_encode
 from frazil.codecs.sharding.inner_order import inner_ranks
 from frazil.codecs.sharding.shard import Assembled, InnerChunks, assemble
@@ -46,15 +46,15 @@ class Kept(Record):
 
 
 def keep(steps: list[Step], spans: Columns, blobs: BlobTable) -> Kept:
-    """Fetches what a write keeps, in one round for all levels that lie in one region. spans: int64[n, 3], of the chunks that chunks keep a part of
-    in the last step's region, start < 0 for none."""
-    wanted = [(steps[-1].shards.region, spans)]
+    """Fetches what a write keeps, in one round for all levels that lie in the same objects. spans: int64[n, 3], of the chunks that chunks keep a part of
+    in the last step's objects, start < 0 for none."""
+    wanted = [(steps[-1].shards.objects, spans)]
     numbers = []
     for depth, step in enumerate(steps):
         index = step.shards.indexes
         shard, number = index.others(*touched(steps, depth))
         numbers.append((shard, number))
-        wanted.append((step.shards.region, step.shards.chunk_spans(shard, index.entries(shard, number))))
+        wanted.append((step.shards.objects, step.shards.chunk_spans(shard, index.entries(shard, number))))
     rows = _fetched(wanted, blobs)
     carried = [Carried(*which, where) for which, where in zip(numbers, rows[1:], strict=True)]
     return Kept(rows[0] if (spans[:, 1] >= 0).any() else None, carried)
@@ -68,15 +68,15 @@ def touched(steps: list[Step], depth: int) -> tuple[Columns, Columns]:
     return parent[:, 0], parent[:, 1]
 
 
-def _fetched(wanted: list[tuple[Region, Columns]], blobs: BlobTable) -> list[Columns]:
-    """Rows in `blobs` of each part, asked of each region once."""
+def _fetched(wanted: list[tuple[Objects, Columns]], blobs: BlobTable) -> list[Columns]:
+    """Rows in `blobs` of each part, asked of the same objects once."""
     rows = [np.zeros((0, 3), np.int64)] * len(wanted)
-    regions = {id(region): region for region, _ in wanted}
-    for identity, region in regions.items():
+    distinct = {id(objects): objects for objects, _ in wanted}
+    for identity, objects in distinct.items():
         parts = [i for i, (other, _) in enumerate(wanted) if id(other) == identity]
         spans = np.concatenate([wanted[i][1] for i in parts])
         if (spans[:, 1] >= 0).any():
-            fetched = blobs.add(*region.rows(spans))
+            fetched = blobs.add(*objects.rows(spans))
             ends = np.cumsum([len(wanted[i][1]) for i in parts])[:-1]
             for i, part in zip(parts, np.split(fetched, ends), strict=True):
                 rows[i] = part

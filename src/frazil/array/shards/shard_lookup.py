@@ -1,6 +1,6 @@
 """Finds inner chunks: from objects through the levels of sharding to spans, one vectorised round for each level.
 
-Shard indexes are read (through regions), checked, and remembered here. Nothing but shards behind codecs is decoded."""
+Shard indexes are read (through shard_objects.py), checked, and remembered here. Nothing but shards behind codecs is decoded."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.shards.chunk_regions import MemoryRegion, Region, StoredRegion
 from frazil.array.shards.shard_indexes import IndexTables
+from frazil.array.shards.shard_objects import MemoryObjects, Objects, StoredObjects
 from frazil.codecs.codec import run_decode
 from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
 from frazil.errors import FrazilError, StoreError
@@ -60,16 +60,16 @@ class Unlocated:
 class Shards(Record):
     """Shards of one level with their indexes.
 
-    region   the objects or buffers that they lie in
-    spans    int64[g, 3], (object, start, length) of each shard in `region`; start < 0: it is missing
+    objects  the objects or buffers that they lie in
+    spans    int64[g, 3], (object, start, length) of each shard in `objects`; start < 0: it is missing
     indexes  of the shards; starts are counted from the first byte of the shard"""
 
-    region: Region
+    objects: Objects
     spans: Columns
     indexes: StackedIndex
 
     def chunk_spans(self, shard: Columns | int, entries: Columns) -> Columns:
-        """Entries of the indexes of shards, int64[n, 2], as spans in the region."""
+        """Entries of the indexes of shards, int64[n, 2], as spans in the objects."""
         spans = np.empty((len(entries), 3), np.int64)
         spans[:, 0] = self.spans[shard, 0]
         spans[:, 1] = entries[:, 0] + np.where(entries[:, 0] < 0, 0, self.spans[shard, 1])
@@ -160,7 +160,7 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
             path=access.path or "/",
             chunk=tuple(coords[i].tolist()),
         )
-    region: Region = StoredRegion(access.storage, located, fetched.versions, fetched)
+    objects: Objects = StoredObjects(access.storage, located, fetched.versions, fetched)
     there = fetched.rows[:, 0] != _kernel.MISSING
     spans = np.stack((np.arange(count), np.where(there, 0, -1), np.where(there, fetched.sizes, -1)), axis=1)
 
@@ -168,11 +168,11 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
         return located.key(i), tuple(coords[i].tolist())
 
     if not level.addressable:
-        region, spans = decode_whole(access, level, fetched.sources, fetched.rows, key)
-        index = _read_indexes(access, level, region, spans, key)
+        objects, spans = decode_whole(access, level, fetched.sources, fetched.rows, key)
+        index = _read_indexes(access, level, objects, spans, key)
     else:
         index = _parsed(access, level, fetched.sources, fetched.rows, fetched.sizes, key)
-    return Opened(Shards(region, spans, index), fetched.versions, fetched.version_may_repeat)
+    return Opened(Shards(objects, spans, index), fetched.versions, fetched.version_may_repeat)
 
 
 def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key) -> StackedIndex:
@@ -203,7 +203,7 @@ def level_numbers(access: Access, chunks: Chunks, depth: int) -> Columns:
 
 
 def walk(access: Access, chunks: Chunks, keyed: Keyed, first: Step) -> tuple[list[Step], Columns]:
-    """From the outermost level's step to the innermost: the steps, and for each inner chunk its span in the last step's region."""
+    """From the outermost level's step to the innermost: the steps, and for each inner chunk its span in the last step's objects."""
     steps = [first]
     for depth in range(1, len(access.chain.levels)):
         steps.append(_descend(access, chunks, keyed, steps[-1], depth))
@@ -224,20 +224,22 @@ def _descend(access: Access, chunks: Chunks, keyed: Keyed, above: Step, depth: i
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
         return keyed.key(int(origin[i])), tuple(first_chunks[i].tolist())
 
-    return Step(shard.reshape(-1), number, shards_below(access, level, above.shards.region, spans, key), parent, origin)
+    return Step(
+        shard.reshape(-1), number, shards_below(access, level, above.shards.objects, spans, key), parent, origin
+    )
 
 
-def shards_below(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> Shards:
+def shards_below(access: Access, level: Level, objects: Objects, spans: Columns, key: Key) -> Shards:
     """Shards that lie in shards, decoded where they have codecs around them."""
     if not level.addressable:
-        region, spans = decode_whole(access, level, *region.rows(spans), key)
-    return Shards(region, spans, _read_indexes(access, level, region, spans, key))
+        objects, spans = decode_whole(access, level, *objects.rows(spans), key)
+    return Shards(objects, spans, _read_indexes(access, level, objects, spans, key))
 
 
 def decode_whole(
     access: Access, level: Level, sources: Sources, rows: Columns, key: Key
-) -> tuple[MemoryRegion, Columns]:
-    """Shards with codecs around them, a row each, decoded into memory whole: the region that they then lie in, and their spans there."""
+) -> tuple[MemoryObjects, Columns]:
+    """Shards with codecs around them, a row each, decoded into memory whole: the objects that they then lie in, and their spans there."""
     native = [codec.native() for codec in level.after]
     count = len(rows)
     lengths = np.empty(count, np.int64)
@@ -266,10 +268,10 @@ def decode_whole(
     decoded[:, 0] = np.arange(count)
     decoded[:, 2] = [len(buffer) for buffer in buffers]
     decoded[lengths < 0, 1:] = -1
-    return MemoryRegion(buffers), decoded
+    return MemoryObjects(buffers), decoded
 
 
-def _read_indexes(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> StackedIndex:
+def _read_indexes(access: Access, level: Level, objects: Objects, spans: Columns, key: Key) -> StackedIndex:
     """The indexes of shards whose spans are known."""
     nbytes = level.index_codecs.nbytes
     there = spans[:, 1] >= 0
@@ -282,5 +284,5 @@ def _read_indexes(access: Access, level: Level, region: Region, spans: Columns, 
     if level.at_end:
         wanted[there, 1] += spans[there, 2] - nbytes
     wanted[there, 2] = nbytes
-    sources, rows = region.rows(wanted)
+    sources, rows = objects.rows(wanted)
     return _parsed(access, level, sources, rows, spans[:, 2], key)

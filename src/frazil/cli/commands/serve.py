@@ -122,8 +122,8 @@ COMMAND = Command(
     "an array, a group or a repository as plain Zarr over HTTP",
     "Serves a hierarchy over HTTP, read-only, to programs such as zarr-python and zarrita.js: values and ranges of them,\n"
     "with ETags. Only documents and chunks of Zarr are served, no other file of a folder. In a browser, pages of other\n"
-    "servers can read only if --cors allows it. Keys are not listed, so programs open nodes by their paths; the page for\n"
-    "people shows the nodes. Prints the address, and ends at Ctrl-C.\n"
+    "servers can read only if --cors allows it. Keys cannot be listed over HTTP: the document of each group has copies of the\n"
+    "documents below it (consolidated metadata), at most five seconds old. Prints the address, and ends at Ctrl-C.\n"
     "A folder is served as it is at each request, a repository as it was at the start.",
     (
         ("frazil serve ocean.zarr", "at http://127.0.0.1:8000/, for programs on this machine"),

@@ -75,7 +75,9 @@ def check_format(data: bytes, key: str | None) -> None:
         raise FormatError("the file is empty", key=key, hint="its writer was interrupted; restore it from a copy")
     for start, by in _STARTS:
         if data.startswith(start):
-            raise FormatError(f"the file was written {by}; that format is not read here, at byte 0", key=key)
+            error = FormatError(f"the file was written {by}; that format is not read here, at byte 0", key=key)
+            error.other_version = True
+            raise error
 
 
 def decode_snapshot(data: bytes, key: str | None = None) -> SnapshotFile:
@@ -93,11 +95,13 @@ def _read_version(reader: Reader, what: str) -> None:
     place = reader.at
     version = reader.u16(what)
     if version != FORMAT_VERSION:
-        raise reader.fail(
+        error = reader.fail(
             f"a snapshot has the format version {version}; only version {FORMAT_VERSION} is read here",
             place,
             hint="read it with the version of Icechunk that wrote it",
         )
+        error.other_version = True
+        raise error
 
 
 def _read_flags(reader: Reader, what: str) -> dict[str, bytes]:

@@ -194,7 +194,7 @@ class OptionalTypes(NamedDataTypes):
     """The family. families: of the types that values may have, beside optional ones of these"""
 
     __slots__ = ("families",)
-    names = (OPTIONAL,)
+    names = (OPTIONAL, "optional")  # the second as zarrs named it at first
     families: tuple[DataTypeFamily, ...]
 
     def __init__(self, families: Sequence[DataTypeFamily]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from hashlib import blake2b
 from threading import Lock
 from typing import Final
@@ -14,6 +16,7 @@ from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import split
 from frazil.metadata.v2 import layout as v2_layout
 from frazil.metadata.v3.documents import DOCUMENT_NAME
+from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.store import Store
 
@@ -22,18 +25,31 @@ _V2_COPIES: Final = ".zmetadata"
 _REMEMBERED: Final = 16  # documents
 
 
+class _Made(Record):
+    """A document that was made. number: of its making; group: of which; moment: when it was done"""
+
+    number: int
+    store: Store
+    group: GroupMetadata
+    document: bytes | None
+    moment: float
+
+
 class ConsolidatedDocuments:
     """The documents of the groups of a store. Safe to use from many threads, one of which lists and reads the nodes below a group at a time.
 
-    Those of a snapshot are remembered: they never change. Others are as new as the request: who waited takes what was begun meanwhile."""
+    every  seconds for which the nodes below a group are taken to be those that were found last, as 10,000 of them cost as many reads; 0: they are looked up for each request. Who
+           waited takes what was begun meanwhile. Documents of a snapshot never change, and are kept longer
+    clock  tells seconds"""
 
-    __slots__ = ("_begun", "_known", "_last", "_listing")
+    __slots__ = ("_begun", "_clock", "_every", "_known", "_listing", "_recent")
 
-    def __init__(self) -> None:
+    def __init__(self, every: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every, self._clock = every, clock
         self._known: dict[tuple[str, object], bytes | None] = {}
         self._listing = Lock()
         self._begun = 0  # documents that were begun
-        self._last: tuple[int, Store | None, str, bytes | None] = (0, None, "", None)  # number, store, key and document
+        self._recent: dict[str, _Made] = {}  # by key
 
     def document(self, store: Store, key: str) -> bytes | None:
         """What is served under a key in place of the stored value, the `.zmetadata` of groups of Zarr v2 among it; None where that is served itself: for all but documents of groups, and where the nodes below cannot be
@@ -52,7 +68,7 @@ class ConsolidatedDocuments:
         return known[place]
 
     def _made(self, store: Store, key: str) -> bytes | None:
-        """The document, listed now or by another thread that began to after this one came."""
+        """The document: a recent one, or one that is listed now, also by another thread that began to after this one came."""
         came = self._begun
         path, name = split(key)
         place = Place(store, path) if name == DOCUMENT_NAME else Place(store, path, layout=v2_layout.V2)
@@ -60,15 +76,26 @@ class ConsolidatedDocuments:
             group = find_node(place)
             if not isinstance(group, GroupMetadata):
                 return None
+            made = self._usable(store, key, group, came)
+            if made is not None:
+                return made.document
             with self._listing:
-                number, of, last, document = self._last
-                if number <= came or of is not store or last != key:
+                made = self._usable(store, key, group, came)
+                if made is None:
                     self._begun = number = self._begun + 1
-                    document = _document(place, group, name)
-                    self._last = (number, store, key, document)
-                return document
+                    made = _Made(number, store, group, _document(place, group, name), self._clock())
+                    kept = {} if len(self._recent) >= _REMEMBERED else self._recent
+                    self._recent = {**kept, key: made}
+                return made.document
         except (DataError, InvalidInputError):
             return None
+
+    def _usable(self, store: Store, key: str, group: GroupMetadata, came: int) -> _Made | None:
+        """What was begun after number `came`, or made a moment ago, of the group as it is."""
+        made = self._recent.get(key)
+        if made is None or made.store is not store or made.group != group:
+            return None
+        return made if made.number > came or self._clock() < made.moment + self._every else None
 
 
 def _document(place: Place, group: GroupMetadata, name: str) -> bytes | None:

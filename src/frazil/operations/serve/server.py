@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+|null", re.IGNORECASE)
 _FOLLOW_SECONDS: Final = 1.0
+_NODES_SECONDS: Final = 5.0
 
 Source = Callable[[], Store]
 Tell = Callable[[str], None]
@@ -57,6 +58,7 @@ def serve(
     location: Location,
     path: str = "",
     *,
+    every: float = _NODES_SECONDS,
     host: str = LOOPBACK,
     port: int = 0,
     host_names: Iterable[str] = (),
@@ -68,6 +70,7 @@ def serve(
 
     location  a folder, a URL or a Store; of a repository the store of a session, which stays at its snapshot
     path      serves only what is below it, without it
+    every     seconds for which the nodes below a group, which its document lists (consolidated metadata), are taken to be those that were last seen; 0: each request lists them
     host      an address of this machine; the default is reached from this machine alone
     port      0: any that is free
     host_names  names by which the server may be asked, beside the address that it listens on: "data.example.org", with ":8000" at this port alone
@@ -80,7 +83,7 @@ def serve(
     if store.capabilities.listable and store.is_empty(prefix):
         store.exists(f"{prefix}zarr.json")  # raises where the server answers with anything
         raise NotFoundError(f"nothing is there to serve: {store!r}", path=prefix or None, hint="check the location")
-    options = _Options(host, port, tuple(host_names), _origins(cors), connections, tell or _to_stderr)
+    options = _Options(host, port, tuple(host_names), _origins(cors), connections, tell or _to_stderr, every)
     return Server(lambda: store, prefix, options)
 
 
@@ -104,12 +107,12 @@ def follow(
     Raises NotFoundError where there is no such branch."""
     source = _Tip(repository, branch, every)
     source()
-    options = _Options(host, port, tuple(host_names), _origins(cors), connections, tell or _to_stderr)
+    options = _Options(host, port, tuple(host_names), _origins(cors), connections, tell or _to_stderr, every)
     return Server(source, key_prefix(path), options)
 
 
 class _Options(Record):
-    """Where a server listens, by which names it may be asked, whose pages may read, and whom it tells of failures."""
+    """Where a server listens, by which names it may be asked, whose pages may read, whom it tells of failures, and for how many seconds it remembers nodes."""
 
     host: str
     port: int
@@ -117,6 +120,7 @@ class _Options(Record):
     cors: frozenset[str]
     connections: int
     tell: Tell
+    every: float
 
 
 def _origins(cors: Iterable[str]) -> frozenset[str]:
@@ -154,9 +158,8 @@ class Server:
     __slots__ = ("_listener", "_thread", "url")
 
     def __init__(self, source: Source, prefix: str, options: _Options) -> None:
-        served = _Served(
-            source, prefix, _salt(source()), options.tell, options.cors, ServedNodes(), ConsolidatedDocuments()
-        )
+        documents = ConsolidatedDocuments(options.every)
+        served = _Served(source, prefix, _salt(source()), options.tell, options.cors, ServedNodes(), documents)
         hosts_of(
             options.host, options.port, options.host_names
         )  # what is wrong with them is said before anything listens

@@ -8,14 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.operations.shards.shards import Shard
-from frazil.operations.view.picture import Pixels, draw
+from frazil.operations.view.canvas import INK, Pixels
+from frazil.operations.view.picture import colour_scale, raster
+from frazil.operations.view.scale_bars import colour_bar
+from frazil.operations.view.text import line_height
 
 __all__ = ["draw_shard", "shard_text"]
 
 _WIDTH: Final = 64  # characters of a line
 _LINES: Final = 8
 _PIXELS: Final = 512, 256  # width and height
-_INK: Final = (40, 40, 40)
+_TEXT: Final = 10  # height of capitals, in pixels
 _SIGNS: Final = {"chunk": "#", "index": "i", "unused": "."}
 
 
@@ -55,9 +58,12 @@ def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
         if piece.kind == "index":
             low, high = np.searchsorted(positions, (piece.start, piece.start + piece.nbytes))
             dark[low : max(high, low + 1)] = True
-    made = draw(values.reshape(height, width), colours, low=0, high=max(1, shard.total - 1))
-    made[:height, :width, :3][dark.reshape(height, width)] = _INK
-    return made
+    shown = values.reshape(height, width)
+    scale = colour_scale(shown, colours, low=0, high=max(1, shard.total - 1))
+    pixels = raster(shown, scale)
+    pixels[dark.reshape(height, width)] = INK
+    bar = colour_bar(scale.colours, scale.low, scale.high, height - line_height(_TEXT) // 2 * 2, _TEXT)
+    return np.concatenate((pixels, bar), axis=1)
 
 
 def _size(shard: Shard) -> int:

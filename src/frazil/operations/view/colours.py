@@ -1,4 +1,4 @@
-"""Colour maps: numbers from 0 to 1 to colours whose lightness changes evenly, made in the OKLab colour space. What they are used on is picture.py's."""
+"""Colour maps: numbers from 0 to 1 to colours whose lightness changes evenly, and colours of codes, made in the OKLab colour space. What they are used on is picture.py's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _STOPS: Final[dict[str, tuple[tuple[float, float, float], ...]]] = {
     "land": ((0.42, 0.09, 250), (0.86, 0.06, 115)),
     "grey": ((0.0, 0.0, 0), (1.0, 0.0, 0)),
 }
-COLOUR_MAPS: Final = tuple(_STOPS)
+CODES: Final = "codes"  # a colour for each of a few values, whose order means nothing
+COLOUR_MAPS: Final = (*_STOPS, CODES)
+MOST_CODES: Final = 64
+_GOLDEN: Final = 137.50776  # degrees: each hue is far from those before it
 
 _TO_LMS = ((1.0, 0.3963377774, 0.2158037573), (1.0, -0.1055613458, -0.0638541728), (1.0, -0.0894841775, -1.2914855480))
 _TO_LINEAR = (
@@ -37,13 +40,29 @@ _TO_LINEAR = (
 
 
 def colour_table(name: str) -> NDArray[np.uint8]:
-    """The 256 colours of a map, uint8[256, 3] (sRGB). Raises InvalidInputError for a name that is none."""
+    """The 256 colours of a map, uint8[256, 3] (sRGB). Raises InvalidInputError for a name that is none, and for "codes", which has no order."""
     if name not in _STOPS:
-        raise InvalidInputError(f"there is no colour map {name!r}", hint=f"there are {', '.join(COLOUR_MAPS)}")
+        raise InvalidInputError(
+            f"there is no colour map {name!r} of many colours",
+            hint=f"there are {', '.join(_STOPS)}; {CODES} is for at most {MOST_CODES} distinct values",
+        )
     lightness, chroma, hue = np.array(_STOPS[name]).T
     stops = np.stack((lightness, chroma * np.cos(np.radians(hue)), chroma * np.sin(np.radians(hue))), axis=1)
     at = np.linspace(0, len(stops) - 1, 256)
-    lab = np.stack([np.interp(at, np.arange(len(stops)), stops[:, i]) for i in range(3)], axis=1)
+    return _srgb(np.stack([np.interp(at, np.arange(len(stops)), stops[:, i]) for i in range(3)], axis=1))
+
+
+def entry_colours(name: str, count: int) -> NDArray[np.uint8]:
+    """Colours for `count` values, uint8[count, 3]: evenly spaced ones of a map, or of "codes" such as differ from each other. Raises InvalidInputError for a name that is none."""
+    if name != CODES:
+        return colour_table(name)[np.arange(count) * 255 // max(1, count - 1)]
+    number = np.arange(count)
+    hue = np.radians(250 + number * _GOLDEN)
+    lightness, chroma = 0.56 + 0.1 * (number % 3), 0.14 - 0.03 * (number % 2)
+    return _srgb(np.stack((lightness, chroma * np.cos(hue), chroma * np.sin(hue)), axis=1))
+
+
+def _srgb(lab: NDArray[np.float64]) -> NDArray[np.uint8]:
     linear = ((lab @ np.array(_TO_LMS).T) ** 3 @ np.array(_TO_LINEAR).T).clip(0, 1)
     srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
     table: NDArray[np.uint8] = np.rint(srgb * 255).astype(np.uint8)

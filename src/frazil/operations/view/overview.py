@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, SelectionError
+from frazil.operations.view.picture import distinct
 from frazil.operations.window import Values, Window
 from frazil.record import Record
 
-Method = Literal["mean", "nearest"]
+Method = Literal["auto", "mean", "nearest"]
 Report = Callable[[int], None]  # bytes of elements that were read since the last call
 
 MOST_PIXELS = 4096  # along a side of an overview
+_FEWEST_CODES, _MOST_CODES = 3, 16  # distinct whole numbers that are taken to be codes, of which there is no mean
+_SQUARES = 64  # where there are so many squares for each of them
 
 
 class Overview(Record):
@@ -31,14 +34,15 @@ def overview(
     window: Window,
     size: int,
     *,
-    method: Method = "mean",
+    method: Method = "auto",
     hide: np.generic | None = None,
     max_bytes: int = 2**25,
     report: Report = lambda _: None,
 ) -> Overview:
     """A 2-d window reduced so that its longer side has at most `size` values.
 
-    method     mean: of every square of elements, those that are NaN, infinite or equal to `hide` left out; nearest: the element in the middle of it
+    method     mean: of every square of elements, those that are NaN, infinite or equal to `hide` left out; nearest: the element in the middle of it;
+               auto: the mean, or the element in the middle where these are whole numbers and many, of 3 to 16 distinct values, such as codes
     max_bytes  of elements that are held at once, beside size x size x 16 bytes of sums
     Raises SelectionError for other than two dimensions or none of elements, InvalidInputError for types that have no order, DataError, StoreError."""
     if len(window.shape) != 2 or not all(window.shape):
@@ -58,7 +62,7 @@ def overview(
     factor = -(-max(window.shape) // size)
     if method == "nearest" or factor == 1:
         return Overview(_nearest(window, factor, hide, max_bytes, report), factor)
-    return Overview(_means(window, factor, hide, max_bytes, report), factor)
+    return Overview(_means(window, factor, hide, max_bytes, report, codes=method == "auto"), factor)
 
 
 def _remedy(window: Window) -> str:
@@ -81,15 +85,45 @@ def _nearest(
     return values
 
 
-def _means(window: Window, factor: int, hide: np.generic | None, max_bytes: int, report: Report) -> NDArray[np.float64]:
+def _means(
+    window: Window, factor: int, hide: np.generic | None, max_bytes: int, report: Report, *, codes: bool
+) -> NDArray[np.float64]:
     shape = tuple(-(-length // factor) for length in window.shape)
     sums, counts = np.zeros(shape), np.zeros(shape)
     exact = window.dtype.kind in "biu" and hide is None  # no copy as float64 is made of these
+    middles = _Middles(window.shape, factor) if codes and window.dtype.kind in "iu" else None
     for (row, column), tile in window.tiles(max_bytes if exact else max_bytes * window.dtype.itemsize // 16):
-        _add(tile.read(), row, column, factor, hide, sums, counts)
+        values = tile.read()
+        _add(values, row, column, factor, hide, sums, counts)
+        if middles is not None:
+            middles.take(values, row, column, hide)
         report(tile.nbytes)
+    found = None if middles is None else distinct(middles.values, _MOST_CODES)
+    if middles is not None and found is not None and _FEWEST_CODES <= len(found) <= middles.values.size // _SQUARES:
+        return middles.values
     with np.errstate(invalid="ignore"):
         return np.divide(sums, counts, out=sums)
+
+
+class _Middles:
+    """The element in the middle of each square, collected from tiles. values: float64, NaN where nothing is to be shown"""
+
+    __slots__ = ("_places", "values")
+
+    def __init__(self, shape: tuple[int, ...], factor: int) -> None:
+        self._places = [
+            np.minimum(np.arange(0, length, factor) + factor // 2, length - 1) for length in shape
+        ]  # ascending, along each axis
+        self.values = np.full([len(places) for places in self._places], np.nan)
+
+    def take(self, values: Values, row: int, column: int, hide: np.generic | None) -> None:
+        """Of a tile whose first element is at (row, column) of the window."""
+        rows, columns = (
+            slice(*np.searchsorted(places, (start, start + length)).tolist())
+            for places, start, length in zip(self._places, (row, column), values.shape, strict=True)
+        )
+        picked = values[np.ix_(self._places[0][rows] - row, self._places[1][columns] - column)]
+        self.values[rows, columns] = _shown(picked, hide)
 
 
 def _add(

@@ -5,6 +5,7 @@ JSON in the files are in formats/alpha/refs.py."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -62,6 +63,7 @@ __all__ = [
     "create_tag",
     "delete_branch",
     "exists",
+    "former_tips",
     "later_format",
     "list_branches",
     "list_tags",
@@ -76,6 +78,7 @@ __all__ = [
 ]
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
+_FORMER: Final = 64  # branch files that are read in one batch
 _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo`, in which Icechunk 2 keeps everything
 
 
@@ -122,6 +125,29 @@ def look_ahead(files: Files, tip: Tip) -> Tip | None:
             hint="somebody removed the repository and made it anew; open it again and repeat the changes",
         )
     return None if following is None else _next_tip(files, tip, following)
+
+
+def former_tips(files: Files, branch: str) -> Iterator[Tip]:
+    """As RepositoryFormat.former_tips: what each file of the branch says, from the highest number down. Numbers that are not there are passed over."""
+    check_name("branch", branch)
+    usual, *others = _folders(files, "branch", branch)
+    found = [(number, folder) for folder in (usual, *others) if (number := _newest(files, folder)) is not None]
+    if not found:
+        raise NotFoundError(f"there is no branch of this name: {branch!r}", key=files.key(REFS))
+    newest, folder = max(found, key=lambda one: one[0])
+    place = "" if folder == usual else folder
+    for high in range(newest, -1, -_FORMER):
+        numbers = range(high, max(high - _FORMER, -1), -1)
+        keys = [folder + branch_file(number) for number in numbers]
+        for number, key, data in zip(
+            numbers, keys, files.store.get_partial_values([(key, (0, MOST_BYTES)) for key in keys]), strict=True
+        ):
+            if data is not None:
+                try:
+                    ref = parse_ref(data, key)
+                    yield Tip(branch, number, ref.snapshot or b"", ref.deleted, place)
+                except FormatError:
+                    yield Tip(branch, number, b"", False, place)
 
 
 def read_first(files: Files, branch: str) -> Ref | None:

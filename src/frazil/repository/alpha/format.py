@@ -22,7 +22,7 @@ from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
-from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_freedoms
+from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_digests, has_freedoms
 from frazil.repository.format import (
     TAKEN,
     UNKNOWN,
@@ -56,6 +56,7 @@ _OURS = Rules(
     bounded_history=HISTORY,
     foreign=False,
 )
+_WITH_DIGESTS = _OURS._replace(digests=True)
 _LIBRARY = Rules(
     overlays=False,
     extents=False,
@@ -100,7 +101,9 @@ class AlphaSnapshots(Files):
 
     def rules(self, snapshot: Snapshot) -> Rules:
         assert isinstance(snapshot, SnapshotFile)
-        return _OURS if has_freedoms(snapshot) else _LIBRARY
+        if not has_freedoms(snapshot):
+            return _LIBRARY
+        return _WITH_DIGESTS if has_digests(snapshot) else _OURS
 
     def write_commit(self, commit: NewCommit) -> Written:
         return write_commit(self, commit, self.rules(commit.base))
@@ -137,11 +140,12 @@ class AlphaFormat(AlphaSnapshots):
 
     __slots__ = ()
 
-    def create(self, *, compatible: bool) -> Tip:
-        """Makes the repository, with an empty branch `main`. compatible: the alpha library can read and continue it.
+    def create(self, *, compatible: bool, digests: bool = False) -> Tip:
+        """Makes the repository, with an empty branch `main`. compatible: the alpha library can read and continue it; digests: the ids of chunk
+        files end in digests.
 
         Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
-        first = first_snapshot(compatible=compatible)
+        first = first_snapshot(compatible=compatible, digests=digests)
         return branches.create_repository(self, first.metadata.id, first)
 
     def require(self) -> None:
@@ -218,6 +222,13 @@ class AlphaFormat(AlphaSnapshots):
         check_name("branch", name)
         check_library_branch(self, name, self.snapshot(snapshot))
         return branches.reset_branch(self, name, snapshot, expect)
+
+    def former_tips(self, branch: str) -> Iterator[Tip]:
+        return branches.former_tips(self, branch)
+
+    def restore_branch(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        add_guard(self, self.snapshot(snapshot))
+        return branches.put_next(self, tip, snapshot)
 
     def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
         check_deletion(self, name, branches.open_tip(self, name).snapshot)

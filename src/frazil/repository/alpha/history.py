@@ -15,7 +15,7 @@ from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, enc
 from frazil.repository.alpha.branches import read_first
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, Ancestor
-from frazil.repository.maintenance.expired import has_expired
+from frazil.repository.maintenance.expired import may_have_expired
 
 __all__ = ["ancestry", "common_ancestor", "find_snapshots", "list_ids", "snapshot_file"]
 
@@ -27,8 +27,7 @@ _PAGE: Final = 64  # keys of a listing
 
 def ancestry(files: Files, snapshot: ObjectId) -> Iterator[Ancestor]:
     """A snapshot and its ancestors, newest first. Further files are read where a history is bounded, as the walk comes to its end. It also ends where such a file is
-    not there
-    and has expired.
+    not there and has expired, or may have.
 
     Raises NotFoundError where the snapshot itself is not there; while walking, FormatError for files that make no sense or are missing, and for a history that comes back to
     itself."""
@@ -60,7 +59,7 @@ def _continued(files: Files, snapshot: SnapshotFile) -> SnapshotFile | None:
     try:
         older = files.snapshot(last)
     except NotFoundError as error:
-        if has_expired(files, last):
+        if may_have_expired(files, last):
             return None
         raise FormatError(
             f"the history of a snapshot is damaged: {encode_id(last)} is missing, and no record of an expiry names it",
@@ -79,8 +78,11 @@ def _continued(files: Files, snapshot: SnapshotFile) -> SnapshotFile | None:
 def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId | None:
     """The newest snapshot that is in the histories of both, which may be one of them; None where they have nothing in common. It is the id of a file where that is
     there still. Errors as those of ancestry."""
-    own = ({left, files.snapshot(left).metadata.id}, {right, files.snapshot(right).metadata.id})
+    last = files.snapshot(right)
+    own = ({left, files.snapshot(left).metadata.id}, {right, last.metadata.id})
     if own[0] & own[1]:
+        return left
+    if left in [info.id for info in last.history]:  # as of nearly every rebase
         return left
     for commits in zip_longest(ancestry(files, left), ancestry(files, right)):
         for side, commit in enumerate(commits):

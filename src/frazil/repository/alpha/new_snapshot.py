@@ -26,6 +26,7 @@ from frazil.repository.alpha.file_cache import FileBytes, Files
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import (
     commit_properties,
+    digests_flag,
     has_own_manifests,
     next_node,
     with_flag,
@@ -44,11 +45,11 @@ __all__ = ["first_snapshot", "write_commit"]
 _FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
 
 
-def first_snapshot(*, compatible: bool) -> SnapshotFile:
-    """The snapshot that a repository begins with, which has no nodes. compatible: the alpha library can read and continue it."""
+def first_snapshot(*, compatible: bool, digests: bool = False) -> SnapshotFile:
+    """The snapshot that a repository begins with, which has no nodes. compatible: the alpha library can read and continue it; digests: ids of chunk files end in digests"""
     now = time.time_ns()
     info = SnapshotInfo(new_id(os.urandom), now, "Repository initialized")
-    return SnapshotFile(info, now, flags={} if compatible else with_flag({}, 1))
+    return SnapshotFile(info, now, flags={} if compatible else with_flag(digests_flag() if digests else {}, 1))
 
 
 def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history: bool = True) -> Written:
@@ -181,7 +182,7 @@ def _snapshot(
         history[: rules.bounded_history],
         base.total_parents + 1,
         _listed(base, nodes, placed, commit.unlisted),
-        _attribute_files(base, nodes, changed, attribute_file),
+        _attribute_files(base, nodes, changed, attribute_file, commit.unlisted),
         flags if rules.foreign or following is None else with_flag(flags, following),
         kept,
         nodes,
@@ -231,7 +232,11 @@ def _listed(base: SnapshotFile, nodes: Nodes, placed: Placed, dropped: frozenset
 
 
 def _attribute_files(
-    base: SnapshotFile, nodes: Nodes, changed: Mapping[str, NodeSnapshot | None], new: ObjectId | None
+    base: SnapshotFile,
+    nodes: Nodes,
+    changed: Mapping[str, NodeSnapshot | None],
+    new: ObjectId | None,
+    unlisted: frozenset[ObjectId],
 ) -> tuple[FileInfo, ...]:
     if not base.attribute_files:
         return () if new is None else (FileInfo(new),)
@@ -241,7 +246,7 @@ def _attribute_files(
         for node in before
         if isinstance(node, NodeSnapshot) and isinstance(node.attributes, AttributesReference)
     }
-    gone = _unused(dropped, nodes)
+    gone = _unused(dropped | unlisted, nodes)
     kept = [info for info in base.attribute_files if info.id not in gone]
     return tuple(kept) if new is None else (*kept, FileInfo(new))
 

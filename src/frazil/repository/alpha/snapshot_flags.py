@@ -18,6 +18,8 @@ __all__ = [
     "HISTORY",
     "commit_metadata",
     "commit_properties",
+    "digests_flag",
+    "has_digests",
     "has_freedoms",
     "has_own_manifests",
     "next_node",
@@ -29,6 +31,10 @@ HISTORY: Final = 8  # ancestors that a snapshot names
 _FLAG: Final = "frazil"
 _NEXT: Final = "next_node"
 _OWN_MANIFESTS: Final = "frazil.own_manifests"  # the id of its snapshot, as programs may carry flags on to the next one
+_DIGESTS: Final = (
+    "frazil.chunk_digests"  # the algorithm, in every snapshot of a repository that was created with digests
+)
+_CRC: Final = "crc32c"
 _METADATA: Final = "frazil.metadata"  # the names of the properties that are the metadata of the commit
 
 
@@ -63,6 +69,16 @@ def has_own_manifests(snapshot: SnapshotFile) -> bool:
 def with_own_manifests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[str, bytes]:
     """The flags of a snapshot of this id in which every array has manifests of its own."""
     return {**flags, _OWN_MANIFESTS: pack(encode_id(snapshot))}
+
+
+def digests_flag() -> dict[str, bytes]:
+    """The flag of a repository in which the ids of chunk files end in digests. Commits carry it on."""
+    return {_DIGESTS: pack(_CRC)}
+
+
+def has_digests(snapshot: SnapshotFile) -> bool:
+    """Whether the ids of all chunk files that the snapshot leads to end in digests."""
+    return snapshot.flags.get(_DIGESTS) == pack(_CRC)
 
 
 # --- the metadata of a commit -----------------------------------------------------------------------------------------------------------

@@ -5,11 +5,19 @@ The format writes the objects (repository/format.py); merge/rebase.py follows a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import (
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    StoreError,
+)
 from frazil.formats import manifests as columns_of
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.json_values import Json
@@ -31,7 +39,7 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
     from frazil.repository.session.changed_references import Rows
 
-__all__ = ["attempt_commit", "follow_held", "settle"]
+__all__ = ["attempt_commit", "follow", "follow_held", "moved_by_commits", "settle", "write_waiting"]
 
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 
@@ -71,7 +79,9 @@ def attempt_commit(
             if reusable:  # manifests of an earlier attempt may be as old
                 files.erase(reusable)
                 reusable.clear()
-        place_pending(transaction.changes, files, packing=transaction.packing, order=order)
+        place_pending(
+            transaction.changes, files, packing=transaction.packing, digests=transaction.rules.digests, order=order
+        )
         written = files.write_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
         intent = Intent(written.id, tip, transaction.state, written.files)
         # recorded before anything is sent that may commit it
@@ -80,6 +90,19 @@ def attempt_commit(
             files.erase(reusable.keys() - intent.files)
             reusable.clear()  # what the intent has is not the caller's to remove
         return _advance(transaction, intent, written, reusable)
+
+
+def write_waiting(transaction: Transaction, order: PackingOrder | None) -> None:
+    """Writes the chunks that wait in memory before it is the session's turn to commit, so that sessions write theirs at the same time. Raises StoreError."""
+    with transaction.lock:
+        if transaction.tip is not None and not transaction.written.intents:
+            place_pending(
+                transaction.changes,
+                transaction.files,
+                packing=transaction.packing,
+                digests=transaction.rules.digests,
+                order=order,
+            )
 
 
 def follow_held(transaction: Transaction) -> bool:
@@ -93,8 +116,26 @@ def follow_held(transaction: Transaction) -> bool:
             return False
         if tip.snapshot != transaction.base_id:
             return False
-        transaction.tip = tip
+        follow(transaction, tip)
         return True
+
+
+def follow(transaction: Transaction, tip: Tip) -> None:
+    """The session goes on from another tip with the snapshot that it has."""
+    if tip != transaction.tip:
+        transaction.needs_check = True
+        transaction.tip = tip
+
+
+def moved_by_commits(transaction: Transaction, tip: Tip) -> bool:
+    """Whether commits alone brought the branch from the tip of the session to another, so that no collection held it in between."""
+    assert transaction.tip is not None
+    count = tip.sequence - transaction.tip.sequence
+    try:
+        ids = [found.snapshot for found in islice(transaction.files.ancestors(tip.snapshot), count + 1)]
+    except (NotFoundError, FormatError):
+        return False
+    return len(ids) == count + 1 and ids[-1] == transaction.base_id
 
 
 def _advance(
@@ -220,7 +261,11 @@ def settle(transaction: Transaction) -> bool:
         return False
     intents = {intent.snapshot: intent for intent in transaction.written.intents}
     if not intents:
-        return transaction.files.moved(tip) is not None
+        later = transaction.files.moved(tip)
+        if later is None:
+            return False
+        transaction.branches.tips[tip.branch] = transaction.branches.latest(later)
+        return True
     outcome, found = transaction.files.was_committed(tip, intents.keys())
     if outcome == TAKEN:
         transaction.written.lost(intents.values())
@@ -245,7 +290,7 @@ def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Ti
     if transaction.base_id != intent.snapshot:
         changes = transaction.changes.committed(snapshot.nodes)
         transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)
-    transaction.tips[tip.branch] = tip
+    transaction.branches.tips[tip.branch] = tip
     others = [one for one in transaction.written.intents if one is not intent]
     transaction.written.intents = ()
     transaction.written.lost(others)

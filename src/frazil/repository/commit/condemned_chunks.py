@@ -1,7 +1,7 @@
-"""Before a session that began long ago is committed: whether a garbage collection has condemned, or removed, chunk files that it wrote. What is condemned is written
-again under another id.
+"""Before a session is committed that began long ago, or whose branch a garbage collection held meanwhile: whether one has condemned, or removed, chunk files that the session
+wrote. What is condemned is written again under another id.
 
-A young session need not look: what it wrote was condemned, if at all, so shortly before that it stays (docs/design/072-garbage-collection.md)."""
+Another session need not look: what it wrote was condemned, if at all, so shortly before that it stays (docs/design/072-garbage-collection.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import ConflictError
-from frazil.formats.ids import ID_BYTES, encode_ids
+from frazil.formats.ids import CRC_BYTES, ID_BYTES, encode_ids
 from frazil.repository.maintenance.condemned import CHECK_AFTER, condemned_ids
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct, id_column, join, octets
 from frazil.repository.session.changed_references import NATIVE
@@ -23,7 +23,7 @@ _AT_ONCE: Final = 4096  # chunk files that are looked up in one call
 
 
 def may_be_condemned(transaction: Transaction) -> bool:
-    """Whether the session is so old that a collection may remove what it wrote. To be asked after the tip was read behind which it commits."""
+    """Whether a collection may remove what the session wrote. To be asked after the tip was read behind which it commits."""
     return transaction.age() >= CHECK_AFTER
 
 
@@ -63,7 +63,7 @@ def _require_there(transaction: Transaction, own: Ids) -> None:
         gone = np.flatnonzero(files.store.uncached.sizes(keys) < 0)
         if len(gone):
             raise ConflictError(
-                f"the session is so old that a garbage collection has removed {len(gone)} of the chunk files that it wrote",
+                f"a garbage collection has removed {len(gone)} of the chunk files that the session wrote, which was open for too long",
                 key=keys[gone.item(0)],
                 hint="discard the session and make the changes again; collect with a wait that is longer than the longest session",
             )
@@ -72,7 +72,9 @@ def _require_there(transaction: Transaction, own: Ids) -> None:
 def _write_again(transaction: Transaction, condemned: Ids) -> None:
     """Copies chunk files under new ids, and lets the session refer to these."""
     files = transaction.files
-    new = id_column(np.frombuffer(os.urandom(ID_BYTES * len(condemned)), np.uint8))
+    made = np.frombuffer(os.urandom(ID_BYTES * len(condemned)), np.uint8).reshape(-1, ID_BYTES).copy()
+    made[:, -CRC_BYTES:] = octets(condemned)[:, -CRC_BYTES:]  # which may be the digest of the same bytes
+    new = id_column(made)
     for low in range(0, len(condemned), _AT_ONCE):
         pairs = [condemned[low : low + _AT_ONCE], new[low : low + _AT_ONCE]]
         sources, names = [[files.key(f"chunks/{text}") for text in encode_ids(octets(part))] for part in pairs]

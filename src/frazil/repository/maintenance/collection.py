@@ -12,7 +12,7 @@ from typing import Final
 from frazil.errors import ConflictError, InvalidInputError, StoreError
 from frazil.formats.ids import encode_ids
 from frazil.record import Record
-from frazil.repository.format import UNKNOWN, ObjectKind, RepositoryFormat
+from frazil.repository.format import COMMITTED, UNKNOWN, ObjectKind, RepositoryFormat, Tip
 from frazil.repository.maintenance.condemned import (
     KINDS,
     SHORTEST_WAIT,
@@ -33,6 +33,7 @@ from frazil.stores.keys.names import COPY_NOTE
 
 __all__ = ["collect"]
 
+_HOLDS: Final = 64  # numbers of a branch that others may take first
 _AT_ONCE: Final = 4096  # keys that are erased, and whose sizes are looked up, in one call
 # nanoseconds after which a pin is given up, whose tag may have been created or not, and the file of a run that may stand still: nothing is under way for so long
 _LIFE: Final = 7 * WAIT
@@ -69,13 +70,37 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
         return _collect(files, _Clock(time.time_ns(), wait), progress, None)
     files.check_commits()
     store.require("erasable")
-    run = new_note("runs")
+    run = _Run(new_note("runs"))
     try:
-        write_note(files, run, {})
+        write_note(files, run.name, {})
         # who pins a snapshot sees this file before the collection reads pins, or is seen by it
-        return _collect(files, _store_time(files, run, wait), progress, run)
-    finally:
-        files.erase([run])
+        done = _collect(files, _store_time(files, run.name, wait), progress, run)
+    except BaseException as error:
+        if not (run.removes and _may_still_happen(files, error)):
+            files.erase([run.name])
+        raise
+    files.erase([run.name])
+    return done
+
+
+class _Run:
+    """A collection that removes. name: of its file;  removes: objects are being removed now;  held: when it began to hold branches, ns by the clock of this machine"""
+
+    __slots__ = ("held", "name", "removes")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.removes, self.held = name, False, 0
+
+    def require_young(self) -> None:
+        """Refuses to go on where the process stood still for so long, in a machine that slept, that others have given it up."""
+        if time.time_ns() - self.held > _LIFE // 2:
+            raise StoreError("the collection stood still for days", done=False, hint="collect again")
+
+
+def _may_still_happen(files: RepositoryFormat, error: BaseException) -> bool:
+    """Whether a removal that ended in an error may be done later. Then the file of the run stays, as that of one that stands still, so that nobody tags what may go."""
+    known = isinstance(error, StoreError) and error.done is not None
+    return not (known or files.store.capabilities.direct)
 
 
 def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
@@ -89,7 +114,7 @@ def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
     return _Clock(now, wait)
 
 
-def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: str | None) -> Collected:
+def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _Run | None) -> Collected:
     notes = list_notes(files)
     copy_notes = _copy_notes(files, clock)
     lists = [note for note in notes if note.folder == "condemned"]
@@ -108,6 +133,7 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: st
     held = 0
     if run is not None and any(map(len, doomed.values())):
         # no commit that was sent before this can succeed after it; those that did are marked now
+        run.held = time.time_ns()
         held = _hold_branches(files)
         reachable, marks = mark(files, marks, progress, saves=False)
         dead = _dead(listed, reachable)
@@ -119,12 +145,12 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: st
     if run is not None:
         if marks.snapshots.tobytes() != known.snapshots.tobytes() or len(marks.read) != len(known.read):
             save_marks(files, marks)
-        _remove(files, doomed, progress)
+        _remove(files, doomed, run, progress)
         # before the old lists go: what another collection may be about to remove is in a list all the time
-        write_condemned(files, _with_rescued(files, clock, run, fresh, old, listed, dead))
+        write_condemned(files, _with_rescued(files, clock, run.name, fresh, old, listed, dead))
         # after what they name: who still sees them takes all of that for condemned, who does not finds it gone
         _erase_notes(files, ripe)
-        leftovers = _remove_leftovers(files, notes, clock, run, copy_notes)
+        leftovers = _remove_leftovers(files, notes, clock, run.name, copy_notes)
     return Collected(
         dry_run=run is None,
         live={kind: len(listed[kind].ids) - len(dead[kind]) for kind in KINDS},
@@ -189,26 +215,40 @@ def _with_rescued(
 
 
 def _hold_branches(files: RepositoryFormat) -> int:
-    """Takes the next number of every branch, for the snapshot that it points to; how many. Raises StoreError where that is not known."""
+    """Takes the next number of every branch, for the snapshot that it points to; how many branches there are. Raises StoreError where that is not known.
+
+    A number that a commit takes first would do as well for all sessions that know their age. But those whose clock is wrong look only where they see that their branch was held."""
     tips = heads(files)
-    for tip in tips:
-        if files.hold(tip).outcome == UNKNOWN:
-            raise StoreError(
-                f"whether the branch {tip.branch!r} got its next number is not known: the answer was lost",
-                key=files.key("refs/"),
-                hint="collect again; nothing was removed",
-            )
+    for first in tips:
+        tip: Tip | None = first
+        for _ in range(_HOLDS):
+            if tip is None or tip.deleted:
+                break
+            outcome = files.hold(tip).outcome
+            if outcome == UNKNOWN:
+                raise StoreError(
+                    f"whether the branch {tip.branch!r} got its next number is not known: the answer was lost",
+                    key=files.key("refs/"),
+                    hint="collect again; nothing was removed",
+                )
+            if outcome == COMMITTED:
+                break
+            tip = files.read_tip(tip.branch)
     return len(tips)
 
 
-def _remove(files: RepositoryFormat, doomed: IdsByKind, progress: Progress) -> None:
+def _remove(files: RepositoryFormat, doomed: IdsByKind, run: _Run, progress: Progress) -> None:
     """Removes objects, those that refer to others first. Raises StoreError; then what refers to something that is left is left, too."""
-    if any(map(len, doomed.values())):
-        files.memory.forget()
+    if not any(map(len, doomed.values())):
+        return
+    files.memory.forget()
+    run.removes = True
     for kind in KINDS:
         for names in _names(kind, doomed[kind]):
-            files.store.erase_values([files.key(name) for name in names])
+            run.require_young()
+            files.store.erase_immutable([files.key(name) for name in names])
             progress(f"{kind} removed", len(names))
+    run.removes = False
 
 
 def _erase_notes(files: RepositoryFormat, notes: list[Note]) -> None:

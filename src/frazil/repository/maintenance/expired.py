@@ -7,11 +7,19 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.maintenance.id_columns import Ids, among, id_column, id_list, join
 from frazil.repository.maintenance.notes import Place, list_notes, new_note, read_notes, write_note
 
-__all__ = ["expired_error", "expired_ids", "find_expired", "has_expired", "record_expired", "require_history"]
+__all__ = [
+    "expired_error",
+    "expired_ids",
+    "find_expired",
+    "has_expired",
+    "may_have_expired",
+    "record_expired",
+    "require_history",
+]
 
 
 def expired_ids(files: Place) -> Ids:
-    """Every snapshot that has expired, sorted. Raises StoreError, FormatError."""
+    """Every snapshot that has expired, sorted; none where the store lists nothing, so that histories go on there to what was removed. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return join([])
     found = read_notes(files, list_notes(files, "expired"), ["snapshots"])
@@ -25,6 +33,11 @@ def record_expired(files: Place, snapshots: Ids) -> None:
 
 def has_expired(files: Place, snapshot: ObjectId) -> bool:
     return bool(among(id_column([snapshot]), expired_ids(files))[0])
+
+
+def may_have_expired(files: Place, snapshot: ObjectId) -> bool:
+    """Whether a snapshot that is not there may have expired: as the records say, or where a store that lists nothing shows none of them."""
+    return not files.store.capabilities.listable or has_expired(files, snapshot)
 
 
 def find_expired(files: Place, start: str) -> ObjectId | None:

@@ -16,13 +16,26 @@ if TYPE_CHECKING:
 
     Octets = NDArray[np.uint8]
 
-__all__ = ["NO_IDS", "Ids", "among", "distinct", "id_column", "id_list", "ids_of_names", "join", "octets", "without"]
+__all__ = [
+    "NO_IDS",
+    "Ids",
+    "among",
+    "distinct",
+    "id_column",
+    "id_list",
+    "ids_of_column",
+    "ids_of_names",
+    "join",
+    "octets",
+    "without",
+]
 
 Ids: TypeAlias = "NDArray[np.bytes_]"
 
 _TYPE: Final = np.dtype(f"S{ID_BYTES}")
 NO_IDS: Final[Ids] = np.zeros(0, _TYPE)
 _NO_DIGIT: Final = 255
+_AT_ONCE: Final = 2**16  # names that are decoded in one go
 _SPARE_BITS: Final = 15  # of the last character of a text, beyond the bytes of the id
 
 _DIGITS: Final = np.full(256, _NO_DIGIT, np.uint8)
@@ -78,7 +91,27 @@ def ids_of_names(names: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
     """The ids whose texts stand among some names, in their order, and the numbers of these names; foreign names are left out."""
     rows = [row for row, name in enumerate(names) if len(name) == ID_CHARACTERS and name.isascii()]
     text = "".join([names[row] for row in rows])
-    digits = _DIGITS[np.frombuffer(text.encode(), np.uint8)].reshape(-1, ID_CHARACTERS)
-    valid = (digits != _NO_DIGIT).all(axis=1) & (digits[:, -1] & _SPARE_BITS == 0)
-    bits = np.unpackbits(digits[valid, :, None], axis=2)[:, :, 3:].reshape(-1, ID_CHARACTERS * 5)
-    return id_column(np.packbits(bits[:, : ID_BYTES * 8], axis=1)), np.array(rows, np.int64)[valid]
+    ids, valid = ids_of_column(np.frombuffer(text.encode(), f"S{ID_CHARACTERS}"))
+    return ids, np.array(rows, np.int64)[valid]
+
+
+def ids_of_column(names: NDArray[np.bytes_]) -> tuple[Ids, NDArray[np.bool_]]:
+    """The ids whose texts are in a column of texts of 20 bytes, in their order, and bool[n]: which of them are texts of ids."""
+    parts = [_decoded(names[low : low + _AT_ONCE]) for low in range(0, len(names), _AT_ONCE)]
+    valid = np.concatenate([np.zeros(0, np.bool_), *(valid for _, valid in parts)])
+    ids = np.concatenate([NO_IDS, *(ids for ids, _ in parts)])
+    return ids, valid
+
+
+def _decoded(names: NDArray[np.bytes_]) -> tuple[Ids, NDArray[np.bool_]]:
+    digits = _DIGITS[names.view(np.uint8)].reshape(-1, ID_CHARACTERS)
+    valid = (digits.max(axis=1) != _NO_DIGIT) & (digits[:, -1] & _SPARE_BITS == 0)
+    digits = digits[valid].astype(np.uint32)
+    # 4 characters are 20 bits; 5 times that are 3 words of 32 bits and 4 spare ones
+    groups = digits[:, 0::4] << 15 | digits[:, 1::4] << 10 | digits[:, 2::4] << 5 | digits[:, 3::4]
+    first, second, third, fourth, fifth = groups.T
+    words = np.empty((len(groups), 3), ">u4")
+    words[:, 0] = first << 12 | second >> 8
+    words[:, 1] = second << 24 | third << 4 | fourth >> 16
+    words[:, 2] = fourth << 16 | fifth >> 4
+    return id_column(words.view(np.uint8)), valid

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.formats.ids import ID_CHARACTERS
 from frazil.record import Record
 from frazil.repository.format import ObjectKind, RepositoryFormat
-from frazil.repository.maintenance.id_columns import Ids, ids_of_names
+from frazil.repository.maintenance.id_columns import NO_IDS, Ids, ids_of_column, ids_of_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Listed", "list_objects"]
-
-_PAGE: Final = 2**18  # keys of one listing on a disk, where each looks at the whole folder
 
 
 class Listed(Record):
@@ -26,16 +25,15 @@ class Listed(Record):
 
 
 def list_objects(files: RepositoryFormat, kind: ObjectKind, *, details: bool) -> Listed:
-    """All objects of a kind. Foreign files are left out. details: with their sizes. Raises StoreError."""
+    """All objects of a kind. Foreign files are left out. details: with their sizes, where a listing tells these anyway. Raises StoreError."""
     store, folder = files.store, files.key(f"{kind}/")
+    if not details:
+        return Listed(ids_of_column(store.list_column(folder, ID_CHARACTERS))[0], None)
     ids: list[Ids] = []
     sizes: list[NDArray[np.int64]] = []
-    following: str | None = ""
-    while following is not None:
-        page = store.list_page(folder, following, details=details, limit=_PAGE if store.capabilities.direct else None)
+    for page in store.list_pages(folder, details=True):
+        assert page.sizes is not None
         found, rows = ids_of_names([key[len(folder) :] for key in page.keys])
         ids.append(found)
-        if page.sizes is not None:
-            sizes.append(page.sizes[rows])
-        following = page.next
-    return Listed(np.concatenate(ids), np.concatenate(sizes) if details else None)
+        sizes.append(page.sizes[rows])
+    return Listed(np.concatenate([NO_IDS, *ids]), np.concatenate([np.zeros(0, np.int64), *sizes]))

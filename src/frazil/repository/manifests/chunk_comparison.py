@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import eq
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     Booleans = NDArray[np.bool_]
 
 __all__ = ["FoundRows", "Listed", "compare_chunks", "own_manifests", "same_references"]
+
+_FEW: Final = 4  # chunks
 
 Load: TypeAlias = "Callable[[Sequence[ObjectId]], Sequence[Manifest]]"
 
@@ -66,23 +68,27 @@ def own_manifests(old: Listed, new: Listed) -> list[ObjectId]:
     return [reference.id for side in (old, new) for reference in side.manifests if reference.id not in common]
 
 
-def compare_chunks(old: Listed, new: Listed, load: Load) -> tuple[Columns, Columns, FoundRows]:
+def compare_chunks(
+    old: Listed, new: Listed, load: Load, only: Columns | None = None
+) -> tuple[Columns, Columns, FoundRows]:
     """Coordinates of the chunks that were added or changed, and of those that are not there any more: int64[n, d], sorted; and the new references of the former. Both
-    arrays are of one rank.
+    arrays are of one rank. only: coordinates of the chunks that are compared, sorted; None: all
 
     Chunks are the same where their references are. One that only a manifest before those that both list has counts as changed, whatever these say of it.
     Chunks outside a grid do not count; those that stay behind in a manifest that both list are not told when the grid shrinks."""
     common = _common(old, new)
     sides = [_Listing(side, common, load) for side in (old, new)]
-    chunks = sorted_coordinates(np.concatenate([side.chunks() for side in sides]))
+    chunks = sorted_coordinates(np.concatenate([side.chunks() for side in sides])) if only is None else only
     chunks = chunks[within(chunks, old.grid) | within(chunks, new.grid)]
     before, after = (side.find(chunks) for side in sides)
     was, now = before.numbers >= 0, after.numbers >= 0
     written = now & ~was
     both = np.flatnonzero(now & was)
     written[both] = ~_same(before, after, both)
-    # what is gone from the manifests that differ may be in one that both list, behind them
     gone = np.flatnonzero(was & ~now)
+    if not len(gone):
+        return chunks[written], chunks[gone], after.at(np.flatnonzero(written))
+    # what is gone from the manifests that differ may be in one that both list, behind them
     uncovered = sides[1].find(chunks[gone], hidden=True)
     found = uncovered.numbers >= 0
     same = _same(before.at(gone), uncovered, np.flatnonzero(found))
@@ -128,6 +134,8 @@ class _Listing:
         found = self._loaded(self._may_hold(chunks, hidden)) | ({} if hidden else self.own)
         listed = [found[reference.id] for reference in self.side.manifests if reference.id in found]
         parts = [rows_of_array(manifest, self.side.node, self.rank) for manifest in listed]
+        if len(chunks) <= _FEW:
+            return _found_few(listed, parts, chunks, self.side.grid)
         places = np.empty((sum(len(rows) for rows, _ in parts) + 1, 2), np.int64)
         places[-1] = -1
         places[:-1, 0] = np.repeat(np.arange(len(parts)), [len(rows) for rows, _ in parts])
@@ -153,6 +161,22 @@ class _Listing:
 
     def _loaded(self, ids: Sequence[ObjectId]) -> dict[ObjectId, Manifest]:
         return dict(zip(ids, self.load(ids) if ids else [], strict=True))
+
+
+def _found_few(
+    manifests: Sequence[Manifest], parts: Sequence[tuple[Columns, Columns]], chunks: Columns, grid: Sequence[int]
+) -> FoundRows:
+    """Where a few chunks are: to look at all rows is quicker than to make an index of them. parts: rows of each manifest, and their coordinates"""
+    found = np.full((len(chunks), 2), -1, np.int64)
+    for place, chunk in enumerate(chunks.tolist()):
+        if not all(at < count for at, count in zip(chunk, grid, strict=True)):
+            continue
+        for number, (rows, coordinates) in enumerate(parts):
+            at = (coordinates == chunk).all(axis=1).nonzero()[0]
+            if at.size:
+                found[place] = number, rows[at[0]]
+                break
+    return FoundRows(manifests, *found.T)
 
 
 # --- references -------------------------------------------------------------------------------------------------------------------------

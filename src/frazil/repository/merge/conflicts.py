@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.formats.ids import ObjectId
-    from frazil.repository.merge.difference import ChunkDifference, Resize
+    from frazil.repository.merge.difference import Resize
 
 __all__ = ["KINDS", "Conflict", "Taken", "conflict_error", "find_conflicts"]
 
@@ -145,13 +145,13 @@ class _Comparison:
             elif self._same_metadata(old):
                 self._compare_chunks(old)
             else:
-                chunks = _all_chunks(theirs.chunks[old]) if old in theirs.chunks else None
+                chunks = theirs.chunks[old].every if old in theirs.chunks else None
                 self._add("metadata", name, chunks, _BOTH if chunks is None else _THEIRS)
             return
         if (old in ours.metadata and our_resize is None) or (old in theirs.metadata and their_resize is None):
             other = theirs if old in ours.metadata else ours
             if old in other.chunks:
-                self._add("metadata", name, _all_chunks(other.chunks[old]), _THEIRS)
+                self._add("metadata", name, other.chunks[old].every, _THEIRS)
             return
         cut: Columns | None = None
         for resize, other, kind in ((our_resize, theirs, "changed"), (their_resize, ours, "deleted")):
@@ -209,7 +209,7 @@ class _Comparison:
         if old in theirs.removed or (old in theirs.metadata and (read is None or resize is None)):
             self._add("read", path, None, _NONE)
             return
-        changed = _all_chunks(theirs.chunks[old]) if old in theirs.chunks else None
+        changed = theirs.chunks[old].every if old in theirs.chunks else None
         if read is not None:
             is_changed = np.zeros(len(read), np.bool_) if changed is None else among(read, changed)
             if resize is not None:
@@ -230,10 +230,6 @@ class _Comparison:
         for group in entered:
             groups |= {group, *self._names(theirs.source(group) or group)}
         return groups
-
-
-def _all_chunks(difference: ChunkDifference) -> Columns:
-    return sorted_coordinates(np.concatenate(difference))
 
 
 def _is_cut(resize: Resize, chunks: Columns) -> NDArray[np.bool_]:

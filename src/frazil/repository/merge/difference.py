@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
+
 from frazil.errors import one_line
 from frazil.record import Record, by_value
+from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -33,6 +36,11 @@ class ChunkDifference(Record):
 
     written: Columns
     removed: Columns
+
+    @property
+    def every(self) -> Columns:
+        """Both."""
+        return sorted_coordinates(np.concatenate(self))
 
 
 class Difference(Record):

@@ -42,7 +42,7 @@ def place(parent: Transaction) -> None:
     with parent.lock:
         parent.require_writable()
         parent.state += 1
-        place_pending(parent.changes, parent.files, packing=parent.packing)
+        place_pending(parent.changes, parent.files, packing=parent.packing, digests=parent.rules.digests)
 
 
 def again(fork: Transaction) -> Transaction:

@@ -42,7 +42,7 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
             held.enter_context(one.lock)
             _merge_one(parent, target, one)
         for one in forks:
-            parent.has_older_files |= one.has_older_files
+            parent.needs_check |= one.needs_check
             one.changes.leave_files()
             if one.reads is not None and parent.reads is not None:
                 parent.reads.add(one.reads.reads(parent.base.nodes))

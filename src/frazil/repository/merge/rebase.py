@@ -12,7 +12,7 @@ from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.record import Record
-from frazil.repository.commit.commit import settle
+from frazil.repository.commit.commit import follow, moved_by_commits, settle
 from frazil.repository.format import NodeMatching, Tip
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.apply import Shift, apply
@@ -70,19 +70,25 @@ def meet(transaction: Transaction, tip: Tip | None = None) -> Meeting:
                 hint="discard the session, and make the changes again in a new one",
             ) from error
         ours = session_delta(transaction)
-        asked = ours.touched()
-        if ours.reads is not None:
-            asked |= ours.reads.chunks.keys() | ours.reads.arrays
+        asked = _compared_chunks(ours)
         theirs = snapshot_delta(files, transaction.base, new, matching, chunks_of=asked, attributes_of=ours.made.keys())
         conflicts = find_conflicts(ours, theirs, transaction.base_id, tip.snapshot)
         return Meeting(tip, new, matching, ours, theirs, conflicts)
+
+
+def _compared_chunks(ours: Delta) -> dict[str, Columns | None]:
+    """The nodes of which others may have changed chunks that matter to the session, and which chunks; None: all. Of an array of which it changed chunks alone, these."""
+    if ours.reads is not None:
+        return dict.fromkeys(ours.touched() | ours.reads.chunks.keys() | ours.reads.arrays)
+    alone = ours.chunks.keys() - ours.removed.keys() - ours.moved.keys() - ours.metadata.keys() - ours.attributes.keys()
+    return {path: ours.chunks[path].every if path in alone else None for path in ours.touched()}
 
 
 def _new_tip(transaction: Transaction) -> Tip:
     assert transaction.tip is not None, "a fork is not rebased"
     branch = transaction.tip.branch
     try:
-        return transaction.files.tip(branch, transaction.tip)
+        return transaction.files.tip(branch, transaction.branches.latest(transaction.tip))
     except NotFoundError:
         hint = "the changes can be written to a session of another branch"
         raise ConflictError(f"the branch {branch!r} was deleted", hint=hint) from None
@@ -102,7 +108,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             settle(transaction)
             tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
-            transaction.tip = tip
+            follow(transaction, tip)
             return
         met = meet(transaction, tip)
         left, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
@@ -128,12 +134,14 @@ def _begin(
 ) -> None:
     """Begins the session anew from the tip. It stays as it was where rows cannot be copied."""
     files, known, options = transaction.files, transaction.known, transaction.options
-    session = transaction.frozen()
-    ours = [(session, met.ours.name(shift.before)) for shift in shifts]
-    theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, known, options)
-    base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
     changed: list[Columns] = []
     clashes: list[Conflict] = []
+    ours: list[Located] = []
+    if shifts:
+        session = transaction.frozen()
+        ours = [(session, met.ours.name(shift.before)) for shift in shifts]
+        theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, known, options)
+        base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
     for shift, our in zip(shifts, ours, strict=True):
         mine, both = rows.changed_chunks(shift, base, our, (theirs, met.matching.there(shift.before) or ""))
         changed.append(mine)
@@ -143,6 +151,8 @@ def _begin(
     lost = {clash.path: clash.chunks for clash, answer in taken if answer == "theirs"}
     before = transaction.base_id, transaction.base, transaction.changes
     tip, reads = transaction.tip, transaction.reads
+    if not moved_by_commits(transaction, met.tip):
+        transaction.needs_check = True
     try:
         transaction.reads = None  # copying is no reading
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)

@@ -25,7 +25,7 @@ from frazil.repository.session.changed_references import (
     manifest_rows,
     removed_rows,
 )
-from frazil.stores.values import Pieces, Sources
+from frazil.stores.values import Columns, Pieces, Sources
 
 if TYPE_CHECKING:
     from frazil.formats.ids import ObjectId
@@ -45,13 +45,13 @@ def snapshot_delta(
     new: Snapshot,
     matching: NodeMatching,
     *,
-    chunks_of: Container[str] | None = None,
+    chunks_of: Mapping[str, Columns | None] | None = None,
     attributes_of: Container[str] = (),
     source: ChangeSet | None = None,
 ) -> Delta:
     """What differs between two snapshots of a repository.
 
-    chunks_of      nodes of the old snapshot whose chunks are compared; None: all, and those of new nodes too
+    chunks_of      nodes of the old snapshot whose chunks are compared, and which of them (sorted), None: all of the node; None: all nodes, and new ones too
     attributes_of  paths of new nodes whose attributes are read where they have a file of their own; those of the others are as the snapshot says
     source         gets the inline chunks and the locations that the references of chunks refer to, so that the delta can be applied; None: no references. All
                    attributes are read then
@@ -77,7 +77,8 @@ def snapshot_delta(
             found.compare(before, after, _growth(before, after))
             if before.array is not None and after.array is not None and (chunks_of is None or old_path in chunks_of):
                 listed = _listed(before, before.array, was_free), _listed(after, after.array, is_free)
-                arrays.append(_ArrayPair(old_path, False, *listed))
+                only = None if chunks_of is None else chunks_of[old_path]
+                arrays.append(_ArrayPair(old_path, False, *listed, only))
     for path in added:
         node = new.nodes.get(path)
         if not isinstance(node, NodeSnapshot):
@@ -102,12 +103,13 @@ def snapshot_delta(
 
 
 class _ArrayPair(Record):
-    """An array whose chunks are compared. path: of a new array in the new snapshot, of any other in the old one"""
+    """An array whose chunks are compared. path: of a new array in the new snapshot, of any other in the old one; only: chunks, None: all"""
 
     path: str
     is_new: bool
     old: Listed
     new: Listed
+    only: Columns | None = None
 
 
 def _growth(before: NodeSnapshot, after: NodeSnapshot) -> Append | None:
@@ -138,7 +140,7 @@ def _compare_arrays(
             return [found[file] for file in ids]
 
         for pair in batch:
-            written, removed, references = compare_chunks(pair.old, pair.new, load)
+            written, removed, references = compare_chunks(pair.old, pair.new, load, pair.only)
             if len(written) or len(removed):
                 yield pair, ChunkDifference(written, removed), references
 

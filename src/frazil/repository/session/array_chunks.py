@@ -4,7 +4,6 @@ Where chunks lie is looked up in chunk_lookup.py. Nothing is committed here."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -16,6 +15,7 @@ from frazil.formats.ids import ID_BYTES, decode_id, encode_ids
 from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, within
 from frazil.repository.session.change_set import Append
 from frazil.repository.session.changed_references import NATIVE, PENDING, ChangedReferences, Rows, removed_rows
+from frazil.repository.session.chunk_ids import new_chunk_ids
 from frazil.repository.session.chunk_lookup import ChunkLookup, changed_version, set_versions
 from frazil.repository.session.pending_chunks import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.session.session_state import SessionState
@@ -194,10 +194,12 @@ class ArrayChunks:
         with owner.lock:
             owner.change_of(self._key).changed_references()  # says at once where nothing can be written
         large = lengths > limit
-        ids = np.frombuffer(os.urandom(ID_BYTES * int(large.sum())), np.uint8).reshape(-1, ID_BYTES)
-        if len(ids):
+        ids = np.zeros((0, ID_BYTES), np.uint8)
+        if large.any():
+            values = picked(pieces, np.flatnonzero(large))
+            ids = new_chunk_ids(values, digests=owner.rules.digests)
             names = [owner.files.key(f"chunks/{text}") for text in encode_ids(ids)]
-            owner.files.store.put_many(names, picked(pieces, np.flatnonzero(large)), [None] * len(names))
+            owner.files.store.put_many(names, values, [None] * len(names))
         kinds, all_ids = np.where(large, NATIVE, PENDING).astype(np.uint8), np.zeros((len(coords), ID_BYTES), np.uint8)
         all_ids[large] = ids
         objects, offsets = np.zeros((2, len(coords)), np.int64)

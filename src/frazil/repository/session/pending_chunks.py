@@ -5,7 +5,6 @@ ranges."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -13,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.formats.ids import ID_BYTES, encode_ids
+from frazil.formats.ids import encode_ids
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.coordinates import sorting_order
 from frazil.repository.session.change_set import ChangeSet, NodeChange
 from frazil.repository.session.changed_references import PENDING, PendingBytes, Rows
+from frazil.repository.session.chunk_ids import new_chunk_ids
 from frazil.stores.values import Columns, Pieces, Sources
 
 __all__ = ["INLINE_LIMIT", "PACK_BYTES", "PACK_LIMIT", "Packs", "PackingOrder", "place_pending", "plan_packs"]
@@ -48,12 +48,14 @@ def place_pending(
     files: RepositoryFormat,
     *,
     packing: bool,
+    digests: bool,
     order: PackingOrder | None = None,
     most_inline: int | None = None,
 ) -> None:
     """Writes all chunks that are too large for a manifest into chunk files, and gives up bytes that nothing refers to any more. Raises StoreError; then
     everything waits as before.
 
+    digests      the ids of chunk files end in digests
     order        in which the chunks of each array lie in packs, as users give it; None: row by row
     most_inline  bytes of chunks that are small enough for a manifest; where there are more, they are written, too. None: any number"""
     if changes.pending.nbytes <= INLINE_LIMIT and most_inline is None:
@@ -66,7 +68,7 @@ def place_pending(
             limit = 0
     large = [found for part in waiting if len((found := part.those(part.rows.lengths > limit)).numbers)]
     if large:
-        _write_packs(changes, large, files, packing, order)
+        _write_packs(changes, large, files, packing, order, digests=digests)
     _compact(changes, [found for part in waiting if len((found := part.those(part.rows.lengths <= limit)).numbers)])
 
 
@@ -112,7 +114,13 @@ _ONE_PACK: Final = Packs(_FIRST, _FIRST, np.array([0, 1], np.int64))
 
 
 def _write_packs(
-    changes: ChangeSet, parts: list[_Waiting], files: RepositoryFormat, packing: bool, by: PackingOrder | None
+    changes: ChangeSet,
+    parts: list[_Waiting],
+    files: RepositoryFormat,
+    packing: bool,
+    by: PackingOrder | None,
+    *,
+    digests: bool,
 ) -> None:
     # arrays by the numbers that their nodes have, or will have
     parts.sort(key=lambda part: _NEW if part.change.base is None else part.change.base.id)
@@ -125,11 +133,12 @@ def _write_packs(
         rows = rows[order]
         packs = plan_packs(rows[:, 2], packing=packing)
     count = len(packs.bounds) - 1
-    ids = np.frombuffer(os.urandom(ID_BYTES * count), np.uint8).reshape(count, ID_BYTES)
+    values = Pieces(sources, rows, packs.bounds)
+    ids = new_chunk_ids(values, digests=digests)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
     if changes.begun is None:  # who else may refer to the files of a fork is not known here
         changes.packs.append(ids)
-    files.store.put_many(names, Pieces(sources, rows, packs.bounds), [None] * count)
+    files.store.put_many(names, values, [None] * count)
     place = np.argsort(order)
     for part, low, high in zip(parts, firsts, firsts[1:], strict=False):
         mine = place[low:high]

@@ -19,6 +19,7 @@ from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record
 from frazil.repository.format import Documents, RepositoryFormat, Rules, Tip
 from frazil.repository.manifests.references import BaseReferences
+from frazil.repository.session.branches import Branches
 from frazil.repository.session.change_set import ChangeSet, NodeChange
 from frazil.repository.session.changed_references import ChangedReferences
 from frazil.repository.session.pending_chunks import place_pending
@@ -48,11 +49,11 @@ class SessionState:
     """What needs the lock says so. Arrays are named by the permanent keys of their nodes.
 
     tip     where the branch stood when the session began; None: the session only reads
-    tips    the last that was seen of each branch; whoever opened the session may share it, so as not to look for what it committed
+    branches  what is shared with other sessions of the repository; whoever opened the session may replace it
     known   the extensions that documents may name
     state   another number after every change; renewals: after nodes changed otherwise than through the port
     reads   what was read, where that counts in conflicts
-    has_older_files  it refers to files that nothing else may refer to, and that may be older than itself"""
+    needs_check  a collection may have removed what it refers to, whatever its age: it refers to files that may be older than itself, or its branch was held meanwhile"""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class SessionState:
         self.documents = files.documents(known) if documents is None else documents
         self.lock = threading.RLock()
         self.tip, self.ended = tip, False
-        self.tips: dict[str, Tip] = {}
+        self.branches = Branches()
         self.state = self.renewals = 0
         self.begin_anew()
         self.written = WrittenFiles(files)
@@ -102,6 +103,11 @@ class SessionState:
         return self.ended or (self.tip is None and not self.forked)
 
     @property
+    def is_behind(self) -> bool:
+        """Whether a later tip of the branch was seen."""
+        return self.tip is not None and self.branches.latest(self.tip) is not self.tip
+
+    @property
     def rules(self) -> Rules:
         """What may be written over the snapshot, and relied on."""
         return self.files.rules(self.base)
@@ -113,12 +119,12 @@ class SessionState:
     def begin_anew(self) -> None:
         """Nothing that the session wrote before counts any more."""
         self._since = time.time_ns(), time.monotonic_ns()
-        self.has_older_files = False
+        self.needs_check = False
 
     def age(self) -> int:
         """Nanoseconds, at most, since the oldest file was written that only this session refers to. By two clocks of this machine, of which one may be set back and the other
         may stand still while the machine sleeps."""
-        if self.has_older_files:
+        if self.needs_check:
             return _EVER
         wall, steady = self._since
         return max(time.time_ns() - wall, time.monotonic_ns() - steady)
@@ -184,7 +190,9 @@ class SessionState:
         self.state += 1
         limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
         if self.changes.pending.nbytes > limit:
-            place_pending(self.changes, self.files, packing=self.packing, most_inline=limit // 2)
+            place_pending(
+                self.changes, self.files, packing=self.packing, digests=self.rules.digests, most_inline=limit // 2
+            )
 
     def forget_reads(self) -> None:
         """Begins to note anew what is read. Handles look at their nodes anew, so that what they show counts as read."""

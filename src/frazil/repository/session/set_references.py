@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, StoreError
-from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, encode_id, new_id
+from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, encode_id
 from frazil.formats.manifests import FileCheck
 from frazil.repository.manifests.reference_columns import VirtualReferences, reference_columns, set_checks
 from frazil.repository.session.changed_references import NATIVE, SHARED, VIRTUAL, Rows
+from frazil.repository.session.chunk_ids import new_chunk_ids
 from frazil.repository.session.transaction import Transaction
 from frazil.repository.virtual.virtual_fetch import VirtualPlaces
 from frazil.stores.local.local_store import LocalStore
@@ -93,7 +94,7 @@ def set_adopted(
             path="/" + path,
             chunk=tuple(made.coordinates[beyond[0]].tolist()),
         )
-    transaction.has_older_files = True
+    transaction.needs_check = True
     transaction.set_rows("/" + path, _rows(made, NATIVE, identity, np.full(len(ends), SHARED, np.int64)))
 
 
@@ -156,9 +157,10 @@ def adopt_file(transaction: Transaction, path: str | os.PathLike[str]) -> Object
     fetched = source.fetch(names, WHOLE)
     if not name or fetched.status[0] != FOUND:
         raise NotFoundError("there is no file", key=os.fspath(path))
-    files, identity = transaction.files, new_id(os.urandom)
+    files, value = transaction.files, Pieces(fetched.sources, fetched.rows, np.array([0, 1]))
+    identity = ObjectId(new_chunk_ids(value, digests=transaction.rules.digests)[0].tobytes())
     key = files.key(f"chunks/{encode_id(identity)}")
-    files.store.put_many([key], Pieces(fetched.sources, fetched.rows, np.array([0, 1])), [None])
+    files.store.put_many([key], value, [None])
     after = source.fetch(names, NO_SPANS)
     if after.status[0] != FOUND or after.versions[0] != fetched.versions[0]:
         files.store.erase_values([key])

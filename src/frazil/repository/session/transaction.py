@@ -291,5 +291,5 @@ class Transaction(SessionState):
             self.changes.leave_files()  # they are the copy's as well
         state = self.base_id, self.base, self.tip, self.known, self.options, None
         changes = self.changes if self.forked else None
-        others = {"reads": self.reads, "has_older_files": self.has_older_files}
+        others = {"reads": self.reads, "needs_check": self.needs_check}
         return Transaction, (self.files, *state, changes, self.forked), others

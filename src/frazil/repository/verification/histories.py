@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.record import Record
@@ -10,7 +12,7 @@ from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
 from frazil.repository.verification.report import Findings, Place
 
-__all__ = ["UNREADABLE", "Seen", "read_refs", "walk_histories"]
+__all__ = ["UNREADABLE", "Seen", "is_first", "read_refs", "tips_alone", "walk_histories"]
 
 UNREADABLE: tuple[type[FrazilError], ...] = (
     DataError,
@@ -72,8 +74,34 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
                 "ref" if at_tip else "history", type(error)(text, key=error.key), Place(ref, encode_id(start))
             )
         except UNREADABLE as error:
-            found.unreadable("history", error, Place(ref, encode_id(start)))
+            found.unreadable("history" if start in seen else "snapshot", error, Place(ref, encode_id(start)))
     return list(seen.values())
+
+
+def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:
+    """The snapshots that refs point to, each once. Raises StoreError."""
+    seen: dict[ObjectId, Seen] = {}
+    for ref, start in tips:
+        try:
+            files.snapshot(start)
+        except NotFoundError as error:
+            text = "it points to a snapshot that is not there"
+            found.unreadable("ref", NotFoundError(text, key=error.key), Place(ref, encode_id(start)))
+            continue
+        except UNREADABLE as error:
+            found.unreadable("snapshot", error, Place(ref, encode_id(start)))
+            continue
+        if start not in seen:
+            seen[start] = Seen(start, ref, is_first(files, start))
+    return list(seen.values())
+
+
+def is_first(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+    """Whether nothing comes before a snapshot, so that it may have another id than its file."""
+    try:
+        return len(list(islice(files.ancestors(snapshot), 2))) == 1
+    except UNREADABLE:
+        return False
 
 
 def _walk(

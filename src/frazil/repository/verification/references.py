@@ -11,9 +11,10 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, order_manifest, rows_of_array, rows_of_node
+from frazil.record import Record
 from frazil.repository.maintenance.id_columns import id_column
 from frazil.repository.manifests.boxes import read_extents
-from frazil.repository.manifests.coordinates import within
+from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, sorting_order, within
 from frazil.repository.verification.histories import UNREADABLE
 from frazil.repository.verification.report import Findings, Kind
 from frazil.repository.verification.snapshots import Expected, Use, batches
@@ -24,23 +25,102 @@ if TYPE_CHECKING:
     from frazil.repository.format import RepositoryFormat
     from frazil.repository.maintenance.listed import Listed
     from frazil.repository.maintenance.reachable import Progress
+    from frazil.repository.verification.virtual_files import VirtualFiles
 
     Columns = NDArray[np.int64]
 
-__all__ = ["References"]
+__all__ = ["ChunkFiles", "ChunkStates", "Fault", "References", "faults"]
 
 _MANIFESTS: Final = 16  # read in one batch
 
 
-class References:
-    """The check of all references, and what it counted."""
+class ChunkStates(Record):
+    """The chunk file of each of n rows: bool[n] whether it is there, int64[n] its bytes, bool[n] whether these are known to be damaged."""
 
-    __slots__ = ("_files", "_found", "_listed", "references", "strays", "used", "virtual")
+    there: NDArray[np.bool_]
+    ends: Columns
+    damaged: NDArray[np.bool_]
 
-    def __init__(self, files: RepositoryFormat, listed: Listed, found: Findings) -> None:
+
+class ChunkFiles:
+    """The chunk files that a listing has.
+
+    ids      sorted;  sizes: int64[n], bytes
+    used     bool[n]: those that something was seen to refer to
+    damaged  bool[n]: those of which the bytes are known not to be what was written (digests.py)"""
+
+    __slots__ = ("damaged", "ids", "sizes", "used")
+
+    def __init__(self, listed: Listed) -> None:
         assert listed.sizes is not None
-        self._files, self._listed, self._found = files, listed, found
-        self.used = np.zeros(len(listed.ids), np.bool_)  # chunk files that something refers to
+        self.ids, self.sizes = listed.ids, listed.sizes
+        self.used, self.damaged = np.zeros((2, len(listed.ids)), np.bool_)
+
+    def find(self, manifest: Manifest) -> ChunkStates:
+        """What is known of the chunk file of each row of a manifest."""
+        there, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
+        damaged = np.zeros(manifest.size, np.bool_)
+        rows = np.flatnonzero(manifest.kinds == NATIVE)
+        if rows.size and len(self.ids):
+            ids = id_column(manifest.ids[rows])
+            at = np.minimum(self.ids.searchsorted(ids), len(self.ids) - 1)
+            sizes = self.sizes[at]
+            there[rows] = (self.ids[at] == ids) & (sizes >= 0)  # -1: it went while it was listed
+            ends[rows] = sizes
+            damaged[rows] = there[rows] & self.damaged[at]
+            self.used[at[there[rows]]] = True
+        return ChunkStates(there, ends, damaged)
+
+
+class Fault(Record):
+    """What is wrong with some rows of a manifest. wrong: bool[k]; sound: whether the rows can be written again as they are"""
+
+    kind: Kind
+    text: str
+    wrong: NDArray[np.bool_]
+    sound: bool = False
+
+
+def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault]:
+    """What is wrong with int64[k] rows of a manifest. Pure."""
+    there, ends, damaged = states
+    kinds, offsets, lengths, names = (
+        column[rows] for column in (manifest.kinds, manifest.offsets, manifest.lengths, manifest.locations)
+    )
+    stops = offsets + lengths
+    native, inline, virtual = kinds == NATIVE, kinds == INLINE, kinds == VIRTUAL
+    nowhere = (names < 0) | (names >= manifest.location_starts.size - 1)
+    negative = (offsets < 0) | (lengths < 0)
+    return [
+        Fault("missing", "chunk files are not there", native & ~there[rows], sound=True),
+        Fault(
+            "range",
+            "chunk files are shorter than references say",
+            native & there[rows] & (stops > ends[rows]) & ~negative,
+            sound=True,
+        ),
+        Fault("digest", "chunk files have other bytes than were written", native & damaged[rows], sound=True),
+        Fault("range", "inline chunks are longer than the manifest", inline & (stops > manifest.inline.size)),
+        Fault("range", "virtual chunks have no location", virtual & nowhere),
+        Fault("range", "offsets or lengths are negative", negative),
+        Fault("reference", "references are of an unknown kind", ~(native | inline | virtual)),
+    ]
+
+
+class References:
+    """The check of all references, and what it counted. chunk_files: what there is to refer to; virtual_files: looks at files elsewhere, None: they are not contacted"""
+
+    __slots__ = ("_chunk_files", "_files", "_found", "_virtual_files", "references", "strays", "virtual")
+
+    def __init__(
+        self,
+        files: RepositoryFormat,
+        chunk_files: ChunkFiles,
+        found: Findings,
+        virtual_files: VirtualFiles | None = None,
+    ) -> None:
+        self._files, self._chunk_files, self._found = files, chunk_files, found
+        self._virtual_files = virtual_files
         self.references = self.strays = self.virtual = 0
 
     def check_all(self, expected: Expected, progress: Progress) -> None:
@@ -61,52 +141,34 @@ class References:
                     self._check(ids[number], value, expected.manifests.get(ids[number], {}))
             progress("manifests read", len(values))
 
+    def check_disjoint(self, expected: Expected) -> None:
+        """Finds chunks that two manifests of an array have, of which programs differ in which counts. Manifests that cannot be read were told of. Raises StoreError."""
+        for (node, rank, ids), place in expected.disjoint.items():
+            parts = [no_coordinates(rank)]
+            for values in batches(self._files.manifests, ids, _MANIFESTS):
+                parts += [rows_of_array(one, node, rank)[1] for one in values if isinstance(one, Manifest)]
+            chunks = np.concatenate(parts)
+            chunks = chunks[sorting_order(chunks)]
+            twice = chunks[1:][(chunks[1:] == chunks[:-1]).all(axis=1)]
+            if len(twice):
+                text = "several manifests of the array have these chunks, and programs differ in which counts"
+                self._found.add("reference", text, place, None, sorted_coordinates(twice))
+
     def _key(self, file: ObjectId) -> str:
         return self._files.key(f"manifests/{encode_id(file)}")
 
     def _check(self, file: ObjectId, manifest: Manifest, uses: Mapping[tuple[int, int], Use]) -> None:
-        there, ends = self._chunk_files(manifest)
+        states = self._chunk_files.find(manifest)
         for use in uses.values():
             rows, chunks = rows_of_array(manifest, use.node.id, len(use.grid))
             self.references += rows.size
             rows, chunks = self._check_places(file, manifest, use, rows, chunks)
-            kinds = manifest.kinds[rows]
-            stops = manifest.offsets[rows] + manifest.lengths[rows]
-            native, inline, virtual = kinds == NATIVE, kinds == INLINE, kinds == VIRTUAL
-            self.virtual += int(np.count_nonzero(virtual))
-            names = manifest.locations[rows]
-            bad: list[tuple[Kind, str, NDArray[np.bool_]]] = [
-                ("missing", "chunk files are not there", native & ~there[rows]),
-                ("range", "chunk files are shorter than references say", native & there[rows] & (stops > ends[rows])),
-                ("range", "inline chunks are longer than the manifest", inline & (stops > manifest.inline.size)),
-                (
-                    "range",
-                    "virtual chunks have no location",
-                    virtual & ((names < 0) | (names >= manifest.location_starts.size - 1)),
-                ),
-                (
-                    "range",
-                    "offsets or lengths are negative",
-                    (manifest.offsets[rows] < 0) | (manifest.lengths[rows] < 0),
-                ),
-                ("reference", "references are of an unknown kind", ~(native | inline | virtual)),
-            ]
-            for kind, text, wrong in bad:
-                self._say(kind, text, use, file, chunks, wrong)
-
-    def _chunk_files(self, manifest: Manifest) -> tuple[NDArray[np.bool_], Columns]:
-        """For each row whether its chunk file is there, and the size of that."""
-        assert self._listed.sizes is not None
-        there, ends = np.zeros(manifest.size, np.bool_), np.zeros(manifest.size, np.int64)
-        rows = np.flatnonzero(manifest.kinds == NATIVE)
-        if rows.size and len(self._listed.ids):
-            ids = id_column(manifest.ids[rows])
-            at = np.minimum(self._listed.ids.searchsorted(ids), len(self._listed.ids) - 1)
-            sizes = self._listed.sizes[at]
-            there[rows] = (self._listed.ids[at] == ids) & (sizes >= 0)  # -1: it went while it was listed
-            ends[rows] = sizes
-            self.used[at[there[rows]]] = True
-        return there, ends
+            self.virtual += int(np.count_nonzero(manifest.kinds[rows] == VIRTUAL))
+            for fault in faults(manifest, rows, states):
+                self._say(fault.kind, fault.text, use, file, chunks, fault.wrong)
+            if self._virtual_files is not None:
+                for text, wrong in self._virtual_files.faults(manifest, rows):
+                    self._say("virtual", text, use, file, chunks, wrong)
 
     def _check_places(
         self, file: ObjectId, manifest: Manifest, use: Use, rows: Columns, chunks: Columns
@@ -128,7 +190,12 @@ class References:
             self._say("reference", "references lie outside of the grid of the array", use, file, chunks, ~inside)
         for extents in use.extents:
             box = read_extents(extents, len(use.grid))
-            if box is not None:
+            if box is None:
+                continue
+            if len(chunks) != box.count and not other_ranks:
+                text = f"it has {len(chunks)} references of the array, and the snapshot says {box.count}"
+                self._found.add("manifest", text, use.place, self._key(file))
+            else:
                 text = "references lie outside of the box in which readers look for them"
                 self._say("reference", text, use, file, chunks, ~box.has_each(chunks))
         return (rows, chunks) if inside.all() else (rows[inside], chunks[inside])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Findings", "Kind", "Place", "Problem", "Verification"]
+__all__ = ["Findings", "Kind", "Place", "Problem", "Verification", "chunks_text", "printable"]
 
 Kind: TypeAlias = Literal[
     "ref",
@@ -31,6 +31,9 @@ Kind: TypeAlias = Literal[
     "misplaced",
     "missing",
     "range",
+    "digest",
+    "virtual",
+    "copy",
     "decode",
 ]
 
@@ -50,8 +53,8 @@ class Problem(Record):
 
     kind      "ref": a branch or tag cannot be read, or what it points to is not there; "expiry": a record of expiry cannot be read; "history": an ancestor is missing or makes no
               sense; "snapshot", "node", "attributes", "manifest": it is missing or makes no sense; "reference": it lies outside of the grid of its array, or where readers do not
-              look; "misplaced": references are another array's; "missing": the chunk file is not there; "range": it is shorter than the reference says; "decode": the chunk cannot
-              be read
+              look; "misplaced": references are another array's; "missing": the chunk file is not there; "range": it is shorter than the reference says; "digest": its bytes
+              are not those that were written; "virtual": a file elsewhere is gone, too short, or has changed; "decode": the chunk cannot be read; "copy": a copy to this place has not ended
     text      what is wrong
     ref       "branch main" or "tag v1": the first that leads there;  snapshot: the id of the snapshot;  path: of the node. "" is none
     key       of the stored object, None where none is meant
@@ -74,10 +77,20 @@ class Problem(Record):
         where = [part for part in (self.ref, self.snapshot and f"snapshot {self.snapshot}", self.path) if part]
         where += [f"key {self.key}"] if self.key is not None else []
         if self.chunks is not None:
-            shown = ", ".join(str(tuple(chunk)) for chunk in self.chunks[:_SHOWN].tolist())
-            where.append(f"{len(self.chunks)} chunks: {shown}{', ...' if len(self.chunks) > _SHOWN else ''}")
+            where.append(chunks_text(self.chunks))
         line = f"{self.kind}: {self.text}" + (f" ({'; '.join(where)})" if where else "")
-        return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
+        return printable(line)
+
+
+def chunks_text(chunks: Columns) -> str:
+    """int64[n, d] coordinates in a line of text: how many, and the first of them."""
+    shown = ", ".join(str(tuple(chunk)) for chunk in chunks[:_SHOWN].tolist())
+    return f"{len(chunks)} chunks: {shown}{', ...' if len(chunks) > _SHOWN else ''}"
+
+
+def printable(line: str) -> str:
+    """A line in which names, which may be anybody's, cannot do what a terminal obeys."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
 
 
 class Verification(Record):
@@ -87,6 +100,7 @@ class Verification(Record):
     references   to chunks, of every array in every manifest;  chunks: files that they lead to;  virtual: those to files elsewhere, which only `decode` reads
     strays       references that no reader uses, as other programs leave them: beyond the grid of an array that shrank, or with another number of indices
     orphans      objects that nothing leads to, by kind: no problem, a garbage collection removes them. Those of sessions that are open are among them
+    orphan_ids   the ids of these, sorted; not in the JSON
     decoded      chunks of the tips that were decoded; None where that was not asked for
     problems     everything that is wrong; empty where the repository is sound"""
 
@@ -99,6 +113,7 @@ class Verification(Record):
     virtual: int
     strays: int
     orphans: Mapping[str, int]
+    orphan_ids: Mapping[str, tuple[str, ...]]
     decoded: int | None
     problems: tuple[Problem, ...]
 
@@ -109,6 +124,7 @@ class Verification(Record):
 
     def to_json(self) -> dict[str, Json]:
         members = {**self._asdict(), "orphans": dict(self.orphans)}
+        del members["orphan_ids"]
         return {**members, "ok": self.ok, "problems": [problem.to_json() for problem in self.problems]}
 
     def __str__(self) -> str:
@@ -123,8 +139,9 @@ class Verification(Record):
             )
         if self.strays:
             lines.append(f"references that no reader uses: {self.strays}")
-        orphans = ", ".join(f"{count} {kind}" for kind, count in self.orphans.items() if count)
-        lines.append(f"not needed, for garbage collection: {orphans or 'nothing'}")
+        if self.orphans:
+            orphans = ", ".join(f"{count} {kind}" for kind, count in self.orphans.items() if count)
+            lines.append(f"not needed, for garbage collection: {orphans or 'nothing'}")
         if self.decoded is not None:
             lines.append(f"decoded: {self.decoded} chunks of the tips")
         return "\n".join([*lines, f"problems: {len(self.problems)}" if self.problems else "sound"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frazil.formats.snapshots import Snapshot
-    from frazil.repository.format import RepositoryFormat
+    from frazil.repository.format import RepositoryFormat, Rules
     from frazil.repository.maintenance.reachable import Progress
 
 __all__ = ["Expected", "Use", "batches", "expectations"]
@@ -53,33 +53,38 @@ class Expected:
 
     manifests   by id, and there by id and rank of the array
     attributes  by id, and there by location: where it is expected
+    disjoint    lists of manifests of which no two may have one chunk, by id and rank of the array and the ids of the list: where one stands
     listed      of manifests and attribute files, by id, a place that names it, whether or not a node uses it"""
 
-    __slots__ = ("attributes", "listed_attributes", "listed_manifests", "manifests")
+    __slots__ = ("attributes", "disjoint", "listed_attributes", "listed_manifests", "manifests")
 
     def __init__(self) -> None:
         self.manifests: dict[ObjectId, dict[tuple[int, int], Use]] = {}
         self.attributes: dict[ObjectId, dict[int, Place]] = {}
+        self.disjoint: dict[tuple[int, int, tuple[ObjectId, ...]], Place] = {}
         self.listed_manifests: dict[ObjectId, Place] = {}
         self.listed_attributes: dict[ObjectId, Place] = {}
 
-    def add(self, node: NodeSnapshot, place: Place, *, foreign: bool, boxes: bool) -> None:
-        """What a node refers to. boxes: readers trust the boxes of its manifests"""
+    def add(self, node: NodeSnapshot, place: Place, rules: Rules) -> None:
+        """What a node refers to."""
         if isinstance(node.attributes, AttributesReference):
             self.attributes.setdefault(node.attributes.id, {}).setdefault(node.attributes.location, place)
             self.listed_attributes.setdefault(node.attributes.id, place)
         if node.array is None:
             return
         grid = grid_of(node.array.metadata)
+        ids = tuple(dict.fromkeys(manifest.id for manifest in node.array.manifests))
+        if len(ids) > 1 and not rules.overlays:
+            self.disjoint.setdefault((node.id, len(grid), ids), place)
         for manifest in node.array.manifests:
             self.listed_manifests.setdefault(manifest.id, place)
             uses = self.manifests.setdefault(manifest.id, {})
             use = uses.get((node.id, len(grid)))
             if use is None:
-                use = uses[node.id, len(grid)] = Use(node, place, grid, foreign=foreign)
+                use = uses[node.id, len(grid)] = Use(node, place, grid, foreign=rules.foreign)
             else:
                 use.narrow(node, place, grid)
-            if boxes:
+            if rules.extents:  # readers trust the boxes of manifests
                 use.extents.add(manifest.extents)
 
 
@@ -144,7 +149,7 @@ def _check(
         if isinstance(node, BrokenNode):
             found.add("node", node.error.message, place, key)
         elif node is not None:
-            expected.add(node, place, foreign=rules.foreign, boxes=rules.extents)
+            expected.add(node, place, rules)
     return nodes, rules.foreign
 
 
@@ -154,10 +159,10 @@ def _check_ids(nodes: Nodes, own: Seen, key: str, found: Findings) -> None:
         known: set[str] = set()
         twice = {path for path in nodes.stored.paths if path in known or known.add(path)}  # type: ignore[func-returns-value]
         for path in sorted(twice):
-            found.add("node", "several nodes have this path", own.place._replace(path=path), key)
+            found.add("snapshot", "several nodes have this path", own.place._replace(path=path), key)
     owners: dict[int, str] = {}
     for path in nodes:
         identity = nodes.id_of(path)
         if identity is not None and owners.setdefault(identity, path) != path:
             text = f"it has the same id, {identity}, as the node {owners[identity]}"
-            found.add("node", text, own.place._replace(path=path), key)
+            found.add("snapshot", text, own.place._replace(path=path), key)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from frazil.errors import NotFoundError
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.errors import InvalidInputError, NotFoundError
+from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.record import Record
-from frazil.repository.maintenance.id_columns import id_column, join, without
+from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
 from frazil.repository.maintenance.listed import list_objects
-from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, walk_histories
-from frazil.repository.verification.references import References
-from frazil.repository.verification.report import Findings, Verification
+from frazil.repository.verification.digests import check_digests
+from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, tips_alone, walk_histories
+from frazil.repository.verification.references import ChunkFiles, References
+from frazil.repository.verification.report import Findings, Place, Problem, Verification
 from frazil.repository.verification.snapshots import Expected, expectations
+from frazil.repository.verification.virtual_files import VirtualFiles
+from frazil.stores.keys.names import COPY_NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,40 +23,63 @@ if TYPE_CHECKING:
     from frazil.repository.format import ObjectKind, RepositoryFormat
     from frazil.repository.maintenance.reachable import Progress
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "Depth", "check", "list_chunk_files", "problems_of"]
 
 _BATCH = 64  # snapshots whose lists of files are read at once
 
 
 class Checked(Record):
-    """What was found, and the snapshots that branches and tags point to, by "branch NAME" and "tag NAME"."""
+    """What was found, the snapshots that branches and tags point to, by "branch NAME" and "tag NAME", and the chunk files that were listed."""
 
     found: Verification
     tips: tuple[tuple[str, ObjectId], ...]
+    chunk_files: ChunkFiles
 
 
-def check(files: RepositoryFormat, progress: Progress) -> Checked:
+class Depth(Record):
+    """How much is looked at, beside what branches and tags point to.
+
+    history        what came before that
+    digests        threads that compare chunk files with their digests; 0: none
+    virtual_files  looks at files elsewhere; None: they are not contacted"""
+
+    history: bool = True
+    digests: int = 0
+    virtual_files: VirtualFiles | None = None
+
+
+FILES: Final = Depth()
+
+
+def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> Checked:
     """Looks through a repository. files: with nothing remembered of it (RepositoryFormat.anew).
 
-    Raises NotFoundError and FormatError where there is no repository of this format, StoreError."""
-    files.require()
-    files.store.require("listable")
+    Raises NotFoundError and FormatError where there is no repository of this format, InvalidInputError where it has no digests to compare, StoreError."""
     found = Findings()
+    _find_copy(files, found)
+    files.store.require("listable")
     refs, tips = read_refs(files, found)
-    seen = walk_histories(files, tips, found)
-    expected = expectations(files, seen, found, progress)
-    _add_listed(files, seen, expected)
-    _check_attributes(files, expected, found)
-    listed = list_objects(files, "chunks", details=True)
-    progress("chunks listed", len(listed.ids))
-    checked = References(files, listed, found)
+    seen = walk_histories(files, tips, found) if depth.history else tips_alone(files, tips, found)
+    expected = expected_of(files, seen, found, progress)
+    chunk_files = list_chunk_files(files, progress)
+    checked = References(files, chunk_files, found, depth.virtual_files)
     checked.check_all(expected, progress)
-    orphans = {
-        "snapshots": _orphans(files, "snapshots", [snapshot.file for snapshot in seen]),
-        "attributes": _orphans(files, "attributes", expected.listed_attributes),
-        "manifests": _orphans(files, "manifests", expected.listed_manifests),
-        "chunks": int((~checked.used).sum()),
-    }
+    checked.check_disjoint(expected)
+    if depth.digests:
+        _require_digests(files, seen)
+        check_digests(files, chunk_files, depth.digests, progress)
+        if chunk_files.damaged.any():
+            of_digests = Findings()
+            References(files, chunk_files, of_digests).check_all(expected, progress)
+            found.problems += [problem for problem in of_digests.problems if problem.kind == "digest"]
+    orphans: dict[ObjectKind, Ids] = {}
+    if depth.history:
+        orphans = {
+            "snapshots": _orphans(files, "snapshots", [snapshot.file for snapshot in seen]),
+            "attributes": _orphans(files, "attributes", expected.listed_attributes),
+            "manifests": _orphans(files, "manifests", expected.listed_manifests),
+            "chunks": chunk_files.ids[~chunk_files.used],
+        }
     return Checked(
         Verification(
             refs=refs,
@@ -61,15 +87,75 @@ def check(files: RepositoryFormat, progress: Progress) -> Checked:
             manifests=len(expected.listed_manifests),
             attributes=len(expected.listed_attributes),
             references=checked.references,
-            chunks=int(checked.used.sum()),
+            chunks=int(chunk_files.used.sum()),
             virtual=checked.virtual,
             strays=checked.strays,
-            orphans=orphans,
+            orphans={kind: len(ids) for kind, ids in orphans.items()},
+            orphan_ids={kind: id_texts(ids) for kind, ids in orphans.items()},
             decoded=None,
             problems=tuple(found.problems),
         ),
         tuple(tips),
+        chunk_files,
     )
+
+
+def _find_copy(files: RepositoryFormat, found: Findings) -> None:
+    """Says whether a copy to this place has not ended. Raises as `check`, and names the copy where it has not brought the branches yet."""
+    key = files.key(COPY_NOTE)
+    is_copy = files.store.exists(key)
+    try:
+        files.require()
+    except NotFoundError as error:
+        if is_copy:
+            error.message = "this is half a copy of a repository: the copy was broken off or is under way, and has not brought its branches"
+            error.key, error.hint = key, "copy again, which goes on where it ended"
+        raise
+    if is_copy:
+        text = "a copy to this place was broken off or is under way: what it has not brought is missing"
+        found.add("copy", text, Place(), key)
+
+
+def _require_digests(files: RepositoryFormat, seen: list[Seen]) -> None:
+    for snapshot in seen:
+        try:
+            if not files.rules(files.snapshot(snapshot.file)).digests:
+                raise InvalidInputError(
+                    "this repository has no digests of chunk files",
+                    hint='Repository.create(..., chunk_digests="crc32c") makes one that has; decode=True looks at the chunks themselves',
+                )
+        except UNREADABLE as error:
+            if isinstance(error, InvalidInputError):
+                raise
+            continue
+        return
+
+
+def expected_of(files: RepositoryFormat, seen: list[Seen], found: Findings, progress: Progress) -> Expected:
+    """Reads and checks snapshots and attribute files; what the snapshots refer to. Raises StoreError."""
+    expected = expectations(files, seen, found, progress)
+    _add_listed(files, seen, expected)
+    _check_attributes(files, expected, found)
+    return expected
+
+
+def list_chunk_files(files: RepositoryFormat, progress: Progress) -> ChunkFiles:
+    """What is in the listing of chunk files. It comes after refs and snapshots are read, so that what a commit adds is there. Raises StoreError."""
+    listed = list_objects(files, "chunks", details=True)
+    progress("chunks listed", len(listed.ids))
+    return ChunkFiles(listed)
+
+
+def problems_of(
+    files: RepositoryFormat, seen: Seen, chunk_files: ChunkFiles, progress: Progress
+) -> tuple[Problem, ...]:
+    """What is wrong with one snapshot and all that it refers to, whatever came before it. Raises StoreError."""
+    found = Findings()
+    expected = expected_of(files, [seen], found, progress)
+    checked = References(files, chunk_files, found)
+    checked.check_all(expected, progress)
+    checked.check_disjoint(expected)
+    return tuple(found.problems)
 
 
 def _add_listed(files: RepositoryFormat, seen: list[Seen], expected: Expected) -> None:
@@ -107,5 +193,9 @@ def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findin
                 found.add("attributes", error.message, place, error.key or key)
 
 
-def _orphans(files: RepositoryFormat, kind: ObjectKind, needed: Iterable[ObjectId]) -> int:
-    return len(without(list_objects(files, kind, details=False).ids, join([id_column(list(needed))])))
+def _orphans(files: RepositoryFormat, kind: ObjectKind, needed: Iterable[ObjectId]) -> Ids:
+    return without(list_objects(files, kind, details=False).ids, join([id_column(list(needed))]))
+
+
+def id_texts(ids: Ids) -> tuple[str, ...]:
+    return tuple(encode_ids(octets(ids)))

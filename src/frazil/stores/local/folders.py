@@ -9,21 +9,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from errno import ELOOP, ENOENT, ENOTDIR, ENOTEMPTY
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from frazil import _kernel
 from frazil.errors import InvalidInputError
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.kernel_results import numbers_of, pack_version
 from frazil.stores.values import Page, Version
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "LOCK_SUFFIX",
     "RootFolder",
     "check_names",
     "clear_below",
+    "column_of",
     "each_folder",
     "enter_folder",
     "has_keys",
+    "lock_files",
     "make_folders",
     "page_below",
 ]
@@ -137,6 +145,35 @@ def page_below(prefix: str, after: str, limit: int, root: int, *, delimited: boo
         return Page(found, following)
     numbers = numbers_of(versions)
     return Page(found, following, numbers[:, 1], versions, numbers[:, 2])
+
+
+def column_of(root: int, prefix: str, length: int) -> NDArray[np.bytes_]:
+    """The names of files directly below a prefix that are `length` ASCII letters and digits, sorted."""
+    folder = enter_folder(root, prefix)
+    if folder is None:
+        return np.zeros(0, f"S{length}")
+    try:
+        return np.frombuffer(_kernel.list_folder(folder, length, LOCK_SUFFIX)[0], f"S{length}")
+    finally:
+        os.close(folder)
+
+
+def lock_files(root: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
+    """Each folder at and below a prefix in which there are lock files, and their names."""
+    left = [prefix]
+    while left:
+        path = left.pop()
+        folder = enter_folder(root, path)
+        if folder is None:
+            continue
+        try:
+            others = _kernel.list_folder(folder, 0, LOCK_SUFFIX)[1]
+        finally:
+            os.close(folder)
+        left += [path + name for name in others if name[-1] == "/" and not name.endswith(_LOCKED)]
+        found = [name for name in others if name[-1] != "/"]
+        if found:
+            yield path, found
 
 
 def _version_of(root: int, level: _Level, name: str) -> Version | None:

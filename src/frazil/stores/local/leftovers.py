@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from frazil.stores.local.folders import LOCK_SUFFIX, each_folder, enter_folder
+from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder, lock_files
 
 __all__ = ["erase_leftovers"]
 
@@ -58,10 +58,8 @@ def _unlock(folder: int, name: str) -> bool:
 
 def _old(root: int, prefix: str, before: int) -> Iterator[tuple[str, str]]:
     """Folders and names of leftovers."""
-    for path, names in each_folder(root, prefix):
-        found = [name for name in names if name.endswith(LOCK_SUFFIX) and not name.endswith(_JOURNAL)]
-        if not found:
-            continue
+    for path, names in lock_files(root, prefix):
+        found = [name for name in names if not name.endswith(_JOURNAL)]
         folder = enter_folder(root, path)
         if folder is None:
             continue

@@ -54,6 +54,8 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from frazil.stores.local import hard_links, leftovers, new_files
     from frazil.stores.transfer import append
 else:
@@ -331,6 +333,16 @@ class LocalStore(Store):
 
         self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
 
+    def erase_immutable(self, keys: Sequence[str]) -> None:
+        """As Store says, without locks; unless a subclass erases in another way."""
+        if type(self).erase_many is not LocalStore.erase_many:
+            super().erase_immutable(keys)
+            return
+        self._check_writable(keys)
+        root = self._live()
+        if root is not None:
+            new_files.unlink_files(root.fd, keys, sync=self.sync)
+
     def erase_leftovers(self, prefix: str, before: int) -> int:
         return self._listed(prefix, lambda root: leftovers.erase_leftovers(root, prefix, before), 0)
 
@@ -380,6 +392,12 @@ class LocalStore(Store):
         """As the port says. A page takes a look at each folder on the way; details cost one call of the system for each file."""
         look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
         return self._listed(prefix, look, NO_KEYS)
+
+    def list_column(self, prefix: str, length: int) -> NDArray[np.bytes_]:
+        """As Store says, in one look at the folder; unless a subclass lists in another way."""
+        if type(self).list_page is not LocalStore.list_page:
+            return super().list_column(prefix, length)
+        return self._listed(prefix, lambda root: folders.column_of(root, prefix, length), np.zeros(0, f"S{length}"))
 
     def _listed(self, prefix: str, look: Callable[[int], T], nothing: T) -> T:
         root = self._live()

@@ -22,7 +22,7 @@ from frazil.stores.local.system_errors import refused
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["copy_files", "write_file"]
+__all__ = ["copy_files", "unlink_files", "write_file"]
 
 _CHANGED: Final = -2
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,6 +47,16 @@ def copy_files(
         made = compress(names, [size >= 0 for size in sizes])
         sync_folders(root, {name.rpartition("/")[0] for name in made})
     return sizes
+
+
+def unlink_files(root: int, names: Sequence[str], *, sync: bool) -> None:
+    """Removes files that nobody writes again, each folder synced once. Raises StoreError with the key; others may have been removed."""
+    result = np.empty(len(names), np.int64)
+    _kernel.unlink_files(root, names, result)
+    for row in np.flatnonzero(result > 0).tolist():
+        raise refused("cannot be erased", result.item(row), names[row])
+    if sync:
+        sync_folders(root, {name.rpartition("/")[0] for name in names})
 
 
 def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names: Sequence[str]) -> None:

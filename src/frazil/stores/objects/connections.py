@@ -1,4 +1,4 @@
-"""Connections: the clients of one bucket and the threads that make their requests, shared by all stores of that bucket with the same options.
+"""Connections: the clients of one bucket and the threads that make their requests, shared by all stores of that bucket with the same options; and which process may use them.
 
 A registry finds the connection that is in use. It holds none by itself: the last store that goes closes its connection. How clients are made is in clients.py."""
 
@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
+from frazil.errors import StoreError
+
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = ["Connection", "ObjectClient", "environment", "shared_connection"]
+__all__ = ["Connection", "ObjectClient", "check_process", "environment", "shared_connection"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -117,6 +119,17 @@ def shared_connection(key: object, make: Callable[[], Connection]) -> Connection
         return found
 
 
+def check_process(store: object) -> None:
+    """Raises StoreError in a child, by fork, of a process that made requests: the clients' own threads are not there, and requests would wait for ever."""
+    if _registry.process is None:
+        _registry.process = os.getpid()
+    elif _registry.process != os.getpid():
+        raise StoreError(
+            f"{store!r} does not work in a process that was forked after requests had been made",
+            hint='start workers by "spawn" or "forkserver" (multiprocessing.set_start_method), and open the store there',
+        )
+
+
 def environment(*beginnings: str) -> tuple[tuple[str, str], ...]:
     """What the environment says now of servers, credentials and proxies: part of what a client is made from."""
     wanted = tuple(one.lower() for one in beginnings)
@@ -138,9 +151,12 @@ def _frozen(value: object) -> Hashable:
 
 
 class _Registry:
-    __slots__ = ("connections", "lock")
+    """process: the first that made a request"""
+
+    __slots__ = ("connections", "lock", "process")
 
     def __init__(self) -> None:
+        self.process: int | None = None
         self.forget()
 
     def forget(self) -> None:

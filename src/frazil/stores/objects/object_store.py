@@ -15,9 +15,9 @@ from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, Store
 from frazil.metadata.warnings import tell
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
+from frazil.stores.objects.connections import check_process
 from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.multipart import put_parts
-from frazil.stores.objects.process_check import check_process
 from frazil.stores.objects.range_requests import MARK, Answer, Asked, ObjectReader, update_mode
 from frazil.stores.objects.redirects import checked_folders
 from frazil.stores.objects.responses import put_together

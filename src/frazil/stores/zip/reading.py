@@ -13,6 +13,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.errors import ChecksumError, FormatError, StoreError
 from frazil.record import Record
+from frazil.runtime import cores
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, read_error, read_values
@@ -141,6 +142,7 @@ def fetch_entries(
     rows = reader.rows(asked, sizes)
     if rows is None or reader.held is None:
         return None
+    reader.check_whole(asked[:, 0], rows, sizes)
     if len(asked) < len(spans):
         answered, rows = rows, np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
         rows[there[spans[:, 0]]] = answered
@@ -310,6 +312,23 @@ class _Reader:
             rows[i] = (-len(self.buffers), 0, length[i])
         return rows
 
+    def check_whole(self, name: Columns, rows: Columns, sizes: Columns) -> None:
+        """Compares what is stored and read whole with the checksum of the directory. Of a part of an entry nothing can be said; what is deflated was compared."""
+        table = self.found.table
+        whole = np.flatnonzero(
+            (table[name, METHOD] == 0) & (rows[:, 1] >= 0) & (rows[:, 2] == sizes[name]) & (sizes[name] > 0)
+        )
+        if not len(whole) or self.held is None:
+            return
+        checksums = np.zeros((len(whole), 1), np.int64)
+        checked = np.ascontiguousarray(rows[whole])
+        threads = cores() if int(checked[:, 2].sum()) > GAP else 1
+        for row, code, text in _kernel.crc32_rows(self.held.sources.files, self.buffers, checked, checksums, threads):
+            raise read_error(code, text, self.names[int(name[whole[row]])])
+        wrong = np.flatnonzero(checksums[:, 0] != table[name[whole], CRC])
+        if wrong.size:
+            raise _mismatch(self.names[int(name[whole[wrong[0]]])])
+
     def _inflate(self, packed: Columns, rows: Columns) -> None:
         if not len(packed):
             return
@@ -354,5 +373,9 @@ def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:
             hint="the archive is damaged, or made to fill the memory of who reads it",
         )
     if zlib.crc32(value) != checksum:
-        raise ChecksumError("the checksum of an entry of a zip archive does not match", key=name)
+        raise _mismatch(name)
     return value
+
+
+def _mismatch(name: str) -> ChecksumError:
+    return ChecksumError("the checksum of an entry of the zip archive does not match", key=name)

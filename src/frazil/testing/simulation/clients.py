@@ -16,6 +16,7 @@ from frazil.testing.simulation.collectors import WAIT_NS
 from frazil.testing.simulation.hierarchy import Act, act_on, choose, difference, read, shapes
 from frazil.testing.simulation.ledger import Ledger, Request, Reset
 from frazil.testing.simulation.merging import Side, lost, merged, moved, places, state_of
+from frazil.testing.simulation.rescues import Rescuer
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
@@ -44,6 +45,7 @@ class Program:
         self.session: tuple[Session, Side] | None = None  # goes on after its commit
         self.handles: dict[str, Array] = {}
         self.readers: list[tuple[Session, str]] = []
+        self.rescuer = Rescuer(world, ledger)
         self.since = 0  # simulated time when the oldest session began
 
     def run(self) -> None:
@@ -56,6 +58,7 @@ class Program:
             "tag": self._tag,
             "rest": self._rest_on,
             "reset": self._reset,
+            "rescue": self._rescue,
         }
         tasks = [every[task] for task in self.plan.tasks if task in every]
         for _ in range(self.plan.steps):
@@ -353,6 +356,9 @@ class Program:
             return
         told = difference(found, self.ledger.state(snapshot))
         assert told is None, f"{self.client.name} reads {snapshot} otherwise: {told}"
+
+    def _rescue(self, repo: Repository) -> None:
+        self.rescuer.rescue(repo, self._token())
 
     def _reset(self, repo: Repository) -> None:
         """Lets the branch point to another snapshot."""

@@ -4,7 +4,7 @@ What is dead is found here once more, in the plain way: object by object."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -88,21 +88,22 @@ def check_collected(world: World, repository: Repository) -> None:
     for hours in (8 * 24, 2, 2):
         world.scheduler.let_pass(hours * 60 * _MINUTE)
         repository.garbage_collect(wait=WAIT)
-    left = dead_objects(world, repository)
+    left = dead_objects(repository, world.medium.values)
     assert not left, f"dead after two collections: {left}"
     names = [key for key in world.medium.values if key.startswith(("gc/condemned/", "gc/runs/"))]
     assert not names, f"left after two collections: {names}"
     world.calm = False
 
 
-def dead_objects(world: World, repository: Repository) -> list[str]:
-    """The keys of all objects that no branch, tag or pin leads to. Raises what reading raises where one is missing."""
+def dead_objects(repository: Repository, names: Iterable[str]) -> list[str]:
+    """Of the names of all files of a repository those of objects that no branch, tag or pin leads to. Raises what reading raises where one is missing."""
     files = repository._files
+    there = {name for name in names if name.startswith(_KINDS)}
     starts = [repository.lookup_branch(name) for name in repository.branches]
     starts += [repository.lookup_tag(name) for name in repository.tags]
     for columns in read_notes(files, list_notes(files, "pins"), ["snapshots"]):
         pinned = map(encode_id, id_list(columns["snapshots"]))  # type: ignore[arg-type] # a column of ids
-        starts += [snapshot for snapshot in pinned if f"snapshots/{snapshot}" in world.medium.values]
+        starts += [snapshot for snapshot in pinned if f"snapshots/{snapshot}" in there]
     live: set[str] = set()
     for start in starts:
         for commit in repository.history(start):
@@ -118,6 +119,5 @@ def dead_objects(world: World, repository: Repository) -> list[str]:
                     live.add(f"manifests/{encode_id(reference.id)}")
                     ids = manifest.ids[manifest.kinds == NATIVE]
                     live.update(f"chunks/{encode_id(one.tobytes())}" for one in ids)
-    there = {key for key in world.medium.values if key.startswith(_KINDS)}
     assert live <= there, f"lost: {sorted(live - there)}"
     return sorted(there - live)

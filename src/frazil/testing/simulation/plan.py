@@ -52,11 +52,13 @@ TASKS: Final[Mapping[str, int]] = {  # what clients do, and how often beside eac
     "reset": 1,  # lets the branch point to another snapshot
     "solve": 0,  # a rebase whose conflicts are answered
     "collect": 0,  # two more clients collect garbage and let snapshots expire, and hours pass
+    "rescue": 1,  # leads branches beside main, and tags, to what may be condemned, and commits to such branches
 }
 _LATER: Final = (
     "reset",
     "solve",
     "collect",
+    "rescue",
 )  # decided last: without them a seed means what it meant before there were such
 _OTHER_FORMAT: Final = 10  # one of so many seeds runs over the second format
 _STEPS: Final = 5  # tasks of a client

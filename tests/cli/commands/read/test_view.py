@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.conftest import SEA
-from tests.operations.pictures import decode_png
+from tests.operations.pictures import decode_png, places, written
 
+import frazil
 from frazil.cli.main import main
 from frazil.operations.view.colours import colour_table
 from frazil.operations.view.picture import MISSING
+from frazil.operations.view.text import text_coverage
 
 
 def drawn(arguments: list[str], place: Path) -> np.ndarray:
@@ -21,35 +23,83 @@ def drawn(arguments: list[str], place: Path) -> np.ndarray:
 
 
 def test_whole(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    pixels = drawn(["sea.zarr", "--cmap", "grey"], place)
+    pixels = drawn(["sea.zarr", "--cmap", "grey", "--bare"], place)
     assert capfd.readouterr() == ("out.png: 700 x 600 values\n", "")
-    assert pixels.shape[0] == 600
     levels = np.floor(SEA / SEA.max() * 255.999).astype(int)
-    np.testing.assert_array_equal(pixels[:600, :700], colour_table("grey")[levels])
+    np.testing.assert_array_equal(pixels, colour_table("grey")[levels])
+    framed = drawn(["sea.zarr", "--cmap", "grey"], place)
+    ((top, left),) = places(framed, pixels)
+    assert min(top, left) > 10
+    assert places(framed, np.rot90(written(text_coverage("y", 9))))
+    assert places(framed[top + 600 :], written(text_coverage("x", 9)))
 
 
 def test_overview(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    pixels = drawn(["sea.zarr", "--size", "70", "--cmap", "grey", "--min", "0", "--max", "5000"], place)
+    arguments = ["sea.zarr", "--size", "70", "--cmap", "grey", "--min", "0", "--max", "5000", "--bare"]
+    pixels = drawn(arguments, place)
     assert capfd.readouterr().out == "out.png: 70 x 60 values, each of 10 x 10 elements\n"
     means = SEA.reshape(60, 10, 70, 10).mean(axis=(1, 3))
-    shown = pixels[3:420:7, 3:490:7, 0].astype(float)  # enlarged seven times
+    shown = pixels[4::8, 4::8, 0].astype(float)  # enlarged eight times
     expected = colour_table("grey")[np.floor(means / 5000 * 255.999).astype(int), 0].astype(float)
     np.testing.assert_array_equal(shown, expected)
 
 
 def test_missing(place: Path) -> None:
-    pixels = drawn(["ocean.zarr", "level1/temp", "1"], place)
-    assert (pixels[:50, :500] == MISSING).all()
-    assert not (pixels[50:, :500] == MISSING).all(axis=2).any()
-    pixels = drawn(["ocean.zarr", "level1/temp", "1", "--missing", "transparent"], place)
-    assert (pixels[:50, :500, 3] == 0).all()
-    pixels = drawn(["sea.zarr", "--hide-fill"], place)
-    np.testing.assert_array_equal((pixels[:600, :700] == MISSING).all(axis=2), SEA == 0)
+    pixels = drawn(["ocean.zarr", "level1/temp", "1", "--bare"], place)
+    assert (pixels[: 5 * 11] == MISSING).all()
+    assert not (pixels[5 * 11 :] == MISSING).all(axis=2).any()
+    pixels = drawn(["ocean.zarr", "level1/temp", "1", "--missing", "transparent", "--bare"], place)
+    assert (pixels[: 5 * 11, :, 3] == 0).all()
+    pixels = drawn(["sea.zarr", "--hide-fill", "--bare"], place)
+    np.testing.assert_array_equal((pixels == MISSING).all(axis=2), SEA == 0)
 
 
 def test_to_standard_output(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert main(["view", "sea.zarr", "-o", "-", "--method", "nearest"]) == 0
+    assert main(["view", "sea.zarr", "-o", "-", "--method", "nearest", "--bare"]) == 0
     assert decode_png(capfdbinary.readouterr().out).shape[0] == 600
+
+
+def test_title_and_coordinates(place: Path) -> None:
+    """Coordinates beside the array give the axes, and say where along the other dimensions the picture is; with --decoded times are dates."""
+    group = frazil.create_group(place / "year.zarr")
+    group.create_array(
+        "lat", data=np.linspace(-89, 89, 90), dimension_names=("lat",), attributes={"units": "degrees_north"}
+    )
+    hours = {"units": "hours since 2020-01-30"}
+    group.create_array("time", data=np.arange(520), dimension_names=("time",), attributes=hours)
+    group.create_array("level", data=np.array([500, 850]), dimension_names=("level",), attributes={"units": "hPa"})
+    values = np.add.outer(np.arange(90), np.arange(520)).astype("i2")
+    attributes = {"long_name": "Temperature", "units": "K", "scale_factor": 0.5}
+    group.create_array(
+        "temp", data=np.stack([values, values]), dimension_names=("level", "lat", "time"), attributes=attributes
+    )
+    for decoded, times in ((["--decoded"], "2020-02-11"), ([], "400")):
+        pixels = drawn(["year.zarr", "temp", "1", *decoded], place)
+        bare = drawn(["year.zarr", "temp", "1", "--bare", *decoded], place)[::-1]  # north is above
+        assert len(places(pixels, bare.repeat(2, axis=0))) == 1
+        assert places(pixels, written(text_coverage("Temperature (K)", 12)))
+        for text in ("level = 850 hPa", times, "60", "-60", "time" if decoded else "time (hours since 2020-01-30)"):
+            assert places(pixels, written(text_coverage(text, 9))), text
+        assert places(pixels, np.rot90(written(text_coverage("lat (degrees_north)", 9))))
+    assert places(drawn(["year.zarr", "temp", "1", "--title", "The sea"], place), written(text_coverage("The sea", 12)))
+    group.create_array("level", data=np.array(["low", "high"]), dimension_names=("level",), overwrite=True)
+    assert places(drawn(["year.zarr", "temp", "1"], place), written(text_coverage("level = high", 9)))
+    (place / "year.zarr" / "time" / "zarr.json").write_text("{")
+    assert places(drawn(["year.zarr", "temp", "1"], place), written(text_coverage("time", 9)))
+
+
+def test_codes(place: Path) -> None:
+    """flag_values and flag_meanings make a legend of words; of the elements of a pixel the middle one is shown."""
+    codes = (np.arange(900)[:, None] // 300 + np.arange(900) // 300) * 10
+    attributes = {"flag_values": [0, 10, 20, 30, 40], "flag_meanings": "land open_sea lake river_mouth ice"}
+    frazil.create_array(place / "codes.zarr", data=codes, attributes=attributes)
+    pixels = drawn(["codes.zarr", "--size", "10", "--bare"], place)
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) == 5
+    pixels = drawn(["codes.zarr", "--size", "10"], place)
+    for text in ("0  land", "30  river mouth"):
+        assert places(pixels, written(text_coverage(text, 9)))
+    assert main(["view", "sea.zarr", "-o", "none.png", "--cmap", "codes"]) == 1
+    assert not (place / "none.png").exists()
 
 
 def test_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`frazil repo gc`, `frazil repo expire` and `frazil repo verify`."""
+"""`frazil repo gc`, `frazil repo expire`, `frazil repo verify` and `frazil repo repair`."""
 
 from __future__ import annotations
 
@@ -53,6 +53,19 @@ def test_verify(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert {problem["kind"] for problem in json.loads(out)["problems"]} == {"manifest"}
     assert main(["repo", "verify", "sea.repo"]) == 1
     assert "manifest: " in capfd.readouterr().out
+
+
+def test_repair(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert said(["repo", "repair", "sea.repo"], capfd) == "problems: 0 before, 0 left\n"
+    repo = frazil.Repository.open("sea.repo")
+    tip, parent = [commit.id for commit in repo.history()][:2]
+    Path("sea.repo/snapshots", tip).unlink()
+    assert main(["repo", "repair", "sea.repo", "--dry-run", "--json"]) == 1
+    told = json.loads(capfd.readouterr().out)
+    assert told["dry_run"]
+    assert told["created"] == {"main-repaired": parent}
+    assert json.loads(said(["repo", "repair", "sea.repo", "--tips", "--json"], capfd))["moved"] == {"main": parent}
+    assert said(["repo", "verify", "sea.repo", "--no-history"], capfd).endswith("sound\n")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from frazil.cli.locations import add_selection, open_window
 from frazil.cli.output import add_json, binary_output, say_result
 from frazil.cli.progress import Progress
 from frazil.metadata.json_text import Json
-from frazil.operations.view.colours import COLOUR_MAPS
-from frazil.operations.view.overview import MOST_PIXELS, Overview, overview
-from frazil.operations.view.picture import draw, extremes
+from frazil.operations.view.colours import CODES, COLOUR_MAPS
+from frazil.operations.view.coordinates import caption, meanings
+from frazil.operations.view.figure import draw_bare, draw_figure
+from frazil.operations.view.overview import MOST_PIXELS, Method, Overview, overview
+from frazil.operations.view.picture import colour_scale, extremes
 from frazil.operations.view.png import encode_png
 
 
@@ -34,11 +36,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--method",
-        choices=("mean", "nearest"),
-        default="mean",
-        help="of the elements that one pixel stands for, their mean (default) or the middle one, which is quicker",
+        choices=("auto", "mean", "nearest"),
+        default="auto",
+        help="of the elements that one pixel stands for, their mean or the middle one, which is quicker; auto (default) is the mean, of codes the middle one",
     )
-    parser.add_argument("--cmap", choices=COLOUR_MAPS, default="dusk", help=f"colours (dusk): {', '.join(COLOUR_MAPS)}")
+    parser.add_argument(
+        "--cmap",
+        choices=COLOUR_MAPS,
+        help=f"colours: {', '.join(COLOUR_MAPS)}; {CODES} gives few values colours that differ (dusk, or {CODES} for an array with flag_meanings)",
+    )
+    parser.add_argument("--title", metavar="TEXT", help="title; long_name and units of the array, where it is left out")
+    parser.add_argument("--bare", action="store_true", help="only the values: no title, axes, colour bar or legend")
     parser.add_argument(
         "--min",
         metavar="VALUE",
@@ -75,19 +83,32 @@ def run(options: Namespace) -> None:
     if options.decoded and options.hide_fill:
         options.refuse("--hide-fill is for stored elements: --decoded hides what the attributes call missing")
     window = open_window(options)
+    hide = window.array.fill_value if options.hide_fill else None
+    codes = meanings(window.array.attrs.asdict())
+    method: Method = "nearest" if codes and options.method == "auto" else options.method
     if options.decoded:
         window = decoded(window)
-    hide = window.array.fill_value if options.hide_fill else None
     with Progress("reading", window.nbytes) as report:
-        made = overview(window, options.size, method=options.method, hide=hide, report=report)
-    pixels = draw(
-        made.values, options.cmap, low=options.min, high=options.max, transparent=options.missing == "transparent"
+        made = overview(window, options.size, method=method, hide=hide, report=report)
+    scale = colour_scale(
+        made.values,
+        options.cmap or (CODES if codes else "dusk"),
+        low=options.min,
+        high=options.max,
+        transparent=options.missing == "transparent",
     )
+    if options.bare:
+        pixels = draw_bare(made.values, scale)
+    else:
+        words = caption(window, decoded if options.decoded else None)
+        if options.title is not None:
+            words = words._replace(title=options.title)
+        pixels = draw_figure(made.values, scale, words, made.factor, codes)
     with binary_output(options.output) as stream:
         stream.write(encode_png(pixels))
     height, width = made.values.shape
-    scale = f", each of {made.factor} x {made.factor} elements" if made.factor > 1 else ""
-    text = "" if options.output == "-" else f"{options.output}: {width} x {height} values{scale}"
+    squares = f", each of {made.factor} x {made.factor} elements" if made.factor > 1 else ""
+    text = "" if options.output == "-" else f"{options.output}: {width} x {height} values{squares}"
     say_result(options, _report(options.output, made), text)
 
 
@@ -108,15 +129,18 @@ def _report(path: str, made: Overview) -> dict[str, Json]:
 COMMAND = Command(
     "view",
     "a slice, or an overview of a large array, as a PNG picture",
-    "Draws a selection of two dimensions with a colour bar, its first element at the top left. At most 8 distinct values have a\n"
-    "legend instead, unless --min or --max is given. What has more elements than pixels is reduced piece by piece, in bounded\n"
-    "memory. NaN is grey, or transparent.",
+    "Draws a selection of two dimensions. Coordinates beside the array (one-dimensional arrays named like its dimensions) give the\n"
+    "axes; where the vertical one ascends, as a latitude may, greater values are above, else the first row is at the top. At most\n"
+    "16 distinct values have a legend in place of the colour bar, unless --min or --max is given. What has more elements than\n"
+    "pixels is reduced piece by piece, in bounded memory. NaN is grey, or transparent.",
     (
         ("frazil view sea.zarr -o sea.png", "the whole array, whatever its size"),
         ('frazil view ocean.zarr level1/temp "0, :, :" -o temp.png --cmap ice', "one slice of three dimensions"),
         ('frazil view sea.zarr ":500, :500" -o corner.png --min 0 --max 100', "a corner, colours from 0 to 100"),
         ("frazil view sea.zarr -o quick.png --method nearest --size 256", "a quick look"),
         ("frazil view sea.zarr -o sea.png --decoded", "numbers scaled as the attributes say, missing ones left out"),
+        ('frazil view sea.zarr basin "0" -o basin.png --cmap codes', "at most 64 codes, a colour for each"),
+        ("frazil view sea.zarr -o sea.png --bare", "only the values, for a page that has its own axes"),
         ("frazil view sea.zarr -o sea.png --json", "for programs: size, elements per value, least and greatest value"),
     ),
     add_arguments,

@@ -17,11 +17,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=("alpha-library",),
         help="write only what the library of the alpha format can read and continue; commits cost more then",
     )
+    parser.add_argument(
+        "--chunk-digests",
+        choices=("crc32c",),
+        help="the names of chunk files end in digests of their bytes, which frazil repo verify --digests compares",
+    )
     add_json(parser)
 
 
 def run(options: Namespace) -> None:
-    repo = frazil.Repository.create(options.location, compatible=options.compatible)
+    repo = frazil.Repository.create(
+        options.location, compatible=options.compatible, chunk_digests=options.chunk_digests
+    )
     first = repo.lookup_branch(MAIN)
     say_result(options, {"branch": MAIN, "snapshot": first}, f"{MAIN}  {first}")
 
@@ -36,6 +43,7 @@ COMMAND = Command(
             "frazil repo init old.repo --compatible alpha-library",
             "one that the library of the alpha format can use, too",
         ),
+        ("frazil repo init new.repo --chunk-digests crc32c", "one whose chunk files can be checked without decoding"),
     ),
     add_arguments,
     run,

@@ -16,6 +16,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--decode", action="store_true", help="decode every chunk of branches and tags, virtual ones too, on all cores"
     )
+    parser.add_argument(
+        "--no-history",
+        action="store_true",
+        help="only the snapshots that branches and tags point to, not those before them",
+    )
+    parser.add_argument(
+        "--digests",
+        action="store_true",
+        help="compare every chunk file with its digest, where the repository has digests",
+    )
+    parser.add_argument(
+        "--virtual", action="store_true", help="ask for the state of every file in which virtual chunks lie"
+    )
+    parser.add_argument("--orphans", action="store_true", help="also print the names of objects that nothing leads to")
     add_virtual_prefix(parser)
     add_json(parser)
 
@@ -23,8 +37,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     repo = open_repository(options.location, options.virtual_prefix)
     with Steps() as report:
-        found = repo.verify(decode=options.decode, progress=report)
-    say_result(options, found.to_json(), str(found))
+        found = repo.verify(
+            decode=options.decode,
+            digests=options.digests,
+            virtual=options.virtual,
+            history=not options.no_history,
+            progress=report,
+        )
+    orphans = [f"{kind}/{name}" for kind, names in found.orphan_ids.items() for name in names]
+    told = found.to_json()
+    if options.orphans:
+        told["orphan_names"] = list(orphans)
+    say_result(options, told, "\n".join([*(orphans if options.orphans else ()), str(found)]))
     if not found.ok:
         sys.stdout.flush()
         raise SystemExit(1)

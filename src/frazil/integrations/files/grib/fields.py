@@ -51,7 +51,7 @@ _REASON: Final = "GRIB packs the values of each field in its own way"
 
 
 def load_package(name: str) -> ModuleType:
-    """Cfgrib or eccodes, which are no part of a plain installation. Raises InvalidInputError that names the extra."""
+    """The package cfgrib or eccodes, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
     try:
         return import_module(name)
     except Exception as error:  # where the library of eccodes is missing, it raises a RuntimeError

@@ -1,6 +1,6 @@
 """Where encoded chunks lie during a call: in objects of a chunk storage, or in shards that were decoded into memory.
 
-A region turns spans into rows for the kernel. Nothing is decoded here."""
+Objects turn spans into rows for the kernel. Nothing is decoded here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
 
-class Region(Protocol):
+class Objects(Protocol):
     """Objects that spans point into. stale: those that turned out to be of another version than the first time."""
 
     @property
@@ -27,7 +27,7 @@ class Region(Protocol):
         """int64[n, 3] of (object, start, length), start < 0 for nothing, as rows for the kernel."""
 
 
-class StoredRegion:
+class StoredObjects:
     """Objects of a chunk storage; every fetch reads the same version of them. fetched: an answer of these versions, which is read on."""
 
     __slots__ = ("_expect", "_fetched", "_located", "_storage", "stale")
@@ -57,7 +57,7 @@ class StoredRegion:
         return fetched
 
 
-class MemoryRegion:
+class MemoryObjects:
     """Objects decoded into memory, one buffer each."""
 
     __slots__ = ("_sources",)

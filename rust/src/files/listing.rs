@@ -1,0 +1,98 @@
+//! The names in one folder, of which there may be millions: those of one length in a sorted column, and the few others that the caller asks for.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::io::{Errno, Result as System};
+
+use crate::columns::wrong;
+use crate::files::beneath::retry;
+use crate::sources::as_os_error;
+
+const CHECKED: usize = 1 << 16; // names between two looks for Ctrl-C
+
+struct Found {
+    column: Vec<u8>,
+    others: Vec<String>,
+    interrupted: Option<PyErr>,
+}
+
+fn is_text(name: &[u8]) -> bool {
+    name.iter().all(u8::is_ascii_alphanumeric)
+}
+
+/// What an entry is, where the file system does not say so in the folder itself. None: it has gone.
+fn kind_of(folder: BorrowedFd<'_>, told: FileType, name: &std::ffi::CStr) -> System<Option<FileType>> {
+    if told != FileType::Unknown {
+        return Ok(Some(told));
+    }
+    match retry(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
+        Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode as _))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_folder(folder: BorrowedFd<'_>, length: usize, suffix: &str) -> System<Found> {
+    let mut found = Found { column: Vec::new(), others: Vec::new(), interrupted: None };
+    for (number, entry) in Dir::read_from(folder)?.enumerate() {
+        if number % CHECKED == CHECKED - 1
+            && let Some(Err(error)) = Python::try_attach(|py| py.check_signals())
+        {
+            found.interrupted = Some(error);
+            return Ok(found);
+        }
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        let fits = name.len() == length && is_text(name);
+        let ends = name.ends_with(suffix.as_bytes());
+        if !fits && !ends && entry.file_type() == FileType::RegularFile {
+            continue;
+        }
+        match kind_of(folder, entry.file_type(), entry.file_name())? {
+            Some(FileType::RegularFile) if fits => found.column.extend_from_slice(name),
+            Some(FileType::RegularFile) if ends => found.others.extend(std::str::from_utf8(name).map(str::to_owned)),
+            Some(FileType::Directory) if name != b"." && name != b".." => {
+                found.others.extend(std::str::from_utf8(name).map(|name| format!("{name}/")));
+            }
+            _ => {}
+        }
+    }
+    found.column = sorted(&found.column, length);
+    Ok(found)
+}
+
+/// The rows of a column in order. Most differ in their first bytes.
+fn sorted(column: &[u8], length: usize) -> Vec<u8> {
+    if length == 0 {
+        return Vec::new();
+    }
+    let start = |row: &[u8]| row.iter().take(8).fold(0u64, |key, &byte| key << 8 | u64::from(byte));
+    let mut rows: Vec<(u64, &[u8])> = column.chunks_exact(length).map(|row| (start(row), row)).collect();
+    rows.sort_unstable();
+    let mut all = Vec::with_capacity(column.len());
+    for (_, row) in rows {
+        all.extend_from_slice(row);
+    }
+    all
+}
+
+#[pyfunction]
+#[pyo3(signature = (folder, length, suffix))]
+fn list_folder<'py>(py: Python<'py>, folder: i32, length: usize, suffix: String) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
+    if folder < 0 {
+        return Err(wrong("folder: it is no descriptor".to_owned()));
+    }
+    // SAFETY: the caller keeps the descriptor open during the call
+    let descriptor = unsafe { BorrowedFd::borrow_raw(folder) };
+    let found = py.detach(|| read_folder(descriptor.as_fd(), length, &suffix)).map_err(as_os_error)?;
+    match found.interrupted {
+        Some(error) => Err(error),
+        None => Ok((PyBytes::new(py, &found.column), found.others)),
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(list_folder, module)?)
+}

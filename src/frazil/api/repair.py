@@ -1,0 +1,41 @@
+"""Repair as users ask for it: the arguments of Repository.repair, checked, and what cannot be decoded found through the engine.
+
+What is done is in repository/repair/."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from frazil.api.verification import Asked, check_progress, decoder
+from frazil.array.arguments import check_flag
+from frazil.formats.ids import ObjectId
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.repair import repair as repairs
+from frazil.repository.repair.report import Consents, Repair
+from frazil.repository.session.transaction import Options
+
+if TYPE_CHECKING:
+    from frazil.api.session import Session
+
+__all__ = ["repair"]
+
+
+def repair(
+    files: RepositoryFormat,
+    open_session: Callable[[RepositoryFormat, ObjectId], Session],
+    options: Options,
+    asked: Asked,
+    consents: Consents,
+    progress: Callable[[str, int], object] | None,
+    *,
+    dry_run: bool,
+) -> Repair:
+    """As Repository.repair. open_session: for reading a snapshot of the repository as it is given."""
+    for name, value in (*consents._asdict().items(), ("dry_run", dry_run)):
+        check_flag(value, name)
+    report = check_progress(progress)
+    depth = asked.depth(options, report)
+    fresh = files.anew()
+    decode = decoder(fresh, open_session, report) if asked.decode else None
+    return repairs.repair(fresh, consents, depth, decode, report, dry_run=dry_run)

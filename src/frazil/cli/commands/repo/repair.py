@@ -1,0 +1,66 @@
+"""`frazil repo repair`: new commits and branches in the place of what is damaged."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from frazil.cli.command import Command
+from frazil.cli.locations import add_repository, add_virtual_prefix, open_repository
+from frazil.cli.output import add_json, say_result
+from frazil.cli.progress import Steps
+
+_OPTIONS = (
+    ("decode", "also find chunks that cannot be decoded"),
+    ("digests", "also find chunk files with other bytes than were written, where the repository has digests"),
+    ("older", "chunks that are lost become what they were in the newest older snapshot that has them"),
+    ("accept-loss", "give up what is lost: chunks read as fill value, attributes are empty, damaged nodes are removed"),
+    ("tips", "branches that cannot be repaired without loss go back to their last complete snapshot"),
+    ("history", "end histories before snapshots that are damaged or missing"),
+    ("dry-run", "tell what would be done, and write nothing"),
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_repository(parser)
+    for name, text in _OPTIONS:
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+    add_virtual_prefix(parser)
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    repo = open_repository(options.location, options.virtual_prefix)
+    with Steps() as report:
+        done = repo.repair(
+            decode=options.decode,
+            digests=options.digests,
+            older=options.older,
+            accept_loss=options.accept_loss,
+            tips=options.tips,
+            history=options.history,
+            dry_run=options.dry_run,
+            progress=report,
+        )
+    say_result(options, done.to_json(), str(done))
+    if not done.ok:
+        sys.stdout.flush()
+        raise SystemExit(1)
+
+
+COMMAND = Command(
+    "repo repair",
+    "new commits and branches in the place of what is damaged",
+    "Verifies a repository, and repairs what it finds by new commits, in which what is damaged is as older snapshots have it; where a tip cannot be\n"
+    "read, by a new branch NAME-repaired at its last complete snapshot. Changes and removes no file. Prints what was repaired, what is lost, and what\n"
+    "problems are left. Exit status 1 with problems that are left.",
+    (
+        ("frazil repo repair sea.repo --dry-run", "what would be repaired, and what is lost"),
+        ("frazil repo repair sea.repo", "whatever can be repaired without giving anything up"),
+        ("frazil repo repair sea.repo --older", "lost chunks become what they were before"),
+        ("frazil repo repair sea.repo --accept-loss", "lost chunks read as fill value"),
+        ("frazil repo repair sea.repo --tips --json", "go back to the last complete snapshots; for programs"),
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,63 @@
+"""The two axes of a picture: the values of a coordinate along it, its name, and ticks at round ones. Pure: coordinates.py reads the values."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.operations.view.ticks import ticks, time_ticks
+from frazil.record import Record
+
+_LONGEST = 24  # characters of a label
+
+
+class Axis(Record):
+    """values: for each element along the axis, float64, datetime64 or text; name: with units; angles: in degrees; upwards: drawn vertically, greater values are above."""
+
+    values: NDArray[np.generic]
+    name: str
+    angles: bool = False
+    upwards: bool = False
+
+    @property
+    def reverses(self) -> bool:
+        """Whether a vertical axis is drawn with the last element at the top."""
+        return self.upwards and len(self.values) > 1 and self._direction() > 0
+
+    def ticks(self, most: int) -> list[tuple[float, str]]:
+        """At most about `most`, or one for each element of which there are up to twice as many: the place of each, in elements from the start of the first (0.5 is the middle
+        of it), and its label."""
+        if not self._direction() or len(self.values) <= 2 * most:
+            return self._ticks_of_elements(most)
+        values = self.values[:: self._direction()]
+        at = np.arange(len(self.values))[:: self._direction()] + 0.5
+        if values.dtype.kind == "M":
+            times = time_ticks(values[0], values[-1], most)
+            second = np.timedelta64(1, "s")
+            places = np.interp([(time - values[0]) / second for time, _ in times], (values - values[0]) / second, at)
+            return [(float(place), text) for place, (_, text) in zip(places, times, strict=True)]
+        found = ticks(float(values[0]), float(values[-1]), most, angles=self.angles)
+        places = np.interp([value for value, _ in found], values.astype(np.float64), at)
+        return [(float(place), text) for place, (_, text) in zip(places, found, strict=True)]
+
+    def _direction(self) -> int:
+        """1 where every value is greater than the one before it, -1 where it is less, 0 otherwise; 0 for a single one."""
+        if len(self.values) < 2 or self.values.dtype.kind not in "fM" or not np.isfinite(self.values).all():
+            return 0
+        after, before = self.values[1:], self.values[:-1]
+        return 1 if np.greater(after, before).all() else -1 if np.less(after, before).all() else 0
+
+    def _ticks_of_elements(self, most: int) -> list[tuple[float, str]]:
+        step = 1 if len(self.values) <= 2 * most else -(-len(self.values) // most)
+        return [(i + 0.5, coordinate_text(self.values[i])) for i in range(0, len(self.values), step)]
+
+
+def coordinate_text(value: object) -> str:
+    """One value of a coordinate as people write it."""
+    if isinstance(value, np.datetime64):
+        text = "NaT" if np.isnat(value) else str(value.astype("datetime64[s]")).replace("T", " ")
+        return text.removesuffix(":00").removesuffix(" 00:00")
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.6g}"
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

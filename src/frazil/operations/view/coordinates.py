@@ -1,0 +1,132 @@
+"""What a picture says of its selection: the title, the coordinates of its axes, and where along the other dimensions it is. Reads the one-dimensional arrays beside an
+array that are named like its dimensions (CF conventions, section 2.4). How they are drawn is axes.py's and figure.py's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.array.array import Array
+from frazil.array.hierarchy.nodes import find_nodes
+from frazil.errors import DataError, InvalidInputError
+from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.paths import join, split
+from frazil.operations.view.axes import Axis, coordinate_text
+from frazil.operations.window import Window, window
+from frazil.record import Record
+
+_MOST: Final = 2**22  # elements of a coordinate; of a longer one the axis shows positions
+_PRESSURE: Final = frozenset(
+    {"pa", "hpa", "kpa", "mbar", "mb", "bar", "millibar", "millibars", "dbar", "decibar", "decibars"}
+)
+_DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
+
+Decode = Callable[[Window], Window]
+
+
+class Caption(Record):
+    """title, subtitle: lines above the picture, "" for none; axes: vertical, horizontal"""
+
+    title: str
+    subtitle: str
+    axes: tuple[Axis, Axis]
+
+
+def caption(view: Window, decode: Decode | None = None) -> Caption:
+    """Of a selection of two dimensions.
+
+    decode  makes of a window of a coordinate one of decoded elements, such as times; None: coordinates are shown as they are stored
+    A coordinate that cannot be decoded is left out, and all where a document of one breaks the rules: the axes then show positions. Raises StoreError."""
+    names = _dimension_names(view.array)
+    arrays = _coordinates(view.array, names)
+    axes = {kept: _axis(view, kept, names[kept], arrays.get(kept), decode) for kept in view.kept}
+    places = []
+    for dimension, picks in enumerate(view.picks):
+        if dimension not in view.kept and names[dimension] is not None:
+            value = _values(arrays.get(dimension), (picks[0],), decode)
+            text = str(picks[0]) if value is None else coordinate_text(value[0])
+            units = "" if value is None or value.dtype.kind == "M" else _units(arrays[dimension].attrs.asdict())
+            places.append(f"{names[dimension]} = {text} {units}".rstrip())
+    vertical, horizontal = view.kept
+    return Caption(_title(view), ", ".join(places), (axes[vertical], axes[horizontal]))
+
+
+def _title(view: Window) -> str:
+    attributes = view.array.attrs.asdict()
+    name = attributes.get("long_name") or attributes.get("standard_name") or split(view.array.path)[1]
+    units = _units(attributes)
+    return f"{name} ({units})" if name and units else str(name or units)
+
+
+def _units(attributes: Mapping[str, object]) -> str:
+    units = attributes.get("units", "")
+    return units.strip() if isinstance(units, str) and units.strip() != "1" else ""
+
+
+def _dimension_names(array: Array) -> tuple[str | None, ...]:
+    names: object = array.dimension_names or array.attrs.get(_DIMENSIONS)
+    if isinstance(names, (tuple, list)) and len(names) == array.ndim:
+        return tuple(name if isinstance(name, str) and name else None for name in names)
+    return (None,) * array.ndim
+
+
+def _coordinates(array: Array, names: tuple[str | None, ...]) -> dict[int, Array]:
+    """The coordinate of each dimension that has one: of the group of the array."""
+    if not array.path:
+        return {}
+    paths = {i: join(split(array.path)[0], name) for i, name in enumerate(names) if name and "/" not in name}
+    try:
+        found = find_nodes(array._place, sorted(set(paths.values())))
+    except (DataError, InvalidInputError):
+        return {}
+    return {
+        i: Array(array._place.at(path), node)
+        for i, path in paths.items()
+        if isinstance(node := found.get(path), ArrayMetadata) and node.shape == (array.shape[i],)
+    }
+
+
+def _axis(view: Window, dimension: int, name: str | None, coordinate: Array | None, decode: Decode | None) -> Axis:
+    picks = view.picks[dimension]
+    values = _values(coordinate, picks, decode)
+    if coordinate is None or values is None:
+        return Axis(np.array(picks, np.float64), name or f"dimension {dimension}")
+    attributes = coordinate.attrs.asdict()
+    units = "" if values.dtype.kind == "M" else _units(attributes)
+    label = str(attributes.get("long_name") or name)
+    down = attributes.get("positive") == "down" or units.lower() in _PRESSURE
+    return Axis(
+        values,
+        f"{label} ({units})" if units else label,
+        angles=units.lower().startswith("degree"),
+        upwards=values.dtype.kind == "f" and not down,
+    )
+
+
+def _values(
+    coordinate: Array | None, picks: range | tuple[int, ...], decode: Decode | None
+) -> NDArray[np.generic] | None:
+    """float64, datetime64 or text of a coordinate; None where it has none of these, or cannot be read."""
+    if coordinate is None or len(picks) > _MOST:
+        return None
+    try:
+        picked = window(coordinate)._replace(picks=(picks,))
+        values = (picked if decode is None else decode(picked)).read()
+    except (DataError, InvalidInputError):
+        return None
+    if values.dtype.kind in "iu" or values.dtype.kind == "f":
+        return values.astype(np.float64)
+    return values if values.dtype.kind in "MUT" else None
+
+
+def meanings(attributes: Mapping[str, object]) -> dict[float, str]:
+    """What single values mean (CF conventions, section 3.5: flag_values and flag_meanings); empty where the attributes do not say it."""
+    values, words = attributes.get("flag_values"), attributes.get("flag_meanings")
+    if not isinstance(values, list) or not isinstance(words, str) or len(values) != len(words.split()):
+        return {}
+    if not all(isinstance(value, (int, float)) for value in values):
+        return {}
+    return {float(value): word.replace("_", " ") for value, word in zip(values, words.split(), strict=True)}

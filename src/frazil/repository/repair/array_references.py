@@ -1,0 +1,336 @@
+"""The references of one array, put together anew from manifests of which some are damaged: what is good, what older snapshots have, and what is lost.
+
+It reads manifests, and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.formats.ids import ID_BYTES, ObjectId
+from frazil.formats.manifests import NATIVE, Manifest, node_manifest, rows_of_array, rows_of_node, select_rows
+from frazil.formats.nodes import ManifestReference, NodeSnapshot
+from frazil.record import Record
+from frazil.repository.manifests.boxes import Extents, read_extents
+from frazil.repository.manifests.coordinates import (
+    ChunkIndex,
+    among,
+    grid_of,
+    no_coordinates,
+    sorted_coordinates,
+    within,
+)
+from frazil.repository.manifests.manifest_parts import join_pieces, trimmed
+from frazil.repository.repair.report import Consents
+from frazil.repository.verification.histories import UNREADABLE
+from frazil.repository.verification.references import ChunkFiles, faults
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.repository.format import RepositoryFormat, Rules
+
+    Columns = NDArray[np.int64]
+    Booleans = NDArray[np.bool_]
+
+__all__ = ["Piece", "Rebuilt", "Source", "no_references", "read_pieces", "rebuild"]
+
+_LISTED: Final = 2**22  # places of a box up to which each is looked at
+
+Source = tuple[ObjectId, Callable[[], "list[Piece]"]]  # a snapshot, and the references that the array has there
+
+
+class Piece(Record):
+    """What one manifest of the list of an array has of it.
+
+    id      of the manifest
+    rows    of the array alone, within its grid; None where they cannot be read or trusted
+    chunks  int64[n, d]: their coordinates; where rows is None, all that there may have been, or None for any in `box`
+    good    bool[n]: the bytes are there;  sound: bool[n]: the row can be written as it is
+    box     the box of the manifest, where that is known"""
+
+    id: ObjectId
+    rows: Manifest | None
+    chunks: Columns | None
+    good: Booleans
+    sound: Booleans
+    box: Extents | None
+
+
+class Rebuilt(Record):
+    """The references of an array, put together anew.
+
+    written   all of them; None where they cannot be written without losing some, or are as they were
+    restored  what comes from older snapshots: the snapshot (None: another manifest), and int64[n, d] coordinates
+    lost      what is wrong, and int64[n, d] coordinates; None where nobody knows them
+    hidden    int64[n, d]: chunks with a bad reference behind a good one, which no reader uses and which is left out"""
+
+    written: Manifest | None
+    restored: tuple[tuple[ObjectId | None, Columns], ...]
+    lost: tuple[tuple[str, Columns | None], ...]
+    hidden: Columns
+
+
+_NONE: Final = np.zeros(0, np.bool_)
+
+
+def no_references(rank: int) -> Manifest:
+    """A manifest without rows."""
+    zero = np.zeros(0, np.int64)
+    return node_manifest(0, no_coordinates(rank), np.zeros(0, np.uint8), np.zeros((0, ID_BYTES), np.uint8), zero, zero)
+
+
+def read_pieces(
+    files: RepositoryFormat, node: NodeSnapshot, grid: tuple[int, ...], rules: Rules, chunk_files: ChunkFiles
+) -> list[Piece]:
+    """The references of an array, by manifest. grid: what lies beyond is left out. Raises StoreError."""
+    assert node.array is not None
+    return [
+        _read_piece(files, node, reference, grid, rules, chunk_files)
+        for reference in dict.fromkeys(node.array.manifests)
+    ]
+
+
+def _read_piece(
+    files: RepositoryFormat,
+    node: NodeSnapshot,
+    reference: ManifestReference,
+    grid: tuple[int, ...],
+    rules: Rules,
+    chunk_files: ChunkFiles,
+) -> Piece:
+    rank = len(grid)
+    box = read_extents(reference.extents, rank) if rules.extents else None
+    hidden = Piece(reference.id, None, None, _NONE, _NONE, box)
+    try:
+        (manifest,) = files.manifests([reference.id])
+    except UNREADABLE:
+        return hidden
+    rows, chunks = rows_of_array(manifest, node.id, rank)
+    own = rows_of_node(manifest, node.id)
+    if rules.foreign:
+        try:
+            files.check_references(reference.id, manifest, node)
+        except FormatError:
+            return hidden._replace(chunks=chunks[within(chunks, grid)])
+    elif rows.size != own.stop - own.start:
+        return hidden
+    if box is not None and (len(chunks) != box.count or not box.has_each(chunks).all()):
+        return hidden
+    inside = within(chunks, grid)
+    if not inside.all():
+        rows, chunks = rows[inside], chunks[inside]
+    bad, broken = np.zeros(rows.size, np.bool_), np.zeros(rows.size, np.bool_)
+    for fault in faults(manifest, rows, chunk_files.find(manifest)):
+        bad |= fault.wrong
+        if not fault.sound:
+            broken |= fault.wrong
+    return Piece(reference.id, select_rows(manifest, rows), chunks, ~bad, ~broken, box)
+
+
+def rebuild(
+    node: NodeSnapshot,
+    pieces: Sequence[Piece],
+    older: Iterable[Source],
+    undecodable: Columns,
+    consents: Consents,
+    *,
+    rewrite: bool = False,
+) -> Rebuilt:
+    """Puts the references of an array together. Raises StoreError.
+
+    pieces       of which the first that has a chunk counts
+    older        the same array in older snapshots, newest first
+    undecodable  int64[n, d]: chunks whose bytes are there and make no sense
+    rewrite      also where all references are good"""
+    assert node.array is not None
+    building = _Building(grid_of(node.array.metadata), list(older), consents)
+    for piece in pieces:
+        if piece.rows is None:
+            building.replace(piece)
+        else:
+            building.take(piece, undecodable)
+    return building.result(node.id, rewrite=rewrite)
+
+
+class _Building:
+    """The references that were put together so far, from the first manifest of the list on.
+
+    known     int64[n, d], sorted: chunks of which it is settled what becomes of them
+    doubtful  boxes and coordinates of manifests that could not be replaced wholly: what those behind have there may be older"""
+
+    def __init__(self, grid: tuple[int, ...], older: list[Source], consents: Consents) -> None:
+        self._grid, self._older, self._consents = grid, older, consents
+        self._read: dict[int, list[Piece]] = {}
+        self._known = no_coordinates(len(grid))
+        self._parts: list[Manifest] = []
+        self._restored: list[tuple[ObjectId | None, Columns]] = []
+        self._lost: list[tuple[str, Columns | None]] = []
+        self._doubtful: list[Piece] = []
+        self._hidden = no_coordinates(len(grid))
+        self._gone = False  # something is lost that no row stands for
+
+    # --- good manifests
+
+    def take(self, piece: Piece, undecodable: Columns) -> None:
+        """Takes the rows that no manifest before this one has."""
+        assert piece.rows is not None
+        assert piece.chunks is not None
+        fresh = ~among(piece.chunks, self._known)
+        good = fresh & piece.good & ~among(piece.chunks, undecodable)
+        self._add(piece.rows, piece.chunks, good)
+        if self._doubtful:
+            doubtful = good & np.logical_or.reduce([_may_have(one, piece.chunks) for one in self._doubtful])
+            if doubtful.any():
+                self._restored.append((None, piece.chunks[doubtful]))
+        self._hidden = np.concatenate([self._hidden, piece.chunks[~fresh & ~piece.good]])
+        bad = np.flatnonzero(fresh & ~good)
+        if len(bad):
+            self._take_bad(piece, bad)
+
+    def _take_bad(self, piece: Piece, bad: Columns) -> None:
+        """Takes rows whose bytes are not there: as an older snapshot has the same reference, or the chunk, if that is allowed; else as they are, if they may stay."""
+        assert piece.rows is not None
+        assert piece.chunks is not None
+        chunks, rows = piece.chunks[bad], select_rows(piece.rows, bad)
+        left = np.ones(len(bad), np.bool_)
+        for same in (True, False) if self._consents.older else (True,):
+            for number, (snapshot, _) in enumerate(self._older):
+                found = self._from_older(number, rows, chunks, left, same=same)
+                if found.any():
+                    self._restored.append((snapshot, chunks[found]))
+                    left &= ~found
+                if not left.any():
+                    return
+        text = "their bytes are not there, or make no sense"
+        self._lost.append((text, chunks[left]))
+        if not self._consents.accept_loss:
+            self._gone |= not piece.sound[bad[left]].all()
+            self._add(piece.rows, piece.chunks, among(piece.chunks, chunks[left]))
+        self._settle(chunks)
+
+    def _from_older(self, number: int, bad: Manifest, chunks: Columns, left: Booleans, *, same: bool) -> Booleans:
+        """Takes good references in the place of bad ones, to `chunks`, from an older snapshot. same: only those to the same chunk files; which were found."""
+        found = np.zeros(len(chunks), np.bool_)
+        settled = ~left
+        for piece in self._pieces(number):
+            if piece.rows is None or piece.chunks is None:
+                settled |= _may_have(piece, chunks)
+                continue
+            at = ChunkIndex(piece.chunks).find(chunks)
+            here = np.flatnonzero((at >= 0) & ~settled)
+            settled[here] = True
+            rows = at[here]
+            of_file = (piece.rows.ids[rows] == bad.ids[here]).all(axis=1) & (bad.kinds[here] == NATIVE)
+            identical = of_file & (piece.rows.offsets[rows] == bad.offsets[here])
+            identical &= piece.rows.lengths[rows] == bad.lengths[here]
+            fits = piece.good[rows] & ~identical
+            if same:
+                fits &= of_file
+            taken = np.zeros(len(piece.chunks), np.bool_)
+            taken[rows[fits]] = True
+            self._add(piece.rows, piece.chunks, taken)
+            found[here[fits]] = True
+        return found
+
+    # --- damaged manifests
+
+    def replace(self, piece: Piece) -> None:
+        """Takes from older snapshots what a manifest that cannot be read may have had."""
+        complete = False
+        for number, (snapshot, _) in enumerate(self._older):
+            theirs = self._pieces(number)
+            if any(one.id == piece.id for one in theirs):
+                continue
+            complete = all(one.rows is not None for one in theirs)
+            behind: list[Piece] = []
+            for one in theirs:
+                if one.rows is None or one.chunks is None:
+                    behind.append(one)
+                    continue
+                fresh = _may_have(piece, one.chunks) & ~among(one.chunks, self._known)
+                for hidden in behind:
+                    fresh &= ~_may_have(hidden, one.chunks)
+                self._add(one.rows, one.chunks, fresh & one.good)
+                if (fresh & one.good).any():
+                    self._restored.append((snapshot, one.chunks[fresh & one.good]))
+                bad = fresh & ~one.good
+                if bad.any():
+                    self._lost.append(("their bytes are not there", one.chunks[bad]))
+                    self._gone |= not one.sound[bad].all()
+                    if not self._consents.accept_loss:
+                        self._add(one.rows, one.chunks, bad)
+                    self._settle(one.chunks[bad])
+            if complete:
+                break
+        self._say_lost(piece, complete=complete)
+
+    def _say_lost(self, piece: Piece, *, complete: bool) -> None:
+        """What a manifest may have had and no older snapshot has."""
+        if not complete:
+            self._doubtful.append(piece)
+        left = self._uncovered(piece)
+        if left is not None and not len(left):
+            return
+        box = piece.box
+        certain = box is not None and box.count == box.places
+        text = "the manifest is damaged, and no older snapshot has them"
+        if not certain:
+            text = "the manifest is damaged, and may have had these" + (
+                "" if box is None else f", {box.count} of the box at most"
+            )
+        self._lost.append((text, left))
+        self._gone = True
+
+    def _uncovered(self, piece: Piece) -> Columns | None:
+        """The places that a manifest may have had, and of which nothing is known; None where they are too many to be listed."""
+        if piece.chunks is not None:
+            return piece.chunks[~among(piece.chunks, self._known)]
+        first = (0,) * len(self._grid) if piece.box is None else piece.box.first
+        stop = self._grid
+        if piece.box is not None:
+            stop = tuple(min(last + 1, end) for last, end in zip(piece.box.last, self._grid, strict=True))
+        sides = [max(end - start, 0) for start, end in zip(first, stop, strict=True)]
+        if prod(sides) > _LISTED:
+            covered = int(np.count_nonzero(_may_have(piece, self._known)))
+            return no_coordinates(len(sides)) if covered == prod(sides) else None
+        places = np.indices(sides, np.int64).reshape(len(sides), prod(sides)).T + np.array(first, np.int64)
+        return places[~among(places, self._known)]
+
+    # --- the result
+
+    def _pieces(self, number: int) -> list[Piece]:
+        if number not in self._read:
+            self._read[number] = self._older[number][1]()
+        return self._read[number]
+
+    def _add(self, rows: Manifest, chunks: Columns, which: Booleans) -> None:
+        if which.any():
+            self._parts.append(rows if which.all() else trimmed(select_rows(rows, np.flatnonzero(which))))
+            self._settle(chunks[which])
+
+    def _settle(self, chunks: Columns) -> None:
+        self._known = sorted_coordinates(np.concatenate([self._known, chunks]))
+
+    def result(self, node: int, *, rewrite: bool) -> Rebuilt:
+        restored, lost = tuple(self._restored), tuple(self._lost)
+        hidden = sorted_coordinates(self._hidden)
+        cannot = self._gone and not self._consents.accept_loss
+        changes = rewrite or restored or len(hidden) or (lost and self._consents.accept_loss)
+        if cannot or not changes:
+            return Rebuilt(None, (), lost, hidden[:0])
+        if not self._parts:
+            return Rebuilt(no_references(len(self._grid)), restored, lost, hidden)
+        parts = [part._replace(nodes=np.full(part.size, node, np.uint32)) for part in self._parts]
+        return Rebuilt(join_pieces(parts), restored, lost, hidden)
+
+
+def _may_have(piece: Piece, chunks: Columns) -> Booleans:
+    """Which chunks a manifest that cannot be read may have had."""
+    if piece.chunks is not None:
+        return among(chunks, piece.chunks)
+    return np.ones(len(chunks), np.bool_) if piece.box is None else piece.box.has_each(chunks)

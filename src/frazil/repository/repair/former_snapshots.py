@@ -1,0 +1,128 @@
+"""What a snapshot's nodes were before: the snapshots that came before it, as far as they can be read, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+from frazil.formats.ids import ObjectId
+from frazil.formats.nodes import BrokenNode, NodeSnapshot
+from frazil.repository.manifests.coordinates import grid_of
+from frazil.repository.repair.array_references import Source, read_pieces
+from frazil.repository.verification.histories import UNREADABLE
+from frazil.repository.verification.references import ChunkFiles
+
+if TYPE_CHECKING:
+    from frazil.formats.snapshots import Snapshot
+    from frazil.repository.format import RepositoryFormat
+
+__all__ = ["FormerSnapshots", "former_ids"]
+
+_LONGEST: Final = 10_000  # former tips that are looked at
+_FOLLOWED: Final = 64  # those of which histories are followed
+
+
+def former_ids(files: RepositoryFormat, branch: str | None, tip: ObjectId | None) -> Iterator[ObjectId]:
+    """The snapshots before a tip, newest first, each once: its ancestors, then where the branch stood before, and what came before that. Histories that are damaged end there.
+    Raises StoreError.
+
+    branch  None: of a tag;  tip: None where it cannot be read"""
+    seen: set[ObjectId] = set() if tip is None else {tip}
+    tips = [] if branch is None else list(islice(_former_tips(files, branch), _LONGEST))
+    histories = [_ancestors(files, start) for start in ([] if tip is None else [tip])]
+    for found in chain(*histories, tips, *(_ancestors(files, start) for start in tips[:_FOLLOWED])):
+        if found not in seen:
+            seen.add(found)
+            yield found
+
+
+def _former_tips(files: RepositoryFormat, branch: str) -> Iterator[ObjectId]:
+    """Where a branch of this name stood since it was created."""
+    try:
+        for number, tip in enumerate(files.former_tips(branch)):
+            if tip.deleted and number:
+                return
+            if tip.snapshot:
+                yield tip.snapshot
+    except UNREADABLE:
+        return
+
+
+def _ancestors(files: RepositoryFormat, start: ObjectId) -> Iterator[ObjectId]:
+    try:
+        if files.snapshot(start).metadata.id != start:  # another one in the place of it
+            return
+        for ancestor in files.ancestors(start):
+            at = ancestor.snapshot
+            if ancestor.parent is None and at != start:
+                at = files.snapshot_id(at)  # histories may know the oldest by another id
+            yield at
+    except UNREADABLE:
+        return
+
+
+class FormerSnapshots:
+    """The snapshots before a tip, read when they are asked for, each once."""
+
+    __slots__ = ("_chunk_files", "_files", "_ids", "_read", "_rest")
+
+    def __init__(self, files: RepositoryFormat, ids: Iterator[ObjectId], chunk_files: ChunkFiles) -> None:
+        self._files, self._chunk_files = files, chunk_files
+        self._rest = ids
+        self._ids: list[ObjectId] = []
+        self._read: dict[ObjectId, Snapshot | None] = {}
+
+    def _snapshots(self) -> Iterator[tuple[ObjectId, Snapshot]]:
+        number = 0
+        while True:
+            if number == len(self._ids):
+                following = next(self._rest, None)
+                if following is None:
+                    return
+                self._ids.append(following)
+            file = self._ids[number]
+            number += 1
+            if file not in self._read:
+                self._read[file] = self._one(file)
+            snapshot = self._read[file]
+            if snapshot is not None:
+                yield file, snapshot
+
+    def _one(self, file: ObjectId) -> Snapshot | None:
+        """A snapshot; None where it cannot be read, or is another one in the place of it. The first of a repository may have another id, and no nodes."""
+        try:
+            snapshot = self._files.snapshot(file)
+        except UNREADABLE:
+            return None
+        return snapshot if snapshot.metadata.id == file else None
+
+    def nodes(self, path: str, identity: int | None) -> Iterator[tuple[ObjectId, Snapshot, NodeSnapshot]]:
+        """The same node before: with the same id, wherever it was; by its path alone where the id is not known. Ends where it did not exist yet."""
+        for file, snapshot in self._snapshots():
+            nodes = snapshot.nodes
+            node = nodes.get(path)
+            if identity is not None and nodes.id_of(path) not in (identity, None):
+                node = next((nodes.get(other) for other in nodes if nodes.id_of(other) == identity), None)
+            if node is None:
+                return
+            if not isinstance(node, BrokenNode):
+                yield file, snapshot, node
+
+    def references(self, node: NodeSnapshot) -> Iterator[Source]:
+        """The references of an array before, as long as its metadata was the same but for the shape."""
+        assert node.array is not None
+        grid = grid_of(node.array.metadata)
+        shape, before = node.array.metadata.shape, node.array.manifests
+        for file, snapshot, older in self.nodes(node.path, node.id):
+            if older.array is None or len(older.array.metadata.shape) != len(shape):
+                return
+            if older.array.metadata.with_shape(shape) != node.array.metadata:
+                return
+            if older.array.manifests != before:
+                before = older.array.manifests
+                yield (
+                    file,
+                    partial(read_pieces, self._files, older, grid, self._files.rules(snapshot), self._chunk_files),
+                )

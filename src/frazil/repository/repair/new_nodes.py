@@ -1,0 +1,258 @@
+"""The commit that repairs one snapshot: its damaged nodes as older snapshots have them. It reads and writes nothing but what it is given reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.formats.ids import ObjectId, decode_id, encode_id
+from frazil.formats.json_values import Json
+from frazil.formats.nodes import AttributesReference, BrokenNode, NodeSnapshot
+from frazil.record import Record
+from frazil.repository.format import ArrayPlacement, NewCommit
+from frazil.repository.manifests.coordinates import grid_of, no_coordinates
+from frazil.repository.repair.array_references import Rebuilt, read_pieces, rebuild
+from frazil.repository.repair.former_snapshots import FormerSnapshots
+from frazil.repository.repair.report import Consents, Entry
+from frazil.repository.verification.histories import UNREADABLE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.formats.snapshots import Snapshot
+    from frazil.repository.format import RepositoryFormat
+    from frazil.repository.verification.references import ChunkFiles
+    from frazil.repository.verification.report import Problem
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["Plan", "plan_commit"]
+
+_OF_REFERENCES = ("reference", "misplaced", "missing", "range", "digest", "decode")
+
+
+class Plan(Record):
+    """commit: None where there is nothing to be repaired in a commit; what it repairs; what is lost; is_visible: some of it a reader meets"""
+
+    commit: NewCommit | None
+    repaired: tuple[Entry, ...]
+    lost: tuple[Entry, ...]
+    is_visible: bool
+
+
+class _Damage:
+    """The problems of one snapshot, by what they concern.
+
+    files        ids of manifests and attribute files that cannot be used
+    paths        nodes of which problems name references
+    beyond       nodes that have references where none may be, which go when their references are written again
+    undecodable  chunks that cannot be decoded, by path"""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.files: set[ObjectId] = set()
+        self.paths: set[str] = set()
+        self.beyond: set[str] = set()
+        self.undecodable: dict[str, Columns] = {}
+        for problem in problems:
+            if problem.kind in ("manifest", "attributes") and problem.key is not None:
+                self.files.add(decode_id(problem.key.rpartition("/")[2]))
+            if problem.kind in (*_OF_REFERENCES, "manifest"):
+                self.paths.add(problem.path)
+            if problem.kind == "reference":
+                self.beyond.add(problem.path)
+            if problem.kind == "decode" and problem.chunks is not None:
+                before = self.undecodable.get(problem.path, problem.chunks[:0])
+                self.undecodable[problem.path] = np.concatenate([before, problem.chunks])
+
+
+def plan_commit(
+    files: RepositoryFormat,
+    ref: str,
+    base_id: ObjectId,
+    base: Snapshot,
+    problems: Sequence[Problem],
+    former: FormerSnapshots,
+    chunk_files: ChunkFiles,
+    consents: Consents,
+) -> Plan:
+    """What is to be committed over a snapshot that has problems. Raises StoreError."""
+    plan = _Planning(files, ref, base, _Damage(problems), former, chunk_files, consents)
+    for path in base.nodes:
+        node = base.nodes.get(path)
+        if isinstance(node, BrokenNode):
+            plan.replace_node(node)
+        elif node is not None:
+            plan.repair_node(node)
+    unused = plan.unused_files()
+    if unused:
+        text = f"{len(unused)} damaged files that no node needs are listed no more"
+        plan.hidden.append(Entry("node", text, ref))
+    is_visible = bool(plan.repaired or plan.lost)
+    plan.repaired += plan.hidden
+    if not plan.nodes and not unused:
+        return Plan(None, tuple(plan.repaired), tuple(plan.lost), is_visible)
+    message = f"repair of {', '.join(list(plan.nodes)[:3])}{', ...' if len(plan.nodes) > 3 else ''}"
+    commit = NewCommit(
+        base_id, base, plan.nodes, plan.arrays, frozenset(plan.unlisted | plan.damage.files), message,
+        _properties(plan.repaired, plan.lost), time.time_ns(),
+    )  # fmt: skip
+    return Plan(commit, tuple(plan.repaired), tuple(plan.lost), is_visible)
+
+
+def _properties(repaired: Sequence[Entry], lost: Sequence[Entry]) -> Mapping[str, Json]:
+    """What the history says of the repair."""
+    return {"repair": {"repaired": [str(entry) for entry in repaired], "lost": [str(entry) for entry in lost]}}
+
+
+class _Planning:
+    """The nodes and arrays that the commit changes."""
+
+    def __init__(
+        self,
+        files: RepositoryFormat,
+        ref: str,
+        base: Snapshot,
+        damage: _Damage,
+        former: FormerSnapshots,
+        chunk_files: ChunkFiles,
+        consents: Consents,
+    ) -> None:
+        self._files, self._ref, self._base, self.damage = files, ref, base, damage
+        self._former, self._chunk_files, self._consents = former, chunk_files, consents
+        self.nodes: dict[str, NodeSnapshot | None] = {}
+        self.arrays: list[ArrayPlacement] = []
+        self.unlisted: set[ObjectId] = set()
+        self.repaired: list[Entry] = []
+        self.lost: list[Entry] = []
+        self.hidden: list[Entry] = []
+
+    def repair_node(self, node: NodeSnapshot) -> None:
+        repaired = node
+        if isinstance(node.attributes, AttributesReference) and not self._can_read(node.attributes):
+            repaired = self._with_attributes(node)
+        is_damaged = node.array is not None and (
+            node.path in self.damage.paths or not self.damage.files.isdisjoint(one.id for one in node.array.manifests)
+        )
+        rebuilt = self._rebuilt(node) if is_damaged else None
+        self._keep(repaired, node, rebuilt)
+
+    def unused_files(self) -> set[ObjectId]:
+        """Damaged files that the snapshot lists and that no node of it has."""
+        used: set[ObjectId] = set()
+        for path in self._base.nodes:
+            node = self._base.nodes.get(path)
+            if isinstance(node, BrokenNode):
+                return set()
+            if node is not None and node.array is not None:
+                used.update(manifest.id for manifest in node.array.manifests)
+            if node is not None and isinstance(node.attributes, AttributesReference):
+                used.add(node.attributes.id)
+        return self.damage.files - used
+
+    def _keep(self, repaired: NodeSnapshot, node: NodeSnapshot, rebuilt: Rebuilt | None) -> None:
+        """Puts a node into the commit, where it is another one now. rebuilt: its references, where these are"""
+        written = None if rebuilt is None else rebuilt.written
+        if repaired is not node or written is not None:
+            self.nodes[repaired.path] = repaired
+        if written is None:
+            return
+        assert repaired.array is not None
+        assert node.array is not None
+        self.nodes[repaired.path] = repaired._replace(array=repaired.array._replace(manifests=()))
+        grid = grid_of(repaired.array.metadata)
+        none = no_coordinates(len(grid))
+        self.arrays.append(ArrayPlacement(repaired.id, len(grid), grid, (), written, none, repaired.path))
+        self.unlisted |= {manifest.id for manifest in node.array.manifests}
+
+    # --- references
+
+    def _rebuilt(self, node: NodeSnapshot) -> Rebuilt:
+        assert node.array is not None
+        grid = grid_of(node.array.metadata)
+        pieces = read_pieces(self._files, node, grid, self._files.rules(self._base), self._chunk_files)
+        undecodable = self.damage.undecodable.get(node.path, no_coordinates(len(grid)))
+        rebuilt = rebuild(
+            node,
+            pieces,
+            self._former.references(node),
+            undecodable,
+            self._consents,
+            rewrite=node.path in self.damage.beyond,
+        )
+        self._say(node.path, rebuilt)
+        return rebuilt
+
+    def _say(self, path: str, rebuilt: Rebuilt) -> None:
+        for snapshot, chunks in rebuilt.restored:
+            if snapshot is None:
+                text = "references of a manifest behind a damaged one, which may be older than what that had"
+                self.repaired.append(Entry("chunks", text, self._ref, path, "", chunks))
+            else:
+                text = "references as an older snapshot has them: what was committed after it is lost"
+                self.repaired.append(Entry("chunks", text, self._ref, path, encode_id(snapshot), chunks))
+        if len(rebuilt.hidden):
+            text = "references that newer ones hide, and whose bytes are not there, are left out"
+            self.hidden.append(Entry("chunks", text, self._ref, path, "", rebuilt.hidden))
+        for text, lost in rebuilt.lost:
+            self.lost.append(Entry("chunks", text, self._ref, path, "", lost))
+
+    # --- attributes and nodes
+
+    def _can_read(self, attributes: AttributesReference) -> bool:
+        try:
+            self._files.attributes(attributes.id, attributes.location)
+        except UNREADABLE:
+            return False
+        return True
+
+    def _attributes(self, node: NodeSnapshot) -> Mapping[str, Json] | None:
+        """Raises what UNREADABLE says."""
+        if isinstance(node.attributes, AttributesReference):
+            return self._files.attributes(node.attributes.id, node.attributes.location)
+        return node.attributes
+
+    def _with_attributes(self, node: NodeSnapshot) -> NodeSnapshot:
+        """A node with the attributes of the newest snapshot in which they can be read."""
+        for file, _, older in self._former.nodes(node.path, node.id):
+            try:
+                attributes = self._attributes(older)
+            except UNREADABLE:
+                continue
+            text = "attributes as an older snapshot has them: what was committed after it is lost"
+            self.repaired.append(Entry("attributes", text, self._ref, node.path, encode_id(file)))
+            return node._replace(attributes=attributes)
+        text = "its attributes are damaged, and no older snapshot has any"
+        self.lost.append(Entry("attributes", text, self._ref, node.path))
+        return node._replace(attributes={}) if self._consents.accept_loss else node
+
+    def replace_node(self, broken: BrokenNode) -> None:
+        """Takes a node that cannot be read from the newest snapshot in which it can."""
+        taken = {self._base.nodes.id_of(path) for path in self._base.nodes if path != broken.path}
+        for file, snapshot, older in self._former.nodes(broken.path, broken.id):
+            if older.id in taken:
+                continue
+            node = older._replace(path=broken.path)
+            try:
+                attributes = self._attributes(node)
+            except UNREADABLE:
+                continue
+            rebuilt = None
+            if node.array is not None:
+                grid = grid_of(node.array.metadata)
+                pieces = read_pieces(self._files, older, grid, self._files.rules(snapshot), self._chunk_files)
+                rebuilt = rebuild(
+                    node, pieces, self._former.references(node), no_coordinates(len(grid)), self._consents, rewrite=True
+                )
+                if rebuilt.written is None:
+                    continue
+                self._say(node.path, rebuilt)
+            text = "the node as an older snapshot has it: what was committed after it is lost"
+            self.repaired.append(Entry("node", text, self._ref, broken.path, encode_id(file)))
+            self._keep(node._replace(attributes=attributes), older, rebuilt)
+            return
+        self.lost.append(Entry("node", "it is damaged, and no older snapshot has it", self._ref, broken.path))
+        if self._consents.accept_loss:
+            self.nodes[broken.path] = None

@@ -1,0 +1,335 @@
+"""A whole repair: what a verification finds is repaired branch by branch, then the tags, then the histories; and a verification says what is left.
+
+Each step is one change of a branch. Whatever ends a repair, the next one goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from frazil.errors import ConflictError, FormatError
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.repository.format import Tip, Written
+from frazil.repository.maintenance.expired import expired_ids, record_expired
+from frazil.repository.maintenance.id_columns import id_column, id_list
+from frazil.repository.repair.branches import branch_name, commit_behind, last_complete, make_branch, move_back
+from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids
+from frazil.repository.repair.new_nodes import Plan, plan_commit
+from frazil.repository.repair.report import Consents, Entry, Repair
+from frazil.repository.verification.histories import UNREADABLE, Seen, is_first
+from frazil.repository.verification.verify import Checked, Depth, check, problems_of
+
+if TYPE_CHECKING:
+    from frazil.formats.snapshots import Snapshot
+    from frazil.repository.format import RepositoryFormat
+    from frazil.repository.maintenance.reachable import Progress
+    from frazil.repository.verification.references import ChunkFiles
+    from frazil.repository.verification.report import Problem
+
+__all__ = ["Decode", "repair"]
+
+Decode: TypeAlias = "Callable[[str, ObjectId, tuple[Problem, ...]], tuple[Problem, ...]]"
+Problems: TypeAlias = "tuple[Problem, ...]"
+
+_TRIES: Final = 4  # of a branch that others commit to meanwhile
+
+
+def repair(
+    files: RepositoryFormat,
+    consents: Consents,
+    depth: Depth,
+    decode: Decode | None,
+    progress: Progress,
+    *,
+    dry_run: bool,
+) -> Repair:
+    """Repairs a repository. files: with nothing remembered of it (RepositoryFormat.anew); decode: adds the chunks of a tip that cannot be decoded to its problems.
+
+    Raises NotFoundError and FormatError where there is no repository of this format, or a tip is of another version of it; ConflictError where a copy to this
+    place has not ended, and where others change a branch again and again; CommitUnknownError, StoreError, ReadOnlyError. What was done until then stays."""
+    if not dry_run:
+        files.check_commits()
+    checked = check(files, progress, depth)
+    _refuse_copies(checked)
+    before = _decoded(checked, decode)
+    run = _Run(files, consents, checked.chunk_files, decode, progress, dry_run=dry_run)
+    if before:
+        run.refuse_other_versions()
+        run.repair_branches()
+        run.repair_tags()
+        if consents.history:
+            run.end_histories()
+    after = before
+    if run.writes:
+        files = files.anew()
+        after = _decoded(check(files, progress, depth), decode)
+    return Repair(
+        dry_run, run.commits, run.created, run.moved, tuple(run.repaired), tuple(run.lost), before, after
+    )  # fmt: skip
+
+
+def _decoded(checked: Checked, decode: Decode | None) -> Problems:
+    problems = checked.found.problems
+    if decode is not None:
+        for ref, snapshot in checked.tips:
+            problems = decode(ref, snapshot, problems)
+    return problems
+
+
+def _refuse_copies(checked: Checked) -> None:
+    for problem in checked.found.problems:
+        if problem.kind == "copy":
+            raise ConflictError(
+                problem.text, key=problem.key, hint="let the copy finish, or copy again, which goes on where it ended"
+            )
+
+
+class _Run:
+    """One repair, and what it did so far. writes: something was written"""
+
+    def __init__(
+        self,
+        files: RepositoryFormat,
+        consents: Consents,
+        chunk_files: ChunkFiles,
+        decode: Decode | None,
+        progress: Progress,
+        *,
+        dry_run: bool,
+    ) -> None:
+        self._files, self._consents, self._decode, self._progress = files, consents, decode, progress
+        self._dry_run = dry_run
+        self._chunk_files = chunk_files
+        self.commits: dict[str, str] = {}
+        self.created: dict[str, str] = {}
+        self.moved: dict[str, str] = {}
+        self.repaired: list[Entry] = []
+        self.lost: list[Entry] = []
+        self.writes = False
+        self._sound: set[ObjectId] = set()  # snapshots that were repaired, or need not be
+
+    # --- what is there
+
+    def refuse_other_versions(self) -> None:
+        """Refuses a repository that another version of the format goes on in: what looks like damage may be none. Raises FormatError."""
+        for name in self._files.branches():
+            tip = self._tip(name)
+            if tip is not None and tip.snapshot:
+                self._refuse_other_version(tip.snapshot)
+        for name in self._files.tags():
+            snapshot = self._tagged(name)
+            if snapshot is not None:
+                self._refuse_other_version(snapshot)
+
+    def _refuse_other_version(self, snapshot: ObjectId) -> None:
+        try:
+            self._files.snapshot(snapshot)
+        except FormatError as error:
+            if error.other_version:
+                raise
+        except UNREADABLE:
+            pass
+
+    def _tip(self, branch: str) -> Tip | None:
+        """Where a branch stands; without a snapshot where that cannot be read."""
+        return next(iter(self._files.former_tips(branch)), None)
+
+    def _tagged(self, tag: str) -> ObjectId | None:
+        try:
+            return self._files.tag(tag)
+        except UNREADABLE:
+            return None
+
+    def _snapshot(self, file: ObjectId) -> Snapshot | None:
+        """A snapshot; None where it cannot be read."""
+        try:
+            return self._files.snapshot(file)
+        except UNREADABLE:
+            return None
+
+    def _problems(self, ref: str, snapshot: ObjectId) -> Problems:
+        problems = problems_of(
+            self._files, Seen(snapshot, ref, is_first(self._files, snapshot)), self._chunk_files, self._progress
+        )
+        return problems if self._decode is None else self._decode(ref, snapshot, problems)
+
+    # --- branches
+
+    def repair_branches(self) -> None:
+        for name in self._files.branches():
+            for _ in range(_TRIES):
+                tip = self._tip(name)
+                if tip is None or tip.deleted or self._repair_branch(name, tip):
+                    break
+            else:
+                raise ConflictError(f"others committed to the branch {name!r} during each of {_TRIES} repairs of it")
+            self._progress("branches repaired", 1)
+
+    def _repair_branch(self, name: str, tip: Tip) -> bool:
+        """Repairs one branch; whether it had not moved meanwhile."""
+        ref = f"branch {name}"
+        snapshot = self._snapshot(tip.snapshot) if tip.snapshot else None
+        problems = self._problems(ref, tip.snapshot) if snapshot is not None else ()
+        if snapshot is not None and not problems:
+            self._sound.add(tip.snapshot)
+            return True
+        if snapshot is None or any(problem.kind == "snapshot" for problem in problems):
+            self._leave(name, tip, whole=False)
+            return True
+        plan = self._plan(ref, name, tip.snapshot, snapshot, problems)
+        if plan.lost and self._consents.tips and not self._consents.accept_loss:
+            self._leave(name, tip, whole=True)
+            return True
+        if plan.commit is not None:
+            if self._dry_run:
+                self.commits[name] = ""
+            else:
+                written = self._write(ref, plan)
+                if written is None:
+                    return True
+                if not commit_behind(self._files, tip, written):
+                    return False
+                self.writes = True
+                self.commits[name] = encode_id(written.id)
+                self._sound.add(written.id)
+        self._sound.add(tip.snapshot)
+        self._tell(plan)
+        return True
+
+    def _plan(self, ref: str, branch: str | None, file: ObjectId, snapshot: Snapshot, problems: Problems) -> Plan:
+        former = FormerSnapshots(self._files, former_ids(self._files, branch, file), self._chunk_files)
+        return plan_commit(
+            self._files, ref, file, snapshot, problems, former, self._chunk_files, self._consents
+        )  # fmt: skip
+
+    def _write(self, ref: str, plan: Plan) -> Written | None:
+        """Writes what a plan commits; None where that needs what is lost, as where a commit of other programs goes through all arrays."""
+        assert plan.commit is not None
+        try:
+            return self._files.write_commit(plan.commit)
+        except UNREADABLE as error:
+            text = f"nothing can be committed until the loss is accepted: {error.message}"
+            self.lost += [*plan.lost, Entry("branch", text, ref)]
+            return None
+
+    def _tell(self, plan: Plan) -> None:
+        self.repaired += plan.repaired
+        self.lost += plan.lost
+
+    def _leave(self, name: str, tip: Tip, *, whole: bool) -> None:
+        """Leaves the tip of a branch behind: for a new branch or, where that is allowed, by going back. whole: the snapshot of the tip can be read, and another branch keeps it"""
+        ref = f"branch {name}"
+        ids = former_ids(self._files, name, tip.snapshot if whole else None)
+        ids = (file for file in ids if file != tip.snapshot)
+        target = last_complete(self._files, ids, self._chunk_files, self._progress)
+        if target is None:
+            text = "its tip cannot be repaired, and no snapshot before it is complete"
+            self.lost.append(Entry("branch", text, ref))
+            return
+        if not self._consents.tips:
+            made = self._make_branch(branch_name(name, "repaired"), target)
+            text = f"the branch {made} begins at the last complete snapshot; tips=True lets {name} itself go back to it"
+            self.repaired.append(Entry("branch", text, ref, "", encode_id(target)))
+            return
+        kept = ""
+        if whole:
+            kept = f"; what it was is the branch {self._make_branch(branch_name(name, 'damaged'), tip.snapshot)}"
+        if not self._dry_run:
+            move_back(self._files, tip, target)
+            self.writes = True
+        self.moved[name] = encode_id(target)
+        self._sound.add(target)
+        self.repaired.append(
+            Entry("branch", f"it is back at the last complete snapshot{kept}", ref, "", encode_id(target))
+        )
+
+    def _make_branch(self, start: str, snapshot: ObjectId) -> str:
+        name = make_branch(self._files, start, snapshot, dry_run=self._dry_run)
+        if name not in self.created:
+            self.created[name] = encode_id(snapshot)
+        self.writes = self.writes or not self._dry_run
+        return name
+
+    # --- tags
+
+    def repair_tags(self) -> None:
+        """What a tag names is repaired on a new branch, as tags are for ever."""
+        for name in self._files.tags():
+            file = self._tagged(name)
+            if file in self._sound:
+                continue
+            ref = f"tag {name}"
+            snapshot = None if file is None else self._snapshot(file)
+            if file is None or snapshot is None:
+                text = "what it names cannot be read" if file is not None else "what it names is not known"
+                self.lost.append(Entry("branch", text, ref))
+                continue
+            problems = self._problems(ref, file)
+            self._sound.add(file)
+            if any(problem.kind == "snapshot" for problem in problems):
+                self.lost.append(Entry("branch", "what it names is damaged as a whole", ref))
+                continue
+            branch = branch_name(name, "repaired")
+            if not problems or branch in self._files.branches():
+                continue
+            plan = self._plan(ref, None, file, snapshot, problems)
+            if not plan.is_visible:
+                continue
+            if plan.commit is None or self._branch_of(ref, branch, plan):
+                self._tell(plan)
+
+    def _branch_of(self, ref: str, name: str, plan: Plan) -> bool:
+        """Lets a new branch point to what a plan commits; whether that can be written."""
+        if self._dry_run:
+            self.created[name] = ""
+            return True
+        written = self._write(ref, plan)
+        if written is not None:
+            self._make_branch(name, written.id)
+        return written is not None
+
+    # --- histories
+
+    def end_histories(self) -> None:
+        """Lets histories end before what is damaged or missing in them. Tips stay."""
+        try:
+            expired = set(id_list(expired_ids(self._files)))
+        except UNREADABLE as error:
+            raise FormatError(error.message, key=error.key, hint="restore it from a copy") from error
+        files = self._files.anew()
+        starts = {f"branch {name}": self._tip_of(files, name) for name in files.branches()}
+        starts |= {f"tag {name}": self._tagged(name) for name in files.tags()}
+        ends: dict[ObjectId, str] = {}
+        for ref, start in starts.items():
+            if start is not None and (end := self._first_damaged(files, start, expired)) is not None:
+                ends.setdefault(end, ref)
+        for end, ref in ends.items():
+            text = f"it ends before {encode_id(end)}, which is damaged or missing"
+            self.repaired.append(Entry("history", text, ref))
+        if ends and not self._dry_run:
+            record_expired(files, id_column(sorted(ends)))
+            self.writes = True
+
+    def _tip_of(self, files: RepositoryFormat, name: str) -> ObjectId | None:
+        try:
+            return files.tip(name).snapshot
+        except UNREADABLE:
+            return None
+
+    def _first_damaged(self, files: RepositoryFormat, start: ObjectId, expired: set[ObjectId]) -> ObjectId | None:
+        """The newest snapshot before a tip that is damaged or missing; None where none is."""
+        following: ObjectId | None = None
+        try:
+            for ancestor in files.ancestors(start):
+                at = ancestor.snapshot
+                if at in expired:
+                    return None
+                if ancestor.parent is None and at != start:
+                    at = files.snapshot_id(at)
+                seen = Seen(at, "", ancestor.parent is None)
+                if at != start and problems_of(files, seen, self._chunk_files, self._progress):
+                    return at
+                following = ancestor.parent
+        except UNREADABLE:
+            return following
+        return None

@@ -1,0 +1,70 @@
+"""The digests of chunk files, which the ids of the files end in, against the bytes that are there: on several threads, and without decoding."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.formats.ids import CRC_BYTES, encode_ids
+from frazil.repository.maintenance.id_columns import octets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from frazil.repository.format import RepositoryFormat
+    from frazil.repository.maintenance.reachable import Progress
+    from frazil.repository.verification.references import ChunkFiles
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["check_digests"]
+
+_TOGETHER: Final = 2**24  # bytes of files that one thread reads at once
+_FILES: Final = 256
+
+
+def check_digests(files: RepositoryFormat, chunk_files: ChunkFiles, threads: int, progress: Progress) -> None:
+    """Marks the files of which the bytes are not those that were written, among those that something refers to. Raises StoreError."""
+    rows = np.flatnonzero(chunk_files.used)
+    batches = list(_batches(rows, chunk_files.sizes))
+    with ThreadPoolExecutor(max(threads, 1), "frazil-digests") as pool:
+        for batch, wrong in zip(batches, pool.map(partial(_wrong, files, chunk_files), batches), strict=True):
+            chunk_files.damaged[batch[wrong]] = True
+            progress("chunk files read", len(batch))
+
+
+def _batches(rows: Columns, sizes: Columns) -> Iterator[Columns]:
+    low = 0
+    while low < len(rows):
+        ends = sizes[rows[low : low + _FILES]].cumsum()
+        count = max(int(ends.searchsorted(_TOGETHER, "right")), 1)
+        yield rows[low : low + count]
+        low += count
+
+
+def _wrong(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.bool_]:
+    """bool[n]: which files of a batch have other bytes than their ids say. One that went meanwhile is not among them: who listed it says so."""
+    ids = octets(chunk_files.ids[batch])
+    keys = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
+    if len(batch) == 1 and chunk_files.sizes[batch[0]] > _TOGETHER:
+        sums = [_sum_in_parts(files, keys[0], int(chunk_files.sizes[batch[0]]))]
+    else:
+        sums = [None if data is None else _kernel.crc32c(data) for data in files.store.get_many(keys, largest=None)]
+    expected = np.ascontiguousarray(ids[:, -CRC_BYTES:]).view(">u4").reshape(-1).tolist()
+    return np.array([found is not None and found != said for found, said in zip(sums, expected, strict=True)], np.bool_)
+
+
+def _sum_in_parts(files: RepositoryFormat, key: str, size: int) -> int | None:
+    total = 0
+    for start in range(0, size, _TOGETHER):
+        (data,) = files.store.get_partial_values([(key, (start, min(_TOGETHER, size - start)))])
+        if data is None:
+            return None
+        total = _kernel.crc32c(data, total)
+    return total

@@ -1,0 +1,68 @@
+"""The files in which virtual chunks lie, against what the manifests say of them: whether they are there, long enough, and the same. Each is asked for once, and none is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.formats.manifests import VIRTUAL, FileCheck, Manifest
+from frazil.repository.virtual.file_checks import plain_location, what_differs
+from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.repository.maintenance.reachable import Progress
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["VirtualFiles"]
+
+
+class VirtualFiles:
+    """What is known of files elsewhere, asked for when it is needed. places: where they may lie"""
+
+    __slots__ = ("_places", "_progress", "_seen")
+
+    def __init__(self, places: VirtualPlaces, progress: Progress) -> None:
+        self._places, self._progress = places, progress
+        self._seen: dict[str, FileCheck | str] = {}  # by location: its state, or why there is none
+
+    def faults(self, manifest: Manifest, rows: Columns) -> list[tuple[str, NDArray[np.bool_]]]:
+        """What is wrong with files of int64[k] rows: a text, and bool[k] the rows that are concerned. Raises StoreError."""
+        virtual = manifest.kinds[rows] == VIRTUAL
+        numbers = manifest.locations[rows]
+        virtual &= (numbers >= 0) & (numbers < manifest.location_starts.size - 1)
+        names = {number: manifest.location(number) for number in np.unique(numbers[virtual]).tolist()}
+        self._ask([plain_location(name) for name in names.values()])
+        found: list[tuple[str, NDArray[np.bool_]]] = []
+        stops = manifest.offsets[rows] + manifest.lengths[rows]
+        for number, name in names.items():
+            mine, state = virtual & (numbers == number), self._seen[plain_location(name)]
+            if isinstance(state, str):
+                found.append((f"{plain_location(name)}: {state}", mine))
+                continue
+            change = None if (check := manifest.checks.get(name)) is None else what_differs(check, state)
+            if change is not None:
+                found.append((f"{plain_location(name)} has changed: {change}", mine))
+            elif state.size >= 0:
+                beyond = mine & (stops > state.size)
+                found.append((f"{plain_location(name)} has {state.size} bytes, and chunks end beyond that", beyond))
+        return found
+
+    def _ask(self, locations: list[str]) -> None:
+        """Looks files up that were not looked up yet, in one batch."""
+        new: list[str] = []
+        for location in dict.fromkeys(locations):
+            if location not in self._seen:
+                try:
+                    self._places.find(location)
+                    new.append(location)
+                except InvalidInputError as error:
+                    self._seen[location] = error.message
+        states = self._places.look_up(new) if new else {}
+        self._seen |= {location: states.get(location, "it is not there") for location in new}
+        if new:
+            self._progress("virtual files asked for", len(new))

@@ -1,0 +1,127 @@
+"""Every operation of maintenance and of refs, ended at each of its store operations by an interrupt, for want of memory, or by an error whose answer was lost: the repository
+opens and is sound, the operation can be made again, and two collections leave nothing dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+import pytest
+from tests.repository.maintenance.interrupts import Interrupted
+from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, orphan, values
+
+import frazil
+from frazil.errors import AlreadyExistsError, CommitUnknownError, NotFoundError, StoreError
+from frazil.stores import MemoryStore
+from frazil.stores.store import Store
+from frazil.testing.memory_format import open_memory_repository
+from frazil.testing.simulation.collectors import dead_objects
+
+formats = pytest.mark.parametrize("create", FORMATS, ids=["alpha", "memory"])
+EVER = timedelta(days=-1)
+
+
+def _first(repo: frazil.Repository) -> str:
+    return [commit.id for commit in repo.history()][-1]
+
+
+OPERATIONS: Mapping[str, Callable[[frazil.Repository], object]] = {
+    "collect": lambda repo: repo.garbage_collect(),
+    "collect now": lambda repo: repo.garbage_collect(now=True),
+    "expire": lambda repo: repo.expire(older_than=EVER, keep_last=2),
+    "expire branches": lambda repo: repo.expire(older_than=EVER, expire_branches=True),
+    "create tag": lambda repo: repo.create_tag("new", "main"),
+    "create branch": lambda repo: repo.create_branch("new", "main"),
+    "reset branch": lambda repo: repo.reset_branch("dev", repo.lookup("main")),
+    "delete branch": lambda repo: repo.delete_branch("dev"),
+    "verify": lambda repo: repo.verify(decode=True),
+}
+
+
+@formats
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_ended_anywhere(create: Callable[[Store], frazil.Repository], operation: str, after: bool) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 4)
+    repo.create_branch("dev", [commit.id for commit in repo.history()][1])
+    repo.create_branch("old", "main")
+    repo.reset_branch("old", [commit.id for commit in repo.history()][2])
+    repo.create_tag("kept", [commit.id for commit in repo.history()][1])
+    orphan(repo)
+    repo.garbage_collect()
+    let_pass(store)
+    opener = open_memory_repository if "state" in store.list() else frazil.Repository.open
+    kept, times = {key: store.get(key) or b"" for key in store.list()}, dict(store._table.times)
+    act = OPERATIONS[operation]
+    kinds = [KeyboardInterrupt(), MemoryError(), StoreError("lost", done=None)]
+    ended = 0
+    for left in range(1000):
+        for key in store.list():
+            if key not in kept:
+                store.erase(key)
+        for key, value in kept.items():
+            store.set(key, value)
+        store._table.times.update(times)
+        error = kinds[left % len(kinds)]
+        wrapped = Interrupted(store, left, error, after=after)
+        try:
+            act(opener(wrapped))
+        except (KeyboardInterrupt, MemoryError, StoreError, CommitUnknownError):
+            pass
+        if wrapped.left >= 0:
+            break
+        ended += 1
+        again = opener(store)
+        assert not again.verify().problems
+        assert (again.readonly_session().root["a"][:] == values(3)).all()
+        try:
+            act(again)
+        except (AlreadyExistsError, NotFoundError):
+            assert operation.partition(" ")[0] in {"create", "delete"}
+        for days in (8, 2, 2):
+            let_pass(store, timedelta(days=days))
+            again.garbage_collect()
+        assert not dead_objects(again, store.list())
+        assert notes(store, "condemned") == notes(store, "runs") == notes(store, "pins") == []
+        assert not again.verify().problems
+    assert ended or (operation == "verify" and after), "verification writes nothing"
+
+
+@formats
+def test_dry_runs_write_nothing(create: Callable[[Store], frazil.Repository]) -> None:
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 4)
+    orphan(repo)
+    repo.garbage_collect()
+    let_pass(store)
+    repo.create_branch("dev", "main")
+    before = {key: store.get(key) for key in store.list()}
+    would = repo.garbage_collect(dry_run=True)
+    assert (would.dry_run, would.removed["chunks"]) == (True, 2)
+    expired = repo.expire(older_than=EVER, expire_branches=True, dry_run=True)
+    assert (len(expired.snapshots), expired.branches) == (4, ("dev",))
+    assert {key: store.get(key) for key in store.list()} == before
+    assert repo.expire(older_than=EVER, expire_branches=True).to_json() == {**expired.to_json(), "dry_run": False}
+    assert repo.garbage_collect().removed == would.removed
+
+
+def test_a_store_that_lists_nothing_reads_on() -> None:
+    """As on a web server: which snapshots have expired is not known there; histories go on to the last file that is there."""
+
+    class Unlisted(Interrupted):
+        @property
+        def capabilities(self) -> object:
+            return self.inner.capabilities._replace(listable=False)
+
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    fill(repo, 30)
+    repo.expire(older_than=EVER, keep_last=2)
+    repo.garbage_collect(now=True)
+    assert len(list(repo.history())) == 2
+    unlisted = frazil.Repository.open(Unlisted(store, 10**9, KeyboardInterrupt(), after=False))
+    assert [commit.id for commit in unlisted.history()][:2] == [commit.id for commit in repo.history()]
+    assert (unlisted.readonly_session().root["a"][:] == values(29)).all()

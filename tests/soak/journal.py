@@ -1,0 +1,50 @@
+"""What a process asks for and what it is told, a line each in a file of its own, written before and after: so it is known also of a process that was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """The file of one process. A process that can write no more here (its files may be limited) ends at once: what it does then, nobody would know."""
+
+    def __init__(self, folder: Path, name: str, turn: int) -> None:
+        path = folder / f"{name}.{turn:04}.journal"
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def say(self, **values: object) -> None:
+        line = json.dumps(values).encode() + b"\n"
+        try:
+            whole = os.write(self._file, line) == len(line)
+        except OSError:
+            whole = False
+        if not whole:
+            os._exit(0)
+
+
+def entries(folder: Path, name: str) -> list[dict[str, Any]]:
+    """What the processes of this name said, in order. A line that the death of its writer cut off was never acted on."""
+    found = []
+    for path in sorted(folder.glob(f"{name}.*.journal")):
+        found += [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    return found
+
+
+class Told:
+    """What is known of numbered requests: asked for, and the answer, "committed", "refused" or "unknown"."""
+
+    def __init__(self, said: list[dict[str, Any]]) -> None:
+        self.answers: dict[int, str] = {}
+        for entry in said:
+            if "n" in entry:
+                self.answers[entry["n"]] = entry.get("told", "unknown")
+
+    def numbers(self, answer: str) -> set[int]:
+        return {number for number, told in self.answers.items() if told == answer}
+
+    @property
+    def next(self) -> int:
+        return max(self.answers, default=0) + 1
