@@ -153,3 +153,12 @@ def test_a_chunk_without_a_filter_of_the_others(tmp_path: Path) -> None:
     frazil.import_file(tmp_path / "a.h5", store)
     found = frazil.open_array(store, path="a")[...]
     assert np.array_equal(found[:10].ravel(), np.arange(100)) and (found[10:] == 5).all()
+
+
+def test_a_new_zip_archive_is_a_plain_store(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(6))
+    frazil.import_file(tmp_path / "a.npy", tmp_path / "a.zarr.zip")
+    found = frazil.open(tmp_path / "a.zarr.zip")
+    assert isinstance(found, frazil.Group) and found["a"][...].tolist() == list(range(6))  # type: ignore[union-attr]
+    done = frazil.export_file(tmp_path / "a.zarr.zip", tmp_path / "b.zarr.zip")
+    assert done.format == "zarr" and frazil.open(tmp_path / "b.zarr.zip/a")[...].tolist() == list(range(6))

@@ -118,7 +118,7 @@ def _check_outside(node: Array | Group, file: str) -> None:
 
 def _format_of(destination: str | os.PathLike[str]) -> Format:
     text = os.fspath(destination).rstrip("/")
-    ending = PurePath(text).suffix.lower()
+    ending = PurePath(text.lower().removesuffix(".zip") if text.lower().endswith(".zarr.zip") else text).suffix.lower()
     if ending not in FORMATS:
         raise InvalidInputError(
             f"the format is not clear from the name {text}",

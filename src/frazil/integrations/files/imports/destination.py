@@ -1,6 +1,6 @@
 """Where an import goes: a session of a branch, which is committed at the end, or a plain store.
 
-Where nothing is there yet, a name that ends in ".zarr" becomes a plain store, and any other a new repository."""
+Where nothing is there yet, a name that ends in ".zarr" or ".zarr.zip" becomes a plain store, and any other a new repository."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frazil.runtime import Runtime
 
 _MAIN: Final = "main"
-_PLAIN: Final = ".zarr"
+_PLAIN: Final = (".zarr", ".zarr.zip")
 _REFERENCE: Final = ".repo@"  # in the name of a point of a repository
 
 
