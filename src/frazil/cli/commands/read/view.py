@@ -16,7 +16,7 @@ from frazil.operations.view.colours import CODES, COLOUR_MAPS
 from frazil.operations.view.coordinates import caption, meanings
 from frazil.operations.view.figure import draw_bare, draw_figure
 from frazil.operations.view.overview import MOST_PIXELS, Method, Overview, overview
-from frazil.operations.view.picture import colour_scale, extremes
+from frazil.operations.view.picture import are_codes, colour_scale, extremes
 from frazil.operations.view.png import encode_png
 
 
@@ -92,7 +92,7 @@ def run(options: Namespace) -> None:
         made = overview(window, options.size, method=method, hide=hide, report=report)
     scale = colour_scale(
         made.values,
-        options.cmap or (CODES if codes else "dusk"),
+        options.cmap or (CODES if codes and are_codes(made.values, options.min, options.max) else "dusk"),
         low=options.min,
         high=options.max,
         transparent=options.missing == "transparent",
