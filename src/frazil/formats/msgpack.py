@@ -379,7 +379,9 @@ def write_value(out: bytearray, value: object, depth: int = DEPTH_LIMIT) -> None
             _write_text(out, name)
             write_value(out, child, depth - 1)
     else:
-        raise InvalidInputError(f"a value in MessagePack must be JSON or bytes, found {value!r} of {type(value).__name__}")
+        raise InvalidInputError(
+            f"a value in MessagePack must be JSON or bytes, found {value!r} of {type(value).__name__}"
+        )
 
 
 def _too_deep() -> InvalidInputError:
