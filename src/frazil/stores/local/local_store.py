@@ -107,8 +107,7 @@ class LocalStore(Store):
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        made = partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads)
-        return made, (self.path,)
+        return partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads), (self.path,)
 
     @property
     def identity(self) -> str | None:
