@@ -358,6 +358,7 @@ class Repository(Inspected):
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
 
         Raises NotFoundError; InvalidInputError also in a compatible repository, as the alpha library would go on committing to the branch."""
+        self.sync()
         try:
             self._files.delete_branch(name)
         except NotFoundError as error:
@@ -390,6 +391,7 @@ class Repository(Inspected):
     def delete_tag(self, name: str) -> None:
         """Deletes a tag, in formats that have a way to; its snapshot stays until it is collected. Raises NotFoundError; InvalidInputError where tags are for ever, as in the
         alpha."""
+        self.sync()
         self._files.delete_tag(name, self._tagged(name))
 
     # --- maintenance ---------------------------------------------------------------------------------------------------------------
@@ -411,6 +413,7 @@ class Repository(Inspected):
         progress  is called with what was done and how many objects since the last call
         It may be interrupted at any time; the next run goes on. Raises InvalidInputError, ConflictError while a copy to this place is under way, FormatError where something
         is damaged or missing (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
+        self.sync()  # a crash must not lose what the removal rests on
         return maintenance.garbage_collect(self._files, wait, now=now, dry_run=dry_run, progress=progress)
 
     def expire(
@@ -430,6 +433,7 @@ class Repository(Inspected):
         keep_tagged      False also deletes tags of snapshots that are too old; refused in formats in which tags are for ever, as in the alpha
         expire_branches  also deletes branches whose last commit is too old, but not `main`
         Raises InvalidInputError, FormatError for damaged histories, StoreError, ReadOnlyError."""
+        self.sync()
         return maintenance.expire(
             self._files, older_than, keep_last, keep_tagged=keep_tagged, branches_too=expire_branches, dry_run=dry_run
         )
@@ -481,6 +485,7 @@ class Repository(Inspected):
         ReadOnlyError. See docs/maintenance.md."""
         asked = verification.Asked(decode, digests)
         consents = Consents(older, accept_loss, tips, history)
+        self.sync()
         try:
             return repair.repair(self._files, self._reading, self._options, asked, consents, progress, dry_run=dry_run)
         finally:

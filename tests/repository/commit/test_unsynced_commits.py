@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil.errors import FrazilError, InvalidInputError
+from frazil.repository.alpha import format as alpha_format
 from frazil.repository.session.branches import Branches
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.store import Store
@@ -155,7 +157,7 @@ def test_a_sync_during_a_commit_loses_no_note(monkeypatch: pytest.MonkeyPatch) -
     repo = frazil.Repository.create(disk)
     note = Branches.note_unsynced
 
-    def noted(self: Branches, written: Iterable[str], following: str) -> None:
+    def noted(self: Branches, written: Iterable[str], following: str | None = None) -> None:
         note(self, written, following)
         repo.sync()  # of another thread, before there is a branch file
 
@@ -186,3 +188,42 @@ def test_on_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all((tmp_path / "r" / key).exists() for key in synced[0])
     with pytest.raises(InvalidInputError):
         session.commit("wrong", durable=1)  # type: ignore[arg-type]
+
+
+def test_a_durable_commit_after_a_loose_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Forgetful(MemoryStore())
+    repo = frazil.Repository.create(disk)
+    session = repo.writable_session()
+    session.root.create_array("a", data=np.arange(1000.0), codecs=[])
+
+    def full(*arguments: object, **options: object) -> None:
+        raise frazil.errors.StoreError("the disk is full", done=False)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(alpha_format, "write_commit", full)
+        with pytest.raises(FrazilError, match="full"):
+            session.commit("loose", durable=False)
+    assert disk.loose
+    session.commit("durable")
+    assert not disk.loose
+
+
+MAINTENANCE: dict[str, Callable[[frazil.Repository], object]] = {
+    "collection": lambda repo: repo.garbage_collect(now=True),
+    "expiry": lambda repo: repo.expire(older_than=timedelta(0)),
+    "repair": lambda repo: repo.repair(),
+    "delete_branch": lambda repo: repo.delete_branch("other"),
+}
+
+
+@pytest.mark.parametrize("name", MAINTENANCE)
+def test_maintenance_syncs_what_it_rests_on(name: str) -> None:
+    disk = Forgetful(MemoryStore())
+    repo = frazil.Repository.create(disk)
+    repo.create_branch("other", "main")
+    session = repo.writable_session()
+    session.root.attrs["n"] = 1
+    session.commit("loose", durable=False)
+    assert disk.loose
+    MAINTENANCE[name](repo)
+    assert not disk.loose

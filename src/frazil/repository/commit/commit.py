@@ -84,10 +84,15 @@ def attempt_commit(
                 reusable.clear()
         if not durable:
             files = files.unsynced()
-        packs = len(transaction.changes.packs)
-        place_pending(
-            transaction.changes, files, packing=transaction.packing, digests=transaction.rules.digests, order=order
-        )
+        branches, packs = transaction.branches, transaction.changes.packs
+        count = len(packs)
+        try:
+            place_pending(
+                transaction.changes, files, packing=transaction.packing, digests=transaction.rules.digests, order=order
+            )
+        finally:
+            if not durable:  # the session keeps its chunk files where the attempt fails
+                branches.note_unsynced(files.key(f"chunks/{text}") for ids in packs[count:] for text in encode_ids(ids))
         written = files.write_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
         intent = Intent(written.id, tip, transaction.state, written.files)
         # recorded before anything is sent that may commit it
@@ -95,13 +100,11 @@ def attempt_commit(
         if reusable:
             files.erase(reusable.keys() - intent.files)
             reusable.clear()  # what the intent has is not the caller's to remove
-        branches = transaction.branches
         if durable:
             branches.sync(files.store)  # what the commit rests on
         else:  # noted before anybody can see it, and rest a commit on it
-            made = [f"chunks/{text}" for ids in transaction.changes.packs[packs:] for text in encode_ids(ids)]
             following = files.tip_key(tip._replace(sequence=tip.sequence + 1))
-            branches.note_unsynced(map(files.key, (*made, *intent.files)), following)
+            branches.note_unsynced(map(files.key, intent.files), following)
         return _advance(transaction, files, intent, written, reusable)
 
 

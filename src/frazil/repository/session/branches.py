@@ -4,10 +4,12 @@ How branches are read and written is the format's question (repository/format.py
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
+from weakref import WeakSet
 
 from frazil.repository.format import Tip
 from frazil.stores.store import Store
@@ -15,6 +17,7 @@ from frazil.stores.store import Store
 __all__ = ["Branches"]
 
 _LONGEST_WAIT: Final = 10.0  # seconds
+_every: Final[WeakSet[Branches]] = WeakSet()  # of this process
 
 
 class Branches:
@@ -27,15 +30,22 @@ class Branches:
         self._unsynced: dict[str, bool] = {}  # whether the key may not be there yet
         self._syncing = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}
+        _every.add(self)
+
+    def after_fork(self) -> None:
+        """In a child process no thread goes on that held a lock."""
+        self._syncing, self._turns = threading.Lock(), {}
 
     def latest(self, tip: Tip) -> Tip:
         """A tip, or a later one of its branch that was seen."""
         seen = self.tips.get(tip.branch)
         return seen if seen is not None and seen.folder == tip.folder and seen.sequence > tip.sequence else tip
 
-    def note_unsynced(self, written: Iterable[str], following: str) -> None:
+    def note_unsynced(self, written: Iterable[str], following: str | None = None) -> None:
         """Takes note of what a crash of the machine may lose: keys that are there, and the key of a branch file that is written next."""
-        self._unsynced |= {**dict.fromkeys(written, False), following: True}
+        self._unsynced |= dict.fromkeys(written, False)
+        if following is not None:
+            self._unsynced[following] = True
 
     def sync(self, store: Store) -> None:
         """Has all of it on the medium. Nothing may rest on it, and survive a crash, before that. A branch file that is not there yet stays noted. Raises StoreError; then all
@@ -57,9 +67,19 @@ class Branches:
         if not turn.acquire(blocking=False):
             meanwhile()
             if not turn.acquire(timeout=_LONGEST_WAIT):
-                turn = self._turns[branch] = threading.Lock()
-                turn.acquire(blocking=False)
+                turn = threading.Lock()
+                turn.acquire()  # before others find it
+                self._turns[branch] = turn
         try:
             yield
         finally:
             turn.release()
+
+
+def _after_fork() -> None:
+    for branches in list(_every):
+        branches.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
