@@ -139,7 +139,7 @@ COMMAND = Command(
         ('frazil view sea.zarr ":500, :500" -o corner.png --min 0 --max 100', "a corner, colours from 0 to 100"),
         ("frazil view sea.zarr -o quick.png --method nearest --size 256", "a quick look"),
         ("frazil view sea.zarr -o sea.png --decoded", "numbers scaled as the attributes say, missing ones left out"),
-        ('frazil view sea.zarr basin "0" -o basin.png --cmap codes', "at most 64 codes, a colour for each"),
+        ("frazil view basins.zarr -o basins.png --cmap codes", "at most 64 codes, a colour for each"),
         ("frazil view sea.zarr -o sea.png --bare", "only the values, for a page that has its own axes"),
         ("frazil view sea.zarr -o sea.png --json", "for programs: size, elements per value, least and greatest value"),
     ),
