@@ -33,7 +33,7 @@ class Axis(Record):
         values = self.values[:: self._direction()]
         at = np.arange(len(self.values))[:: self._direction()] + 0.5
         if values.dtype.kind == "M":
-            if np.datetime_data(values.dtype)[0] in ("Y", "M"):  # which have no fixed number of seconds
+            if np.datetime_data(values.dtype.str)[0] in ("Y", "M"):  # which have no fixed number of seconds
                 values = values.astype("datetime64[D]")
             times = time_ticks(values[0], values[-1], most)
             second = np.timedelta64(1, "s")
@@ -59,7 +59,7 @@ class Axis(Record):
 
 def _is_near(times: NDArray[np.generic]) -> bool:
     """Whether all times are within _MOST_YEARS of 1970, and so have a number of seconds. False for numbers without a unit."""
-    if np.datetime_data(times.dtype)[0] == "generic":
+    if np.datetime_data(times.dtype.str)[0] == "generic":
         return False
     years = times.astype("datetime64[Y]").astype(np.int64)
     return bool(((years >= -_MOST_YEARS) & (years <= _MOST_YEARS)).all())
@@ -71,7 +71,8 @@ def coordinate_text(value: object) -> str:
         if np.isnat(value):
             return "NaT"
         if not _is_near(np.array([value])):
-            return str(value.astype(np.int64)) + f" {np.datetime_data(value.dtype)[0]}".removesuffix(" generic")
+            unit = np.datetime_data(value.dtype.str)[0]
+            return f"{value.astype(np.int64)} {unit}".removesuffix(" generic")
         text = str(value.astype("datetime64[s]")).replace("T", " ")
         return text.removesuffix(":00").removesuffix(" 00:00")
     if isinstance(value, (float, np.floating)):
