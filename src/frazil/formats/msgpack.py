@@ -300,7 +300,9 @@ def _write_integer(out: bytearray, value: int) -> None:
         out.append(value & 0xFF)
         return
     if not _LOW <= value <= _HIGH:
-        raise InvalidInputError(f"a number in MessagePack must be from -2^63 to 2^64 - 1, found {shown(value)}")
+        raise InvalidInputError(
+            f"a number in MessagePack must be from -2^63 to 2^64 - 1, found {shown(value)}", hint="write it as a string"
+        )
     step = next(n for n in range(4) if (value < 1 << (8 << n) if value >= 0 else value >= -(1 << ((8 << n) - 1))))
     out.append((0xD0 if value < 0 else 0xCC) + step)
     out += value.to_bytes(1 << step, "big", signed=value < 0)

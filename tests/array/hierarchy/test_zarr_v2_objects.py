@@ -69,7 +69,7 @@ def test_msgpack2_refuses_larger_integers(number: int) -> None:
     array[...] = objects(1, "a")
     with pytest.raises(InvalidInputError, match=r"codec numcodecs.msgpack2: a number in MessagePack") as refused:
         array[...] = objects({"a": [number]}, 2)
-    assert "json2" in str(refused.value)
+    assert refused.value.hint == "write it as a string"
     assert array[...].tolist() == [1, "a"]
     other = frazil.create_array(
         MemoryStore(), shape=(1,), chunks=(1,), dtype=object, filters=[{"id": "json2"}], zarr_format=2

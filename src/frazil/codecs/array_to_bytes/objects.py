@@ -145,9 +145,7 @@ class MsgPack2(_Document):
         try:
             return pack(document)
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"codec {self.name}: {error.message}", hint="json2 has integers of any size"
-            ) from None
+            raise InvalidInputError(f"codec {self.name}: {error.message}", hint=error.hint) from None
 
     def _load_document(self, data: bytes) -> object:
         reader = Reader(data, None)
