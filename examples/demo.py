@@ -266,7 +266,7 @@ def main() -> int:
     globe = str(folder / "globe.zarr")
     show("info", globe, "land")
     show("tree", globe)
-    show("view", globe, "land", "-o", str(folder / "world.png"), "--cmap", "land", "--size", "1440")
+    show("view", globe, "land", "-o", str(folder / "world.png"), "--cmap", "land", "--bare", "--size", "1440")
     italy = f"{ITALY[0].start}:{ITALY[0].stop}, {ITALY[1].start}:{ITALY[1].stop}"
     show("view", globe, "land", italy, "-o", str(folder / "italy.png"), "--cmap", "land", "--size", "800")
 

@@ -158,9 +158,12 @@ def unlink_files(root: int, names: Sequence[str], result: Columns) -> None:
     """Removes each named file without its lock: for names that nobody writes again. Ctrl-C is heard between two. result, int64[n]: 0 when removed, -1 where it was not there,
     else the errno. Folders stay, and are the caller's to sync."""
 
-def list_folder(folder: int, length: int, suffix: str) -> tuple[bytes, list[str]]:
-    """The names in the open folder `folder`: those of files that have `length` ASCII letters and digits, sorted and one behind the other; and in any order those of other
-    files that end in `suffix`, and of folders, with a "/" behind. Links and what is not UTF-8 are left out. Ctrl-C is heard. Raises OSError."""
+def list_folder(
+    folder: int, length: int, suffix: str, sizes: bool, threads: int
+) -> tuple[bytes, bytes | None, list[str]]:
+    """The names in the open folder `folder`: those of files that have `length` ASCII letters and digits, sorted and one behind the other; with `sizes` their sizes, int64 each, which
+    so many threads ask for, without the files that have gone meanwhile; and in any order the names of other files that end in `suffix`, and of folders, with a "/" behind. Links and
+    what is not UTF-8 are left out. Ctrl-C is heard. Raises OSError."""
 
 def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None], sync: bool, result: Columns) -> None:
     """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it was not there, which is success with

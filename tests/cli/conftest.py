@@ -16,13 +16,16 @@ from frazil.testing import CountingStore
 SEA = ((np.mgrid[:600, :700][0] * 7 + np.mgrid[:600, :700][1] * 3) % 5000).astype(np.uint16)
 TEMP = np.random.default_rng(0).normal(10, 5, (3, 40, 50)).astype(np.float32)
 
-LINKED, COPIED = ("ocean.nc", "corner.npy"), ("sea.zarr", "ocean.zarr", "old.zr3", "sea.repo", "sea.cache")
+LINKED, COPIED = (
+    ("ocean.nc", "corner.npy"),
+    ("sea.zarr", "ocean.zarr", "basins.zarr", "v2.zarr", "old.zr3", "sea.repo", "sea.cache"),
+)
 THERE = (*LINKED, *COPIED)
 
 
 @pytest.fixture(scope="session")
 def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """sea.zarr, a sharded array; ocean.zarr, a group with level1/temp; old.zr3, a hierarchy of the older draft; sea.repo, a repository; ocean.nc,
+    """sea.zarr, a sharded array; ocean.zarr, a group with level1/temp; basins.zarr, codes; v2.zarr, an array of Zarr v2; old.zr3, a hierarchy of the older draft; sea.repo, a repository; ocean.nc,
     a NetCDF4 file with level1/temp; corner.npy, six numbers; sea.cache, where something of sea.repo is kept. To be read alone."""
     folder = tmp_path_factory.mktemp("hierarchy")
     frazil.create_array(folder / "sea.zarr", data=SEA, chunks=(64, 64), shards=(256, 256), dimension_names=("y", "x"))
@@ -34,6 +37,8 @@ def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ocean["flat"] = np.arange(12, dtype=np.int8)
     old = frazil.create_group(folder / "old.zr3", zarr_format="draft-2021", attributes={"title": "The old sea"})
     old.create_array("level1/temp", data=TEMP, chunks=(1, 8, 8), shards=(1, 16, 16))
+    frazil.create_array(folder / "v2.zarr", data=TEMP, chunks=(1, 20, 25), zarr_format=2)
+    frazil.create_array(folder / "basins.zarr", data=np.arange(600, dtype=np.int8).reshape(20, 30) // 100)
     fill_repository(folder / "sea.repo")
     write_netcdf(folder / "ocean.nc")
     np.save(folder / "corner.npy", np.arange(6).reshape(2, 3))

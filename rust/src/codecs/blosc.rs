@@ -78,7 +78,7 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
 /// The blocks of a frame that is validated.
 struct Blocks<'a> {
     frame: &'a [u8],
-    /// Decoded bytes of a block; the last one may have less.
+    /// Decoded bytes of a block, a multiple of the type's size; the last one may have less.
     block: usize,
     typesize: usize,
 }
@@ -86,7 +86,8 @@ struct Blocks<'a> {
 impl<'a> Blocks<'a> {
     fn of(frame: &'a [u8]) -> Option<Blocks<'a>> {
         let blocks = Blocks { frame, block: number(frame, 8)?, typesize: usize::from(frame[3]) };
-        (blocks.block > 0 && blocks.typesize > 0).then_some(blocks)
+        // Splitting a block of parts of elements leaves out its last bytes: c-blosc's getitem would give what was in its memory before.
+        (blocks.block > 0 && blocks.typesize > 0 && blocks.block.is_multiple_of(blocks.typesize)).then_some(blocks)
     }
 
     /// Whether the bytes of its elements are shuffled and each of their planes is an LZ4 stream of its own, in all blocks but a shorter last one.
@@ -96,7 +97,6 @@ impl<'a> Blocks<'a> {
             && flags >> 5 == LZ4
             && flags & (SHUFFLED | STORED | BIT_SHUFFLED | NOT_SPLIT) == SHUFFLED
             && (2..=MOST_SPLITS).contains(&self.typesize)
-            && self.block.is_multiple_of(self.typesize)
             && self.block / self.typesize >= LEAST_SPLIT
     }
 
@@ -228,6 +228,25 @@ mod tests {
             }
         }
         assert!(parts > 300, "{parts}");
+    }
+
+    #[test]
+    fn blocks_of_parts_of_elements_are_refused() {
+        let (block, typesize, count) = (1000usize, 3u8, 4usize);
+        let plane = vec![7; block / usize::from(typesize)];
+        let of_block = usize::from(typesize) * (4 + plane.len());
+        let mut frame = vec![VERSIONS[0], VERSIONS[1], LZ4 << 5 | SHUFFLED, typesize];
+        let numbers = [count * block, block, HEADER + 4 * count + count * of_block];
+        let starts = (0..count).map(|i| HEADER + 4 * count + i * of_block);
+        frame.extend(numbers.into_iter().chain(starts).flat_map(|number| (number as u32).to_le_bytes()));
+        for _ in 0..count * usize::from(typesize) {
+            frame.extend((plane.len() as u32).to_le_bytes().iter().chain(&plane));
+        }
+        let mut out = vec![0; count * block];
+        assert!(decode(&frame, &mut out).is_err());
+        for wanted in [0..1, 990..1000, 998..1003] {
+            assert!(!decode_part(&frame, &mut out, &wanted));
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The names in one folder, of which there may be millions: those of one length in a sorted column, and the few others that the caller asks for.
+//! The names in one folder, of which there may be millions: those of one length in a sorted column, with the sizes of
+//! their files where these are asked for; and the few others that the caller asks for.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -8,9 +9,12 @@ use rustix::io::{Errno, Result as System};
 
 use crate::columns::wrong;
 use crate::files::beneath::retry;
+use crate::files::name_threads::carry_out;
 use crate::sources::as_os_error;
 
 const CHECKED: usize = 1 << 16; // names between two looks for Ctrl-C
+const ASKED: usize = 1 << 16; // files whose sizes are asked for in one go, which bounds what the threads remember
+const GONE: i64 = -1;
 
 struct Found {
     column: Vec<u8>,
@@ -78,19 +82,71 @@ fn sorted(column: &[u8], length: usize) -> Vec<u8> {
     all
 }
 
+/// The size of a file; GONE where no regular file has this name any more; an error as the number below GONE by its code.
+fn size_of(folder: BorrowedFd<'_>, name: &[u8]) -> i64 {
+    match retry(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode as _) == FileType::RegularFile => stat.st_size,
+        Ok(_) | Err(Errno::NOENT) => GONE,
+        Err(error) => failed(error),
+    }
+}
+
+fn failed(error: Errno) -> i64 {
+    GONE - i64::from(error.raw_os_error())
+}
+
+/// The sizes of the files in a column of names. Those that have gone leave the column.
+fn sizes_of(py: Python<'_>, folder: BorrowedFd<'_>, column: &mut Vec<u8>, length: usize, threads: usize) -> PyResult<Vec<i64>> {
+    if length == 0 {
+        return Ok(Vec::new());
+    }
+    let mut found = vec![[GONE]; column.len() / length];
+    for (names, sizes) in column.chunks(length * ASKED).zip(found.chunks_mut(ASKED)) {
+        carry_out(py, threads, sizes, [failed(Errno::IO)], |number, (): &mut (), _| {
+            [size_of(folder, &names[number * length..(number + 1) * length])]
+        })?;
+        if let Some([size]) = sizes.iter().find(|[size]| *size < GONE) {
+            return Err(as_os_error(Errno::from_raw_os_error((GONE - size) as i32)));
+        }
+    }
+    let mut sizes = Vec::with_capacity(found.len());
+    for (row, [size]) in found.into_iter().enumerate() {
+        if size != GONE {
+            column.copy_within(row * length..(row + 1) * length, sizes.len() * length);
+            sizes.push(size);
+        }
+    }
+    column.truncate(sizes.len() * length);
+    Ok(sizes)
+}
+
+type Listing<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>, Vec<String>);
+
 #[pyfunction]
-#[pyo3(signature = (folder, length, suffix))]
-fn list_folder<'py>(py: Python<'py>, folder: i32, length: usize, suffix: String) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
+#[pyo3(signature = (folder, length, suffix, sizes, threads))]
+fn list_folder<'py>(py: Python<'py>, folder: i32, length: usize, suffix: String, sizes: bool, threads: usize) -> PyResult<Listing<'py>> {
     if folder < 0 {
         return Err(wrong("folder: it is no descriptor".to_owned()));
     }
     // SAFETY: the caller keeps the descriptor open during the call
     let descriptor = unsafe { BorrowedFd::borrow_raw(folder) };
-    let found = py.detach(|| read_folder(descriptor.as_fd(), length, &suffix)).map_err(as_os_error)?;
-    match found.interrupted {
-        Some(error) => Err(error),
-        None => Ok((PyBytes::new(py, &found.column), found.others)),
+    let mut found = py.detach(|| read_folder(descriptor.as_fd(), length, &suffix)).map_err(as_os_error)?;
+    if let Some(error) = found.interrupted {
+        return Err(error);
     }
+    let sizes = match sizes {
+        true => Some(sizes_of(py, descriptor.as_fd(), &mut found.column, length, threads)?),
+        false => None,
+    };
+    let sizes = sizes.map(|sizes| {
+        PyBytes::new_with(py, sizes.len() * 8, |bytes| {
+            for (place, size) in bytes.chunks_exact_mut(8).zip(sizes) {
+                place.copy_from_slice(&size.to_ne_bytes());
+            }
+            Ok(())
+        })
+    });
+    Ok((PyBytes::new(py, &found.column), sizes.transpose()?, found.others))
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -17,15 +17,15 @@ const ABSENT: [i64; 1] = [-1];
 
 /// The folders that one thread has open.
 #[derive(Default)]
-struct Desk(HashMap<String, OwnedFd>);
+struct OpenFolders(HashMap<String, OwnedFd>);
 
-fn unlink_one(root: BorrowedFd<'_>, name: &str, desk: &mut Desk) -> System<()> {
+fn unlink_one(root: BorrowedFd<'_>, name: &str, folders: &mut OpenFolders) -> System<()> {
     let Some((path, base)) = name.rsplit_once('/') else { return retry(|| unlinkat(root, name, AtFlags::empty())) };
-    if !desk.0.contains_key(path) {
-        desk.0.clear(); // names come folder by folder
-        desk.0.insert(path.to_owned(), open_folder(root, path, Make::Nothing)?);
+    if !folders.0.contains_key(path) {
+        folders.0.clear(); // names come folder by folder
+        folders.0.insert(path.to_owned(), open_folder(root, path, Make::Nothing)?);
     }
-    retry(|| unlinkat(desk.0[path].as_fd(), base, AtFlags::empty()))
+    retry(|| unlinkat(folders.0[path].as_fd(), base, AtFlags::empty()))
 }
 
 #[pyfunction]
@@ -39,7 +39,7 @@ fn unlink_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_
     // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
     let root = unsafe { BorrowedFd::borrow_raw(root) };
     let lost = [i64::from(Errno::IO.raw_os_error())];
-    carry_out(py, 1, result.rows(), lost, |number, desk, _| match unlink_one(root, &names[number], desk) {
+    carry_out(py, 1, result.rows(), lost, |number, folders, _| match unlink_one(root, &names[number], folders) {
         Ok(()) => REMOVED,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => ABSENT,
         Err(error) => [i64::from(error.raw_os_error())],

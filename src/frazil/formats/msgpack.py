@@ -300,7 +300,7 @@ def _write_integer(out: bytearray, value: int) -> None:
         out.append(value & 0xFF)
         return
     if not _LOW <= value <= _HIGH:
-        raise InvalidInputError(f"a number in a repository file must be from -2^63 to 2^64 - 1, found {shown(value)}")
+        raise InvalidInputError(f"a number in MessagePack must be from -2^63 to 2^64 - 1, found {shown(value)}")
     step = next(n for n in range(4) if (value < 1 << (8 << n) if value >= 0 else value >= -(1 << ((8 << n) - 1))))
     out.append((0xD0 if value < 0 else 0xCC) + step)
     out += value.to_bytes(1 << step, "big", signed=value < 0)
@@ -313,7 +313,7 @@ def _write_length(out: bytearray, length: int, fixed: int, most: int, wide: int,
         return
     step = next((n for n in range(3) if length < 1 << 8 * (least << n)), 3)
     if least << step > 4:
-        raise InvalidInputError(f"a repository file holds at most 2^32 - 1 items or bytes in one value, found {length}")
+        raise InvalidInputError(f"MessagePack holds at most 2^32 - 1 items or bytes in one value, found {length}")
     out.append(wide + step)
     out += length.to_bytes(least << step, "big")
 
@@ -322,7 +322,7 @@ def _write_text(out: bytearray, text: str) -> None:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        message = f"text in a repository file must be Unicode without lone surrogates, found {text!r}"
+        message = f"text in MessagePack must be Unicode without lone surrogates, found {text!r}"
         raise InvalidInputError(message) from None
     if len(data) < 32:  # as most are
         out.append(0xA0 + len(data))
@@ -379,11 +379,13 @@ def write_value(out: bytearray, value: object, depth: int = DEPTH_LIMIT) -> None
             _write_text(out, name)
             write_value(out, child, depth - 1)
     else:
-        raise InvalidInputError(f"a value in a repository file must be JSON, found {value!r} of {type(value).__name__}")
+        raise InvalidInputError(
+            f"a value in MessagePack must be JSON or bytes, found {value!r} of {type(value).__name__}"
+        )
 
 
 def _too_deep() -> InvalidInputError:
-    return InvalidInputError(f"a value in a repository file must not nest deeper than {DEPTH_LIMIT} levels")
+    return InvalidInputError(f"a value in MessagePack must not nest deeper than {DEPTH_LIMIT} levels")
 
 
 def pack(value: object, depth: int = DEPTH_LIMIT) -> Packed:

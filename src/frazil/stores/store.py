@@ -27,9 +27,11 @@ from frazil.stores.values import (
     WHOLE,
     Changed,
     Columns,
+    NameColumn,
     Page,
     Version,
     check_not_lost,
+    no_names,
     pages,
     pieces_of,
     up_to,
@@ -37,8 +39,6 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil._kernel import Buffer
     from frazil.stores.operations import partial_access
     from frazil.stores.transfer import append
@@ -273,12 +273,19 @@ class Store(StorePort):
             yield page
             following = page.next
 
-    def list_column(self, prefix: str, length: int) -> NDArray[np.bytes_]:
-        """The names directly below a prefix ("chunks/") that are `length` ASCII letters and digits, sorted, as a column of bytes: for millions of them, without a Python object
-        each. Raises StoreError."""
-        found = [key[len(prefix) :] for page in self.list_pages(prefix) for key in page.keys]
-        names = [name for name in found if len(name) == length and name.isascii() and name.isalnum()]
-        return np.array(names, f"S{length}")
+    def list_column(self, prefix: str, length: int, *, sizes: bool = False) -> NameColumn:
+        """The names directly below a prefix ("chunks/") that are `length` ASCII letters and digits, for millions of them, without a Python object each; with the sizes of their
+        values where these are asked for, and then without values that go meanwhile. Raises StoreError."""
+        parts = [no_names(length, sizes=sizes)]
+        for page in self.list_pages(prefix, details=sizes):
+            names = [key[len(prefix) :] for key in page.keys]
+            rows = [row for row, name in enumerate(names) if len(name) == length and name.isascii() and name.isalnum()]
+            if page.sizes is not None:
+                rows = [row for row in rows if page.sizes.item(row) >= 0]
+            column = np.array([names[row] for row in rows], f"S{length}")
+            parts.append(NameColumn(column, None if page.sizes is None else page.sizes[rows]))
+        found = [part.sizes for part in parts if part.sizes is not None]
+        return NameColumn(np.concatenate([part.names for part in parts]), np.concatenate(found) if sizes else None)
 
     @final
     def is_empty(self, prefix: str = "") -> bool:

@@ -38,10 +38,12 @@ __all__ = [
     "Columns",
     "CreateOnly",
     "Fetched",
+    "NameColumn",
     "Page",
     "Pieces",
     "Sources",
     "Version",
+    "no_names",
     "check_not_lost",
     "clip_span",
     "clip_spans",
@@ -155,6 +157,20 @@ class Page(Record):
     def prefixes(self) -> NDArray[np.bool_]:
         """Which rows are prefixes, bool[n]."""
         return np.fromiter((key[-1] == "/" for key in self.keys), np.bool_, len(self.keys))
+
+
+class NameColumn(Record):
+    """The names of one length directly below a prefix, n of them.
+
+    names   bytes, sorted;  sizes: int64[n], bytes of each value, None where they were not asked for"""
+
+    names: NDArray[np.bytes_]
+    sizes: Columns | None = None
+
+
+def no_names(length: int, *, sizes: bool) -> NameColumn:
+    """A column of no names."""
+    return NameColumn(np.zeros(0, f"S{length}"), np.zeros(0, np.int64) if sizes else None)
 
 
 NO_KEYS: Final = Page((), None, np.zeros(0, np.int64), (), np.zeros(0, np.int64))

@@ -17,16 +17,17 @@ from frazil.metadata.types.objects import from_bytes, to_bytes
 from frazil.stores import MemoryStore
 
 GOOD = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "compressor": None, "fill_value": None, "order": "C", "filters": None}  # fmt: skip
-PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5)
-    | st.binary(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["", "a"]), inner, max_size=2),
-    max_leaves=5,
-)
+
+
+def plain_objects(integers: st.SearchStrategy[int]) -> st.SearchStrategy[object]:
+    leaves = (
+        st.none() | st.booleans() | integers | st.floats(allow_nan=False) | st.text(max_size=5) | st.binary(max_size=5)
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["", "a"]), inner, max_size=2),
+        max_leaves=5,
+    )
 
 
 def stored(filters: object, chunk: bytes | None = None, **members: object) -> MemoryStore:
@@ -44,12 +45,12 @@ def objects(*values: object) -> np.ndarray:
     return made
 
 
-@given(PLAIN)
+@given(plain_objects(st.integers()))
 def test_an_object_is_kept(value: object) -> None:
     assert from_bytes(to_bytes(value)) == value
 
 
-@given(st.lists(PLAIN, min_size=3, max_size=3))
+@given(st.lists(plain_objects(st.integers(-(2**63), 2**64 - 1)), min_size=3, max_size=3))
 def test_objects_are_read_as_they_were_written(values: list[object]) -> None:
     array = frazil.create_array(
         MemoryStore(), shape=(3,), chunks=(2,), dtype=object, filters=[{"id": "msgpack2"}], zarr_format=2
@@ -58,6 +59,23 @@ def test_objects_are_read_as_they_were_written(values: list[object]) -> None:
     assert array[...].tolist() == values
     array[1:2] = objects("new")
     assert array[...].tolist() == [values[0], "new", values[2]]
+
+
+@pytest.mark.parametrize("number", [-(2**63) - 1, 2**64])
+def test_msgpack2_refuses_larger_integers(number: int) -> None:
+    array = frazil.create_array(
+        MemoryStore(), shape=(2,), chunks=(2,), dtype=object, filters=[{"id": "msgpack2"}], zarr_format=2
+    )
+    array[...] = objects(1, "a")
+    with pytest.raises(InvalidInputError, match=r"codec numcodecs.msgpack2: a number in MessagePack") as refused:
+        array[...] = objects({"a": [number]}, 2)
+    assert "json2" in str(refused.value)
+    assert array[...].tolist() == [1, "a"]
+    other = frazil.create_array(
+        MemoryStore(), shape=(1,), chunks=(1,), dtype=object, filters=[{"id": "json2"}], zarr_format=2
+    )
+    other[...] = objects({"a": [number]})
+    assert other[...].tolist() == [{"a": [number]}]
 
 
 @pytest.mark.parametrize(

@@ -239,13 +239,16 @@ def test_layouts_that_are_none(layout: dict[str, Any]) -> None:
 
 def test_what_cannot_be_stored_names_the_variable() -> None:
     wrong: list[tuple[Any, str]] = [
-        (np.array(["a", "\ud800"], dtype=object), "not Unicode text"),
+        (np.array(["a", "b"], dtype=object), "not Unicode text"),
         (np.zeros(2, np.longdouble), "no registered data type"),
     ]
     for values, reason in wrong:
         store = MemoryStore()
+        odd = xr.Dataset({"fine": ("x", [1, 2]), "odd": ("x", values)})
+        if values.dtype == object:
+            odd["odd"].data[1] = "\ud800"  # xarray itself does not take it where pandas has pyarrow
         with pytest.raises(FrazilError, match=f"variable 'odd'.*{reason}"):
-            xr.Dataset({"fine": ("x", [1, 2]), "odd": ("x", values)}).frazil.write(store)
+            odd.frazil.write(store)
 
 
 def test_bad_input_changes_nothing(tmp_path: Path) -> None:

@@ -45,6 +45,29 @@ def test_characters_without_a_glyph() -> None:
     assert not text_coverage("\n", 12).any()
 
 
+def test_long_text_is_cut() -> None:
+    np.testing.assert_array_equal(text_coverage("x" * 100_000, 9), text_coverage("x" * 197 + "...", 9))
+    assert text_coverage("x" * 200, 9).shape[1] > 100
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.arange(100).astype("M8[Y]"),
+        np.arange(-600, 600).astype("M8[M]"),
+        np.linspace(-9e18, 9e18, 100).astype(np.int64).astype("M8[s]"),
+        np.array([-(2**40), *range(98), 2**40]).astype("M8[D]"),
+        np.array([*range(99), 2**62]).astype("M8[Y]"),
+        np.arange(100).astype("M8"),
+    ],
+    ids=lambda times: f"{times.dtype} {times[-1].astype(np.int64)}",
+)
+def test_times_of_any_unit_and_year_have_ticks(times: np.ndarray) -> None:
+    found = Axis(times, "time").ticks(5)
+    assert 2 <= len(found) <= 6
+    assert all(0 <= place <= len(times) and text for place, text in found)
+
+
 def test_text_is_cut_off_at_the_edges() -> None:
     text = text_coverage("frazil", 12)
     for top, left in ((-5, -5), (35, 35), (-100, 0), (0, 100), (100, -100)):

@@ -9,15 +9,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from threading import Thread
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.keys.listing import first_level
 from frazil.stores.local.folders import clear_below, has_keys, page_below
+from frazil.stores.store import Store
+from frazil.stores.values import Page
+from frazil.stores.wrappers import WrappedStore
 
 component = st.text(st.sampled_from("ab!/-.0é\U0001f600\uffff"), min_size=1, max_size=4).filter(
     lambda text: not set(text.split("/")) & {"", ".", ".."}
@@ -155,14 +159,16 @@ def test_a_column_of_names(tmp_path: Path) -> None:
     (folder / "abcde/fghij").touch()
     (folder / "linkt").symlink_to("short")
     store = LocalStore(tmp_path)
-    assert [name.decode() for name in store.list_column("of/", 5).tolist()] == sorted([*names, "short"])
-    assert store.list_column("of/abcde/", 5).tolist() == [b"fghij"]
-    assert len(store.list_column("none/", 5)) == len(LocalStore(tmp_path / "none").list_column("of/", 5)) == 0
-    assert len(store.list_column("linkt/", 5)) == 0
+    assert [name.decode() for name in store.list_column("of/", 5).names.tolist()] == sorted([*names, "short"])
+    assert store.list_column("of/abcde/", 5).names.tolist() == [b"fghij"]
+    assert (
+        len(store.list_column("none/", 5).names) == len(LocalStore(tmp_path / "none").list_column("of/", 5).names) == 0
+    )
+    assert len(store.list_column("linkt/", 5).names) == 0
     memory = MemoryStore()
     for name in ("of/bcdef", "of/abcde", "of/ab", "of/abcde/x", "of/ab_de"):
         memory.set(name, b"")
-    assert memory.list_column("of/", 5).tolist() == [b"abcde", b"bcdef"]
+    assert memory.list_column("of/", 5).names.tolist() == [b"abcde", b"bcdef"]
 
 
 def test_values_that_never_change_are_erased_without_locks(tmp_path: Path) -> None:
@@ -177,3 +183,85 @@ def test_values_that_never_change_are_erased_without_locks(tmp_path: Path) -> No
         store.erase_immutable(["a/y", "b"])
     with pytest.raises(ReadOnlyError):
         LocalStore(tmp_path, read_only=True).erase_immutable(["c"])
+
+
+NAMES = st.text(st.sampled_from("aB0-._ä"), min_size=1, max_size=4).filter(lambda name: name not in {".", ".."})
+
+
+@settings(max_examples=60)
+@given(
+    files=st.dictionaries(NAMES, st.integers(0, 9)),
+    folders=st.sets(NAMES),
+    links=st.sets(NAMES),
+    threads=st.integers(1, 3),
+    length=st.integers(1, 4),
+)
+def test_sizes_beside_a_column_of_names(
+    files: dict[str, int], folders: set[str], links: set[str], threads: int, length: int
+) -> None:
+    """As pages give them, which is how a subclass and a wrapped store are asked."""
+    with TemporaryDirectory() as place:
+        below = Path(place, "of")
+        below.mkdir()
+        for name, size in files.items():
+            (below / name).write_bytes(bytes(size))
+        for name in folders - files.keys():
+            (below / name).mkdir()
+            (below / name / "abc").touch()
+        for name in links - files.keys() - folders:
+            (below / name).symlink_to(Path(place))
+        store = LocalStore(place, threads=threads)
+        found = store.list_column("of/", length, sizes=True)
+        expected = {n: s for n, s in files.items() if len(n) == length and n.isascii() and n.isalnum()}
+        assert found.sizes is not None
+        assert list(zip(found.names.tolist(), found.sizes.tolist(), strict=True)) == [
+            (name.encode(), expected[name]) for name in sorted(expected)
+        ]
+        for paged in (
+            Store.list_column(store, "of/", length, sizes=True),
+            WrappedStore(store).list_column("of/", length, sizes=True),
+        ):
+            assert paged.sizes is not None
+            assert paged.names.tolist() == found.names.tolist()
+            assert paged.sizes.tolist() == found.sizes.tolist()
+        assert store.list_column("of/", length).sizes is None
+
+
+def test_names_that_vanish_while_their_sizes_are_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "of"
+    folder.mkdir()
+    names = [f"{number:05}" for number in range(20_000)]
+    for name in names:
+        (folder / name).write_bytes(b"123")
+    remover = Thread(target=lambda: [(folder / name).unlink() for name in names[::2]])
+    remover.start()
+    while remover.is_alive():
+        found = LocalStore(tmp_path, threads=2).list_column("of/", 5, sizes=True)
+        assert found.sizes is not None
+        assert len(found.names) == len(found.sizes)
+        assert set(found.sizes.tolist()) == {3}
+        assert {name.encode() for name in names[1::2]} <= set(found.names.tolist())
+    remover.join()
+
+
+def test_a_subclass_is_asked_for_sizes_by_its_own_pages(tmp_path: Path) -> None:
+    class Half(LocalStore):
+        __slots__ = ()
+
+        def list_page(
+            self,
+            prefix: str,
+            after: str = "",
+            *,
+            delimited: bool = False,
+            details: bool = False,
+            limit: int | None = None,
+        ) -> Page:
+            page = super().list_page(prefix, after, delimited=delimited, details=details, limit=limit)
+            assert page.sizes is not None
+            return page._replace(sizes=page.sizes * 2)
+
+    LocalStore(tmp_path).set("of/abcde", b"123")
+    found = Half(tmp_path).list_column("of/", 5, sizes=True)
+    assert found.sizes is not None
+    assert found.sizes.tolist() == [6]

@@ -122,10 +122,10 @@ def read_selection(
         values = _empty(shape, dtype, path) if out is None else out
         _read_to(access, plans, selection, fill, values)
         return values
-    if isinstance(selection, BoxSelection) and len(parts := selection_parts.parts_of(access, selection)) > 1:
+    if isinstance(selection, BoxSelection) and selection_parts.is_divided(access, selection):
         values = _empty(shape, dtype, path) if out is None else out
         view, begin = selection.out_view(values), 0
-        for part in parts:
+        for part in selection_parts.parts_of(access, selection):
             end = begin + part.axes[0].size
             _read_variable(access, plans, part, fill, view[begin:end])
             begin = end

@@ -5,6 +5,7 @@ requests are made at once. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -13,27 +14,29 @@ from frazil.indexing import AxisSelection, BoxSelection
 if TYPE_CHECKING:
     from frazil.array.access import Access
 
-__all__ = ["parts_of"]
+__all__ = ["is_divided", "parts_of"]
 
 _ELEMENTS: Final = 2**20  # of a part, or one row of chunks where this has more
 
 
-def parts_of(access: Access, selection: BoxSelection) -> list[BoxSelection]:
-    """Boxes along the first dimension, which follow each other in selection.out_view. None divides a chunk. One, where it is small or cannot be divided."""
+def is_divided(access: Access, selection: BoxSelection) -> bool:
+    """Whether a selection is read in parts: not where it is small, or cannot be divided."""
     levels, chunk = access.chain.levels, access.chain.leaf.shape
-    sizes = [axis.size for axis in selection.axes]
     divisible = access.storage.direct and chunk and all(level.addressable for level in levels)
-    if not divisible or prod(sizes) < 2 * _ELEMENTS or selection.axes[0].indices is not None:
-        return [selection]
+    count = prod([axis.size for axis in selection.axes])
+    return bool(divisible) and count >= 2 * _ELEMENTS and selection.axes[0].indices is None
+
+
+def parts_of(access: Access, selection: BoxSelection) -> Iterator[BoxSelection]:
+    """Boxes along the first dimension, which follow each other in selection.out_view. None divides a chunk."""
     first, *others = [AxisSelection(axis.start, axis.step, axis.size, indices=axis.indices) for axis in selection.axes]
-    rows = max(_ELEMENTS // prod(sizes[1:]), 1) * first.step  # elements of the first dimension
-    rows = -(-rows // chunk[0]) * chunk[0]
-    parts, begin = [], 0
+    chunk = access.chain.leaf.shape[0]
+    rows = max(_ELEMENTS // prod([axis.size for axis in others]), 1) * first.step  # elements of the first dimension
+    rows = -(-rows // chunk) * chunk
+    begin = 0
     while begin < first.size:
         at = first.start + begin * first.step
         behind = (at // rows + 1) * rows
         end = min(-(-(behind - first.start) // first.step), first.size)
-        part = AxisSelection(at, first.step, end - begin)
-        parts.append(BoxSelection(selection.shape, (part, *others)))
+        yield BoxSelection(selection.shape, (AxisSelection(at, first.step, end - begin), *others))
         begin = end
-    return parts

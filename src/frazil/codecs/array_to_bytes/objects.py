@@ -145,7 +145,9 @@ class MsgPack2(_Document):
         try:
             return pack(document)
         except InvalidInputError as error:
-            raise InvalidInputError(f"codec {self.name}: MessagePack cannot hold an element: {error.message}") from None
+            raise InvalidInputError(
+                f"codec {self.name}: {error.message}", hint="json2 has integers of any size"
+            ) from None
 
     def _load_document(self, data: bytes) -> object:
         reader = Reader(data, None)

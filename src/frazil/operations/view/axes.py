@@ -9,6 +9,7 @@ from frazil.operations.view.ticks import ticks, time_ticks
 from frazil.record import Record
 
 _LONGEST = 24  # characters of a label
+_MOST_YEARS = 100_000  # from 1970, within which times have ticks at round ones
 
 
 class Axis(Record):
@@ -32,6 +33,8 @@ class Axis(Record):
         values = self.values[:: self._direction()]
         at = np.arange(len(self.values))[:: self._direction()] + 0.5
         if values.dtype.kind == "M":
+            if np.datetime_data(values.dtype)[0] in ("Y", "M"):  # which have no fixed number of seconds
+                values = values.astype("datetime64[D]")
             times = time_ticks(values[0], values[-1], most)
             second = np.timedelta64(1, "s")
             places = np.interp([(time - values[0]) / second for time, _ in times], (values - values[0]) / second, at)
@@ -44,6 +47,8 @@ class Axis(Record):
         """1 where every value is greater than the one before it, -1 where it is less, 0 otherwise; 0 for a single one."""
         if len(self.values) < 2 or self.values.dtype.kind not in "fM" or not np.isfinite(self.values).all():
             return 0
+        if self.values.dtype.kind == "M" and not _is_near(self.values):
+            return 0
         after, before = self.values[1:], self.values[:-1]
         return 1 if np.greater(after, before).all() else -1 if np.less(after, before).all() else 0
 
@@ -52,10 +57,22 @@ class Axis(Record):
         return [(i + 0.5, coordinate_text(self.values[i])) for i in range(0, len(self.values), step)]
 
 
+def _is_near(times: NDArray[np.generic]) -> bool:
+    """Whether all times are within _MOST_YEARS of 1970, and so have a number of seconds. False for numbers without a unit."""
+    if np.datetime_data(times.dtype)[0] == "generic":
+        return False
+    years = times.astype("datetime64[Y]").astype(np.int64)
+    return bool(((years >= -_MOST_YEARS) & (years <= _MOST_YEARS)).all())
+
+
 def coordinate_text(value: object) -> str:
     """One value of a coordinate as people write it."""
     if isinstance(value, np.datetime64):
-        text = "NaT" if np.isnat(value) else str(value.astype("datetime64[s]")).replace("T", " ")
+        if np.isnat(value):
+            return "NaT"
+        if not _is_near(np.array([value])):
+            return str(value.astype(np.int64)) + f" {np.datetime_data(value.dtype)[0]}".removesuffix(" generic")
+        text = str(value.astype("datetime64[s]")).replace("T", " ")
         return text.removesuffix(":00").removesuffix(" 00:00")
     if isinstance(value, (float, np.floating)):
         return f"{value:.6g}"

@@ -127,6 +127,9 @@ def meanings(attributes: Mapping[str, object]) -> dict[float, str]:
     values, words = attributes.get("flag_values"), attributes.get("flag_meanings")
     if not isinstance(values, list) or not isinstance(words, str) or len(values) != len(words.split()):
         return {}
-    if not all(isinstance(value, (int, float)) for value in values):
+    # an integer in JSON may be greater than every float64
+    if not all(
+        isinstance(value, (int, float)) and (isinstance(value, float) or abs(value) < 2**64) for value in values
+    ):
         return {}
     return {float(value): word.replace("_", " ") for value, word in zip(values, words.split(), strict=True)}

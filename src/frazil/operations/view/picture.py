@@ -84,6 +84,11 @@ def distinct(values: NDArray[np.float64], most: int) -> NDArray[np.float64] | No
     return found if len(found) else None
 
 
+def are_codes(values: NDArray[np.float64], low: float | None, high: float | None) -> bool:
+    """Whether the colours for codes can show the values: limits are given by none, and distinct values are few."""
+    return low is None and high is None and distinct(values, MOST_CODES) is not None
+
+
 def _limits(values: NDArray[np.float64], low: float | None, high: float | None) -> tuple[float, float]:
     least, greatest = extremes(values) or (0.0, 1.0)
     low, high = least if low is None else low, greatest if high is None else high

@@ -20,14 +20,18 @@ _MARGIN: Final = 1.6  # above and below
 _SPACE: Final = 5.0
 _GAP: Final = 3.8  # between characters
 _PEN: Final = 0.068  # half the width of strokes, of the height of capitals
+_LONGEST: Final = 200  # characters, as attributes may have any number
 _CURVE: Final = np.linspace(0, 1, 9)[:, None]  # points of each piece of a curve
 
 
 def text_coverage(text: str, size: int) -> Coverage:
     """How much of each pixel the text covers, float32[height, width] from 0 to 1; one row of the same height for all texts of a size, cut to the width of this one.
 
-    size  height of a capital letter, in pixels. Letters with accents are drawn without them, other characters that no glyph is for as a box."""
-    plain = "".join(map(_plain, text))
+    size  height of a capital letter, in pixels. Letters with accents are drawn without them, other characters that no glyph is for as a box.
+          Of a longer text, the first 200 characters are drawn, the last three of them as periods."""
+    plain = "".join(map(_plain, text[: _LONGEST + 1]))
+    if len(plain) > _LONGEST:
+        plain = f"{plain[: _LONGEST - 3]}..."
     parts = [_glyph(character, size) for character in plain]
     return np.concatenate(parts, axis=1) if parts else np.zeros((line_height(size), 0), np.float32)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from frazil.errors import CommitUnknownError, ConflictError, FrazilError, NotFoundError, StoreError
+from frazil.errors import CommitUnknownError, ConflictError, FormatError, FrazilError, NotFoundError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.condemned import condemned_ids
@@ -60,9 +60,17 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId) -> None:
         if has_expired(files, snapshot):
             raise expired_error(files, snapshot)
         raise NotFoundError("there is no such snapshot", key=key, hint="it may have been collected as garbage")
-    if not leads_to(files, snapshot) and not is_whole(files, snapshot):
+    if not _is_led_to(files, snapshot) and not is_whole(files, snapshot):
         raise NotFoundError(
             "the snapshot is not whole: its commit broke off, or a garbage collection has removed some of it",
             key=key,
             hint="choose one that a branch or a tag leads to",
         )
+
+
+def _is_led_to(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+    """Whether a ref leads to a snapshot, or nobody can say, as what some ref leads to is damaged: then collections are refused whatever is named, and a repair needs names."""
+    try:
+        return leads_to(files, snapshot)
+    except FormatError:
+        return True

@@ -65,7 +65,7 @@ class ChunkFiles:
             ids = id_column(manifest.ids[rows])
             at = np.minimum(self.ids.searchsorted(ids), len(self.ids) - 1)
             sizes = self.sizes[at]
-            there[rows] = (self.ids[at] == ids) & (sizes >= 0)  # -1: it went while it was listed
+            there[rows] = self.ids[at] == ids
             ends[rows] = sizes
             damaged[rows] = there[rows] & self.damaged[at]
             self.used[at[there[rows]]] = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from errno import ELOOP, ENOENT, ENOTDIR, ENOTEMPTY
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,10 +17,7 @@ from frazil import _kernel
 from frazil.errors import InvalidInputError
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.kernel_results import numbers_of, pack_version
-from frazil.stores.values import Page, Version
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from frazil.stores.values import NameColumn, Page, Version, no_names
 
 __all__ = [
     "LOCK_SUFFIX",
@@ -147,15 +144,16 @@ def page_below(prefix: str, after: str, limit: int, root: int, *, delimited: boo
     return Page(found, following, numbers[:, 1], versions, numbers[:, 2])
 
 
-def column_of(root: int, prefix: str, length: int) -> NDArray[np.bytes_]:
-    """The names of files directly below a prefix that are `length` ASCII letters and digits, sorted."""
+def column_of(root: int, prefix: str, length: int, *, sizes: bool, threads: int) -> NameColumn:
+    """The files directly below a prefix whose names are `length` ASCII letters and digits; without those that go while their sizes are asked for."""
     folder = enter_folder(root, prefix)
     if folder is None:
-        return np.zeros(0, f"S{length}")
+        return no_names(length, sizes=sizes)
     try:
-        return np.frombuffer(_kernel.list_folder(folder, length, LOCK_SUFFIX)[0], f"S{length}")
+        names, found, _ = _kernel.list_folder(folder, length, LOCK_SUFFIX, sizes, threads)
     finally:
         os.close(folder)
+    return NameColumn(np.frombuffer(names, f"S{length}"), None if found is None else np.frombuffer(found, np.int64))
 
 
 def lock_files(root: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
@@ -167,7 +165,7 @@ def lock_files(root: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
         if folder is None:
             continue
         try:
-            others = _kernel.list_folder(folder, 0, LOCK_SUFFIX)[1]
+            others = _kernel.list_folder(folder, 0, LOCK_SUFFIX, False, 1)[2]
         finally:
             os.close(folder)
         left += [path + name for name in others if name[-1] == "/" and not name.endswith(_LOCKED)]

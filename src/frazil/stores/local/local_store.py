@@ -47,15 +47,15 @@ from frazil.stores.values import (
     Columns,
     CreateOnly,
     Fetched,
+    NameColumn,
     Page,
     Pieces,
     Sources,
     Version,
+    no_names,
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.stores.local import hard_links, leftovers, new_files
     from frazil.stores.transfer import append
 else:
@@ -107,8 +107,7 @@ class LocalStore(Store):
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        made = partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads)
-        return made, (self.path,)
+        return partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads), (self.path,)
 
     @property
     def identity(self) -> str | None:
@@ -400,11 +399,12 @@ class LocalStore(Store):
         look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
         return self._listed(prefix, look, NO_KEYS)
 
-    def list_column(self, prefix: str, length: int) -> NDArray[np.bytes_]:
-        """As Store says, in one look at the folder; unless a subclass lists in another way."""
+    def list_column(self, prefix: str, length: int, *, sizes: bool = False) -> NameColumn:
+        """As Store says, in one look at the folder, and one at each file for its size; unless a subclass lists in another way."""
         if type(self).list_page is not LocalStore.list_page:
-            return super().list_column(prefix, length)
-        return self._listed(prefix, lambda root: folders.column_of(root, prefix, length), np.zeros(0, f"S{length}"))
+            return super().list_column(prefix, length, sizes=sizes)
+        look = partial(folders.column_of, prefix=prefix, length=length, sizes=sizes, threads=self.threads or cores())
+        return self._listed(prefix, look, no_names(length, sizes=sizes))
 
     def _listed(self, prefix: str, look: Callable[[int], T], nothing: T) -> T:
         root = self._live()

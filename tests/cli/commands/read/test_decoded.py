@@ -71,7 +71,7 @@ def test_times_as_text(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("group")
 def test_view(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["view", "sea.zarr", "height", "--decoded", "--json", "-o", "out.png"]) == 0
+    assert main(["view", "sea.zarr", "height", "--decoded", "--bare", "--json", "-o", "out.png"]) == 0
     said = json.loads(capfd.readouterr().out)
     assert (said["min"], said["max"]) == (97.0, 111.5)
     pixels = decode_png((tmp_path / "out.png").read_bytes())

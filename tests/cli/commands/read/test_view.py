@@ -117,3 +117,14 @@ def test_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     said = json.loads(capfd.readouterr().out)
     assert (said["width"], said["height"], said["min"], said["max"]) == (50, 5, None, None)
     assert (place / "nan.PNG").exists()
+
+
+def test_meanings_of_values_that_are_no_codes(place: Path) -> None:
+    """Attributes with flag_meanings do not keep an array of many values, of chosen limits or of an impossible flag from being drawn."""
+    attributes = {"flag_values": [0, 1], "flag_meanings": "land sea"}
+    frazil.create_array(place / "many.zarr", data=np.arange(10_000.0).reshape(100, 100), attributes=attributes)
+    assert drawn(["many.zarr"], place).size
+    assert drawn(["many.zarr", "--min", "0"], place).size
+    attributes["flag_values"] = [10**400, 1]
+    frazil.create_array(place / "odd.zarr", data=np.eye(10), attributes=attributes)
+    assert drawn(["odd.zarr"], place).size

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -159,7 +161,21 @@ def test_a_bitmap_of_the_field_before() -> None:
     assert eccodes.codes_get(handle, "numberOfMissing") == -(-NY * NX // 3)
     assert first == one and len(second) == len(two)
     with pytest.raises(FormatError, match="bitmap"):
-        split_fields(together([shared, one]), 0, "t")
+        list(split_fields(together([shared, one]), 0, "t"))
+
+
+def test_fields_that_share_a_large_section_are_made_one_after_the_other() -> None:
+    large = (2**20).to_bytes(4, "big") + b"\x03" + bytes(2**20 - 5)
+    sections = large + b"\0\0\0\x05\x07" * 100
+    whole = b"GRIB\0\0\0\x02" + (16 + len(sections) + 4).to_bytes(8, "big") + sections + b"7777"
+    tracemalloc.start()
+    try:
+        read = read_field(io.BytesIO(whole), Field(0, len(whole), 99), "t")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(read) == 16 + 2**20 + 5 + 4
+    assert peak < 10 * 2**20
 
 
 def test_two_fields_for_one_place_are_refused_by_name(tmp_path: Path) -> None:

@@ -144,6 +144,8 @@ def _change(change: str, place: Path) -> None:
         parquet.write_table(columns.select(["path", "offset", "raw"]), table)
     elif change == "rows":
         parquet.write_table(columns.slice(0, 1), table)
+    elif change == "longer":
+        parquet.write_table(pyarrow.concat_tables([columns, columns]), table)
     elif change == "type":
         parquet.write_table(columns.set_column(1, "offset", [["a", "b", "c"]]), table)
     elif change == "negative":
@@ -154,7 +156,7 @@ def _change(change: str, place: Path) -> None:
         (place / ".zmetadata").write_text(json.dumps(document))
 
 
-@pytest.mark.parametrize("change", ["cut", "column", "rows", "type", "negative", "zero", "text"])
+@pytest.mark.parametrize("change", ["cut", "column", "rows", "type", "negative", "zero", "text", "longer"])
 def test_damaged_tables_are_format_errors(change: str, tmp_path: Path) -> None:
     place = write(tmp_path)
     _change(change, place)

@@ -16,7 +16,7 @@ from frazil.operations.view.colours import CODES, COLOUR_MAPS
 from frazil.operations.view.coordinates import caption, meanings
 from frazil.operations.view.figure import draw_bare, draw_figure
 from frazil.operations.view.overview import MOST_PIXELS, Method, Overview, overview
-from frazil.operations.view.picture import colour_scale, extremes
+from frazil.operations.view.picture import are_codes, colour_scale, extremes
 from frazil.operations.view.png import encode_png
 
 
@@ -92,7 +92,7 @@ def run(options: Namespace) -> None:
         made = overview(window, options.size, method=method, hide=hide, report=report)
     scale = colour_scale(
         made.values,
-        options.cmap or (CODES if codes else "dusk"),
+        options.cmap or (CODES if codes and are_codes(made.values, options.min, options.max) else "dusk"),
         low=options.min,
         high=options.max,
         transparent=options.missing == "transparent",
@@ -139,7 +139,7 @@ COMMAND = Command(
         ('frazil view sea.zarr ":500, :500" -o corner.png --min 0 --max 100', "a corner, colours from 0 to 100"),
         ("frazil view sea.zarr -o quick.png --method nearest --size 256", "a quick look"),
         ("frazil view sea.zarr -o sea.png --decoded", "numbers scaled as the attributes say, missing ones left out"),
-        ('frazil view sea.zarr basin "0" -o basin.png --cmap codes', "at most 64 codes, a colour for each"),
+        ("frazil view basins.zarr -o basins.png --cmap codes", "at most 64 codes, a colour for each"),
         ("frazil view sea.zarr -o sea.png --bare", "only the values, for a page that has its own axes"),
         ("frazil view sea.zarr -o sea.png --json", "for programs: size, elements per value, least and greatest value"),
     ),

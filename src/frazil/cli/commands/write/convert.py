@@ -95,7 +95,7 @@ COMMAND = Command(
         ("frazil convert old.zr3 --dry-run", "what it would take to do so in place"),
         ("frazil convert old.zr3", "in place"),
         ("frazil convert ocean.zarr ocean.zr3 --to draft --recode", "to the draft of December 2022, which has no zstd"),
-        ("frazil convert old.zarr sea.repo@main -m 'add the old data'", "Zarr v2 into a repository, as one commit"),
+        ("frazil convert v2.zarr sea.repo@main/old -m 'add the old data'", "Zarr v2 into a repository, as one commit"),
         ("frazil convert sea.repo@v1 v1.zarr", "what a repository had at a tag, as a plain folder"),
         ("frazil convert ocean.zarr old2.zr3 --to draft-2021 --json", "for zarr-python 2; what was done, for programs"),
     ),

@@ -5,6 +5,7 @@ A message of edition 2 may have several fields, which share sections before them
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FormatError
@@ -55,27 +56,36 @@ def read_messages(file: BinaryIO, size: int, name: str) -> Iterator[tuple[int, b
 def read_field(file: BinaryIO, field: Field, name: str) -> bytes:
     """A field as a message of its own. Raises FormatError where the file no longer has it, OSError."""
     file.seek(field.offset)
-    fields = split_fields(file.read(field.length), field.offset, name)
-    if field.number >= len(fields):
-        raise FormatError(f"the message at byte {field.offset} has {len(fields)} fields", key=name)
-    return fields[field.number]
+    found = next(islice(split_fields(file.read(field.length), field.offset, name), field.number, None), None)
+    if found is None:
+        raise FormatError(f"the message at byte {field.offset} has no field {field.number}", key=name)
+    return found
 
 
-def split_fields(message: bytes, at: int, name: str) -> list[bytes]:
-    """The fields of a message, each as a message of its own. at: its first byte, in errors. Raises FormatError."""
-    if len(message) < _HEADER[1] or message[7] != 2:
-        return [message]
-    sections: dict[int, bytes] = {}
-    bitmap: bytes | None = None
-    found: list[bytes] = []
+def split_fields(message: bytes, at: int, name: str) -> Iterator[bytes]:
+    """The fields of a message, each as a message of its own; made one after the other, as all may share large sections. at: its first byte, in errors. Raises FormatError."""
+    fields = [] if len(message) < _HEADER[1] or message[7] != 2 else _sections_of_fields(message, at, name)
+    if len(fields) < 2:
+        yield message
+        return
+    for parts in fields:
+        body = b"".join([message[start:end] for start, end in parts])
+        yield message[:8] + (_HEADER[2] + len(body) + len(_END)).to_bytes(8, "big") + body + _END
+
+
+def _sections_of_fields(message: bytes, at: int, name: str) -> list[list[tuple[int, int]]]:
+    """First byte and end of each section of each field of a message of edition 2. Raises FormatError."""
+    sections: dict[int, tuple[int, int]] = {}
+    bitmap: tuple[int, int] | None = None
+    found: list[list[tuple[int, int]]] = []
     start, end = _HEADER[2], len(message) - len(_END)
     while start < end:
         length = int.from_bytes(message[start : start + 4], "big")
         if length < 5 or start + length > end:
             raise FormatError(f"a section at byte {at + start} has {length} bytes, which cannot be", key=name)
-        part, number = message[start : start + length], message[start + 4]
+        part, number = (start, start + length), message[start + 4]
         if number == _BITMAP and length > 5:
-            if part[5] != _BITMAP_BEFORE:
+            if message[start + 5] != _BITMAP_BEFORE:
                 bitmap = part
             elif bitmap is None:
                 raise FormatError(
@@ -84,11 +94,9 @@ def split_fields(message: bytes, at: int, name: str) -> list[bytes]:
             part = bitmap
         sections[number] = part
         if number == _DATA:
-            found.append(b"".join([sections[each] for each in sorted(sections)]))
+            found.append([sections[each] for each in sorted(sections)])
         start += length
-    if len(found) < 2:
-        return [message]
-    return [message[:8] + (_HEADER[2] + len(body) + len(_END)).to_bytes(8, "big") + body + _END for body in found]
+    return found
 
 
 def _next(file: BinaryIO, at: int, size: int) -> int | None:
