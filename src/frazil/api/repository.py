@@ -389,8 +389,7 @@ class Repository(Inspected):
             self._files.create_tag(name, target)
 
     def delete_tag(self, name: str) -> None:
-        """Deletes a tag, in formats that have a way to; its snapshot stays until it is collected. Raises NotFoundError; InvalidInputError where tags are for ever, as in the
-        alpha."""
+        """Deletes a tag; its snapshot stays until it is collected. Raises NotFoundError; InvalidInputError in formats without a way to, as the alpha's."""
         self.sync()
         self._files.delete_tag(name, self._tagged(name))
 
@@ -409,8 +408,7 @@ class Repository(Inspected):
 
         wait      from condemning to removing, one hour or more, by the clock of the store. Sessions of other programs (in a compatible repository) must not be open longer
         now       removes all of it at once: only where nobody writes, and no session is open
-        dry_run   tells what would be done, and writes nothing
-        progress  is called with what was done and how many objects since the last call
+        dry_run   tells what would be done, and writes nothing;  progress: is called with what was done and how many objects since the last call
         It may be interrupted at any time; the next run goes on. Raises InvalidInputError, ConflictError while a copy to this place is under way, FormatError where something
         is damaged or missing (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
         self.sync()  # a crash must not lose what the removal rests on
@@ -428,8 +426,7 @@ class Repository(Inspected):
         """Ends histories before snapshots that are too old. No file is written anew, and none removed: a record says what has expired, and garbage collections remove what
         only that led to. Branches and tags stay, with the snapshots that they point to.
 
-        older_than       a time (as in readonly_session), or an age: snapshots that were written before that expire
-        keep_last        of each branch so many snapshots stay, whatever their age
+        older_than       a time (as in readonly_session), or an age: what was written before that expires;  keep_last: so many snapshots of each branch stay all the same
         keep_tagged      False also deletes tags of snapshots that are too old; refused in formats in which tags are for ever, as in the alpha
         expire_branches  also deletes branches whose last commit is too old, but not `main`
         Raises InvalidInputError, FormatError for damaged histories, StoreError, ReadOnlyError."""
@@ -479,8 +476,7 @@ class Repository(Inspected):
         accept_loss  what is lost is given up: chunks read as fill value, attributes are empty, damaged nodes are removed. Else it is left as it is, and reading it an error
         tips         branches whose tip cannot be read, or not be repaired without loss, go back to their last complete snapshot; one that can be read stays as NAME-damaged
         history      histories end before snapshots that are damaged or missing, so that garbage can be collected again
-        dry_run      tells what would be done, and writes nothing
-        progress     as in `verify`
+        dry_run      tells what would be done, and writes nothing;  progress: as in `verify`
         It may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
         ReadOnlyError. See docs/maintenance.md."""
         asked = verification.Asked(decode, digests)

@@ -20,8 +20,10 @@ __all__ = ["pinned"]
 
 
 @contextmanager
-def pinned(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[None]:
+def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool = False) -> Iterator[None]:
     """While the block lets a tag or a branch point to a snapshot, no collection removes it. Stores that cannot erase are never collected, and need no pin.
+
+    may_be_damaged  also a snapshot that is not whole, as a repair knows what is missing, and collections end where something is
 
     Raises NotFoundError where the snapshot is gone, ConflictError where a collection at work may be about to remove it, StoreError, ReadOnlyError."""
     can = files.store.capabilities
@@ -32,7 +34,7 @@ def pinned(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[None]:
     name = new_note("pins")
     try:
         write_note(files, name, {"snapshots": id_column([snapshot])})
-        _require_kept(files, snapshot)
+        _require_kept(files, snapshot, may_be_damaged=may_be_damaged)
         yield
     except BaseException as error:
         unknown = isinstance(error, CommitUnknownError) or not isinstance(error, FrazilError)
@@ -42,7 +44,7 @@ def pinned(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[None]:
     files.erase([name])
 
 
-def _require_kept(files: RepositoryFormat, snapshot: ObjectId) -> None:
+def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool) -> None:
     """Refuses a snapshot that is gone, or may be going: one listing shows the lists and whether a collection is at work, whose mark may be older than the pin."""
     notes = list_notes(files)
     if any(note.folder == "runs" for note in notes):
@@ -60,7 +62,7 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId) -> None:
         if has_expired(files, snapshot):
             raise expired_error(files, snapshot)
         raise NotFoundError("there is no such snapshot", key=key, hint="it may have been collected as garbage")
-    if not _is_led_to(files, snapshot) and not is_whole(files, snapshot):
+    if not may_be_damaged and not _is_led_to(files, snapshot) and not is_whole(files, snapshot):
         raise NotFoundError(
             "the snapshot is not whole: its commit broke off, or a garbage collection has removed some of it",
             key=key,

@@ -43,7 +43,7 @@ def commit_behind(files: RepositoryFormat, tip: Tip, written: Written) -> bool:
 
 def move_back(files: RepositoryFormat, tip: Tip, snapshot: ObjectId) -> None:
     """Lets a branch point to an older snapshot, also where its tip cannot be read. Raises ConflictError where it has moved, CommitUnknownError, StoreError."""
-    with pinned(files, snapshot):
+    with pinned(files, snapshot, may_be_damaged=True):
         outcome, _ = files.restore_branch(tip, snapshot)
         if outcome == UNKNOWN:
             raise _unknown(files, tip.branch)
@@ -70,7 +70,7 @@ def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_
         number += 1
         name = f"{start}-{number}"
     if not dry_run:
-        with pinned(files, snapshot):
+        with pinned(files, snapshot, may_be_damaged=True):
             files.create_branch(name, snapshot)
     return name
 
