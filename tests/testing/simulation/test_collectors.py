@@ -9,10 +9,7 @@ from threading import get_ident
 
 import pytest
 
-from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.maintenance import collection, reachable
-from frazil.repository.maintenance.id_columns import Ids
-from frazil.repository.maintenance.notes import Note
 from frazil.repository.maintenance.report import Collected
 from frazil.testing import Simulation
 from frazil.testing.simulation.plan import make_plan
@@ -43,7 +40,7 @@ def test_many_runs_with_collectors(first: int) -> None:
 
 def test_rescues_of_what_is_condemned() -> None:
     """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
-    seeds = [seed for seed in collecting(range(150)) if "rescue" in make_plan(seed).tasks]
+    seeds = [seed for seed in collecting(range(400)) if "rescue" in make_plan(seed).tasks]
     traces = ["\n".join(Simulation(seed).run().trace) for seed in seeds]
     assert sum("on the side" in trace for trace in traces) > 1
     assert sum("refused" in trace for trace in traces) > 1
@@ -70,7 +67,7 @@ def no_pin(*_: object) -> Iterator[None]:
 COLLECTION = "frazil.repository.maintenance.collection"
 DEFECTS: list[tuple[str, str, Callable[..., object], int]] = [
     (COLLECTION, "_hold_branches", no_hold, 685),
-    ("frazil.repository.commit.commit", "may_be_condemned", never, 481),
+    ("frazil.repository.commit.commit", "may_be_condemned", never, 722),
     ("frazil.api.repository", "pinned", no_pin, 62),
 ]
 
@@ -88,7 +85,7 @@ def test_a_missing_step_is_found(
 
 def test_a_missing_second_mark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was committed between the mark and the hold is removed."""
-    seed, begin, kept = 1718, collection._collect, dict[int, object]()
+    seed, begin, kept = 1602, collection._collect, dict[int, object]()
     Simulation(seed, without=["rescue"]).run()
 
     def collect(*arguments: object) -> Collected:
@@ -103,27 +100,5 @@ def test_a_missing_second_mark_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(collection, "_collect", collect)
     monkeypatch.setattr(collection, "mark", first_mark)
-    with pytest.raises(AssertionError, match=LOST):
-        Simulation(seed, without=["rescue"]).run()
-
-
-def test_a_list_that_goes_before_what_it_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who looks at the lists then takes for safe what is about to be removed."""
-    seed, read, begin, calls = 143, collection.condemned_ids, collection._collect, dict[int, int]()
-    Simulation(seed, without=["rescue"]).run()
-
-    def collect(*arguments: object) -> Collected:
-        calls[get_ident()] = 0
-        return begin(*arguments)  # type: ignore[arg-type]
-
-    def read_and_remove(files: RepositoryFormat, lists: list[Note]) -> dict[ObjectKind, Ids]:
-        found = read(files, lists)
-        calls[get_ident()] += 1
-        if calls[get_ident()] == 2:  # those that are old enough
-            collection._erase_notes(files, lists)
-        return found
-
-    monkeypatch.setattr(collection, "_collect", collect)
-    monkeypatch.setattr(collection, "condemned_ids", read_and_remove)
     with pytest.raises(AssertionError, match=LOST):
         Simulation(seed, without=["rescue"]).run()
