@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from frazil import _kernel
 from frazil.errors import CommitUnknownError, ConflictError
-from frazil.formats.ids import ObjectId
+from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.repository.format import COMMITTED, UNKNOWN, Tip, Written
+from frazil.repository.maintenance.condemned import condemned_ids
+from frazil.repository.maintenance.id_columns import among, id_list, join
 from frazil.repository.maintenance.pins import pinned
+from frazil.repository.maintenance.reachable import chunk_files
 from frazil.repository.verification.histories import Seen
 from frazil.repository.verification.verify import problems_of
 
@@ -31,14 +34,42 @@ def last_complete(
     return None
 
 
-def commit_behind(files: RepositoryFormat, tip: Tip, written: Written) -> bool:
-    """Lets a branch point to a commit that is written; False where it has moved, and then nothing is left of the commit. Raises CommitUnknownError, StoreError."""
+def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:
+    """Lets a branch point to a commit that is written; False where it has moved, and then nothing is left of the commit. listed: the chunk files that were there.
+
+    Raises ConflictError where a garbage collection removes what the commit refers to, CommitUnknownError, StoreError."""
+    try:
+        _require_kept(files, written, listed)
+    except ConflictError:
+        files.erase(written.files)
+        raise
     outcome, _ = files.advance(tip, written.id)
     if outcome == UNKNOWN:
         raise _unknown(files, tip.branch)
     if outcome != COMMITTED:
         files.erase(written.files)
     return outcome == COMMITTED
+
+
+def _require_kept(files: RepositoryFormat, written: Written, listed: ChunkFiles) -> None:
+    """Refuses manifests of a commit that name chunk files which are condemned, or have gone since they were listed: those of former tips are nobody's, as are those of an old
+    session (commit/condemned_chunks.py). To be called after the tip was read behind which is committed."""
+    manifests = [decode_id(name.rpartition("/")[2]) for name in written.files if name.startswith("manifests/")]
+    named = join(list(map(chunk_files, files.manifests(manifests))))
+    # in this order: a list is removed after what it names
+    condemned = named[among(named, condemned_ids(files)["chunks"])]
+    there = named[among(named, listed.ids)]
+    gone = there[files.store.uncached.sizes([_chunk_key(files, one) for one in id_list(there)]) < 0]
+    for lost in (*id_list(condemned), *id_list(gone)):
+        raise ConflictError(
+            "a garbage collection removes a chunk file that the repair would refer to",
+            key=_chunk_key(files, lost),
+            hint="let collections end, and repair again",
+        )
+
+
+def _chunk_key(files: RepositoryFormat, chunk: ObjectId) -> str:
+    return files.key(f"chunks/{encode_id(chunk)}")
 
 
 def move_back(files: RepositoryFormat, tip: Tip, snapshot: ObjectId) -> None:

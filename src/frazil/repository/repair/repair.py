@@ -187,7 +187,7 @@ class _Run:
                 written = self._write(ref, plan)
                 if written is None:
                     return True
-                if not commit_behind(self._files, tip, written):
+                if not commit_behind(self._files, tip, written, self._chunk_files):
                     return False
                 self.writes = True
                 self.commits[name] = encode_id(written.id)

@@ -1,0 +1,55 @@
+"""A repair beside a garbage collection: what it would restore may be about to be removed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import ConflictError
+from frazil.repository.maintenance import collection
+
+HOUR = timedelta(hours=1)
+
+
+def test_condemned_chunks_are_not_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chunk that a repair finds in a former tip is removed by a collection that had marked before."""
+    place = tmp_path / "r"
+    repo = frazil.Repository.create(place)
+    with repo.transaction(message="base") as root:
+        root.create_array("a", data=np.arange(4000.0), chunks=(1000,), codecs=[])
+    base = repo.lookup("main")
+    first = [info.id for info in repo.history()][-1]
+    of_base = set(os.listdir(place / "chunks"))
+    with repo.transaction(message="left behind") as root:
+        root["a"][:1000] = 7
+    repo.reset_branch("main", base)
+    repo.expire(older_than=timedelta(0))
+    (place / "snapshots" / first).unlink()
+    for name in of_base:
+        (place / "chunks" / name).unlink()
+    repo = frazil.Repository.open(place)
+    repo.garbage_collect(wait=HOUR)
+    for note in (place / "gc" / "condemned").iterdir():
+        old = note.stat().st_mtime - 7200
+        os.utime(note, (old, old))
+    remove: Callable[..., None] = collection._remove
+    refused: list[ConflictError] = []
+
+    def repair_first(*arguments: object) -> None:
+        with pytest.raises(ConflictError, match="garbage collection") as caught:
+            repo.repair(older=True)
+        refused.append(caught.value)
+        remove(*arguments)
+
+    monkeypatch.setattr(collection, "_remove", repair_first)
+    before = {file.name for file in (place / "snapshots").iterdir()}
+    repo.garbage_collect(wait=HOUR)
+    assert refused
+    assert repo.lookup("main") == base
+    assert {file.name for file in (place / "snapshots").iterdir()} <= before
