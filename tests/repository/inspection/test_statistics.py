@@ -13,7 +13,7 @@ from tests.repository.maintenance.kept import FORMATS, fill, orphan
 
 import frazil
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
-from frazil.repository.inspection.report import ShownCommit, ShownObject, Statistics
+from frazil.repository.inspection.report import ShownCommit, ShownObject, Statistics, usage_text
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store
 from frazil.testing import CountingStore
@@ -260,3 +260,14 @@ def test_no_chunk_is_read(create: Create) -> None:
     assert {"keys listed", "snapshots read", "manifests read"} <= set(told)
     assert not [one for one in store.requests if one.operation == "fetch" and one.key.startswith("chunks/")]
     assert not [one for one in store.requests if one.operation in ("put", "erase")]
+
+
+def test_no_text_reaches_a_terminal_as_a_command() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction(message="clear \x1b[2J the screen", metadata={"by\x1b[31m": 1}) as root:
+        root.create_array("a\x1b[31m", data=np.arange(1000.0), chunks=(100,), codecs=[])
+    shown = repo.show("main")
+    assert isinstance(shown, ShownCommit)
+    for text in (str(repo.stats()), str(shown), usage_text(repo.usage())):
+        assert "\x1b" not in text
+        assert "\\x1b" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from frazil.errors import one_line
 from frazil.metadata.json_text import as_json
 from frazil.record import Record
 from frazil.repository.verification.report import Problem
@@ -213,9 +214,10 @@ class ShownCommit(Record):
         }
 
     def __str__(self) -> str:
-        lines = [f"commit {self.snapshot}" + (f" ({', '.join(self.refs)})" if self.refs else "")]
-        lines += [f"parent {self.parent or 'none'}", f"time   {self.time}", "", *self.message.split("\n"), ""]
-        lines += [f"{name}: {value!r}" for name, value in self.metadata.items()]
+        lines = [one_line(f"commit {self.snapshot}" + (f" ({', '.join(self.refs)})" if self.refs else ""))]
+        message = map(one_line, self.message.split("\n"))
+        lines += [f"parent {self.parent or 'none'}", f"time   {self.time}", "", *message, ""]
+        lines += [one_line(f"{name}: {value!r}") for name, value in self.metadata.items()]
         if self.changed is not None and not self.changed.is_empty:
             lines += ["changed:", *str(self.changed).split("\n")]
         wrote = [f"{kept.objects:,} {kind} of {kept.nbytes:,} bytes" for kind, kept in self.wrote.items()]
@@ -248,7 +250,7 @@ class ShownObject(Record):
     def __str__(self) -> str:
         lines = [f"{self.kind}/{self.id}: {self.nbytes:,} bytes"]
         lines += [f"{name}: {value:,}" for name, value in self.content.items()]
-        lines += [f"used by {ref}, {path}: {count:,} references" for ref, path, count in self.used_by]
+        lines += [one_line(f"used by {ref}, {path}: {count:,} references") for ref, path, count in self.used_by]
         if not self.used_by:
             lines.append("nothing that a branch or tag points to refers to it; older snapshots were not looked at")
         return "\n".join(lines)
@@ -259,16 +261,16 @@ def usage_text(found: Iterable[PathUsage]) -> str:
     rows = [("bytes", "kept", "virtual", "chunks", "path")]
     for one in found:
         name = one.path + (" (not there any more)" if one.kind == "gone" else "")
-        cells = (one.nbytes, one.kept_nbytes, one.virtual_nbytes, one.chunks)
-        rows.append((*(f"{cell:,}" for cell in cells), name))  # type: ignore[arg-type]
+        rows.append((f"{one.nbytes:,}", f"{one.kept_nbytes:,}", f"{one.virtual_nbytes:,}", f"{one.chunks:,}", name))
     return table(rows)
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows in columns, of which all but the last are flush right."""
+    """Rows in columns, of which all but the last are flush right. The last has names and messages of users."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     return "\n".join(
-        "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+        "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), one_line(row[-1])])
+        for row in rows
     )
 
 
