@@ -447,3 +447,25 @@ def test_commits_of_others_alone_are_no_reason_to_look(create: Create) -> None:
     assert not session._transaction.needs_check
     session.commit("rebased")
     assert (repo.readonly_session().root["a"][:2] == values(7)[:2]).all()
+
+
+@formats
+def test_a_list_goes_after_what_it_names_and_after_the_next_list(create: Create) -> None:
+    """Who looks at the lists meanwhile finds what is removed condemned, or gone; docs/design/072 rests on this order."""
+    disk = MemoryStore()
+    repo = create(disk)
+    fill(repo)
+    orphan(repo)
+    assert repo.garbage_collect().condemned["chunks"]
+    let_pass(disk)
+    orphan(repo)
+    store = CountingStore(disk)
+    opener = open_memory_repository if "state" in disk.list() else frazil.Repository.open
+    assert opener(store).garbage_collect().removed["chunks"]
+    lists = [at for at, done in enumerate(store.requests) if done.key.startswith("gc/condemned/")]
+    erased = [at for at in lists if store.requests[at].operation == "erase"]
+    put = [at for at in lists if store.requests[at].operation == "put"]
+    gone = [
+        at for at, done in enumerate(store.requests) if done.operation == "erase" and done.key.startswith("chunks/")
+    ]
+    assert gone and put and max(gone) < min(put) < min(erased)
