@@ -1,4 +1,4 @@
-"""How a handle writes shards: options of the user, which are not in the document (docs/design/043-shard-writer.md, docs/design/044-shards-in-place.md)."""
+"""How a handle writes shards: options of the user, which are not in the document (docs/design/043-shard-writer.md, docs/design/044-shards-in-location.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.codecs.codec import Codec
-    from frazil.codecs.leaf import Chain
+    from frazil.codecs.compiled_chain import Chain
     from frazil.stores.store import Store
 
 Strategy = Literal["rewrite", "append", "in_place"]
