@@ -1,4 +1,4 @@
-"""Shards that are changed in place: which ones qualify, and what is written (docs/design/044-shards-in-location.md).
+"""Shards that are changed in place: which ones qualify, and what is written (docs/design/044-shards-in-place.md).
 
 shard_options.py checks the options when an array is opened. stores/local/appended_shards.py changes and restores the files."""
 

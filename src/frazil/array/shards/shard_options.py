@@ -1,4 +1,4 @@
-"""How a handle writes shards: options of the user, which are not in the document (docs/design/043-shard-writer.md, docs/design/044-shards-in-location.md)."""
+"""How a handle writes shards: options of the user, which are not in the document (docs/design/043-shard-writer.md, docs/design/044-shards-in-place.md)."""
 
 from __future__ import annotations
 
