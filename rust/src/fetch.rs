@@ -47,10 +47,14 @@ pub trait Sink: Sync {
     fn weight(&self, row: usize) -> usize;
 
     /// Whether bytes go through a codec.
-    fn decodes(&self) -> bool;
+    fn decodes(&self) -> bool {
+        true
+    }
 
     /// Whether a row of so many bytes may be read at all.
-    fn check_length(&self, row: usize, length: u64) -> Outcome;
+    fn check_length(&self, _row: usize, _length: u64) -> Outcome {
+        Ok(())
+    }
 
     /// What of a row in a file is read.
     fn wanted(&self, _row: usize) -> Wanted {
@@ -63,7 +67,9 @@ pub trait Sink: Sync {
         None
     }
 
-    fn missing(&self, local: &mut Self::Local, worker: &mut Worker, row: usize) -> Outcome;
+    fn missing(&self, _local: &mut Self::Local, _worker: &mut Worker, _row: usize) -> Outcome {
+        Ok(())
+    }
 
     /// `bytes` are those of the row from `start` on.
     fn take(&self, local: &mut Self::Local, worker: &mut Worker, row: usize, bytes: &[u8], start: usize) -> Outcome;

@@ -331,14 +331,6 @@ mod tests {
             false
         }
 
-        fn check_length(&self, _inner_chunk: usize, _length: u64) -> Outcome {
-            Ok(())
-        }
-
-        fn missing(&self, (): &mut (), _worker: &mut Worker, _inner_chunk: usize) -> Outcome {
-            Ok(())
-        }
-
         fn take(&self, (): &mut (), _worker: &mut Worker, _inner_chunk: usize, _bytes: &[u8], _start: usize) -> Outcome {
             Ok(())
         }

@@ -5,10 +5,9 @@ use std::sync::Mutex;
 use pyo3::prelude::*;
 
 use crate::chunks::chain::Chain;
-use crate::chunks::decode::FailureRows;
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::elements::heap::{Heap, VIEW, View};
-use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
+use crate::failures::{Code, FailureRows, Failures, Fault, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Blob, Sources, span};

@@ -5,9 +5,8 @@ use std::str;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::chunks::decode::FailureRows;
 use crate::columns::{Bytes, wrong};
-use crate::failures::Code;
+use crate::failures::{Code, FailureRows};
 use crate::repository::base32;
 use crate::repository::manifest::segment;
 use crate::repository::msgpack::{Read, Reader, broken};
