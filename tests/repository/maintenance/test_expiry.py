@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, objects, records, values
+from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, objects, records, values
 
 import frazil
 from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
