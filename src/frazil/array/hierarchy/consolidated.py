@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from frazil.array.hierarchy.members import children_of
 from frazil.array.hierarchy.nodes import Metadata, Place
 from frazil.codecs.registry import Registry
-from frazil.errors import FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
 from frazil.metadata.layout import KnownExtensions, Layout
@@ -109,6 +109,21 @@ def copies_at(place: Place, group: GroupMetadata) -> Copies | None:
     """The copies in the consolidated metadata of the group at a place; None where it has none that can be read. Raises MetadataError where they break the rules."""
     found = _read(place, group)
     return None if found is None else Copies(place.path, group, found, place.registry, place.layout)
+
+
+def required_copies(place: Place, group: GroupMetadata, check: bool | None = None) -> Copies:
+    """As copies_at. check: whether they are compared with the documents; None: where that takes no requests. Raises NotFoundError where the group has none, MetadataError for stale ones."""
+    copies = None if place.nodes is not None else copies_at(place, group)
+    if copies is None:
+        raise NotFoundError(
+            f"the group has no consolidated metadata in {place.store!r}",
+            key=place.layout.document_keys(place.path)[0],
+            path=place.path or "/",
+            hint="frazil.consolidate_metadata writes it; frazil.open_group does without it",
+        )
+    if check or (check is None and place.store.capabilities.direct):
+        check_copies(place._replace(copies=None), copies)
+    return copies
 
 
 def _read(place: Place, group: GroupMetadata) -> dict[str, Json] | None:
