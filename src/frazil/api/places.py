@@ -414,6 +414,7 @@ def _nothing_at(place: Place) -> NotFoundError:
     if where.lower().endswith(_OTHER_FILES):
         error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
         return error
+    error.hint = f'{error.hint}; mode="a", which is the default in zarr-python, creates a node'
     for path in dict.fromkeys((*ancestors(place.path), place.path)):
         try:
             if not repository_places.is_repository(place.store, f"{path}/" if path else ""):

@@ -9,6 +9,7 @@ from frazil.array.array import Array
 from frazil.errors import InvalidInputError, NodeKindError
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 if TYPE_CHECKING:
     from typing import Protocol, Self
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.hierarchy.nodes import Place
     from frazil.array.interface import html
-    from frazil.metadata.model import GroupMetadata
     from frazil.stores.store import Store
 
     class Parent(Protocol):
@@ -205,35 +205,35 @@ class ZarrGroup:
             return self.create_array(name, **{"dtype": "float64", **arguments})
         return self.create_array(name, data=data if hasattr(data, "dtype") else data_source.as_array(data), **arguments)
 
-    def empty(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+    def empty(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of zeros, as nothing is stored of it; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments})
 
-    def zeros(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+    def zeros(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of zeros; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": 0})
 
-    def ones(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+    def ones(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of ones; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": 1})
 
-    def full(self: Parent, *, name: str, shape: Lengths, fill_value: object, **arguments: object) -> Array:
+    def full(self: Parent, name: str, *, shape: Lengths, fill_value: object, **arguments: object) -> Array:
         """A new array whose elements are all `fill_value`; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": fill_value})
 
-    def empty_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
+    def empty_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
         """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks and shards of another array."""
         return self.create_array(name, **like(data, arguments))
 
-    def zeros_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
+    def zeros_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
         """As `zeros`, with what empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 0})
 
-    def ones_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
+    def ones_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
         """As `ones`, with what empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 1})
 
-    def full_like(self: Parent, *, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
+    def full_like(self: Parent, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
         """As `full`, with what empty_like takes from another array; its fill value where none is given."""
         fill = getattr(data, "fill_value", None) if fill_value is None else fill_value
         return self.create_array(name, **{**like(data, arguments), "fill_value": fill})
@@ -258,6 +258,10 @@ def node_arguments(path: str, node: object) -> dict[str, object]:
     """Arguments of create_array or create_group for what a user gives in create_hierarchy. Raises InvalidInputError."""
     if node is None:
         return {}
+    if isinstance(node, GroupMetadata):
+        return {"attributes": dict(node.attributes)}
+    if isinstance(node, ArrayMetadata):
+        return _array_arguments(path, node)
     if hasattr(node, "to_dict"):  # metadata of zarr-python
         document = node.to_dict()
         if document.get("zarr_format") != 3:
@@ -286,3 +290,23 @@ def node_arguments(path: str, node: object) -> dict[str, object]:
         path=path,
         hint='{"shape": (10, 10), "dtype": "uint8"}, or {} for a group',
     )
+
+
+def _array_arguments(path: str, metadata: ArrayMetadata) -> dict[str, object]:
+    """Arguments of create_array for an array with the same metadata. Raises InvalidInputError for what is not of the final Zarr v3."""
+    if metadata.zarr_format != 3:
+        raise InvalidInputError(
+            f"metadata of {metadata.zarr_format} is not taken here", path=path, hint="give shape, dtype, chunks"
+        )
+    grid = metadata.chunk_grid
+    return {
+        "shape": metadata.shape,
+        "dtype": metadata.data_type,
+        "chunks": grid.chunk_shape if isinstance(grid, RegularGrid) else grid,
+        "codecs": list(metadata.codecs),
+        "fill_value": metadata.fill_value,
+        "chunk_key_encoding": metadata.chunk_key_encoding,
+        "attributes": dict(metadata.attributes),
+        "dimension_names": metadata.dimension_names,
+        "storage_transformers": list(metadata.storage_transformers),
+    }
