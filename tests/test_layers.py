@@ -18,7 +18,7 @@ TOO_LONG: dict[str, str] = {}
 _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
     "frazil.api.destinations": "only who creates something asks the guard of destinations",
-    "frazil.api.place_of_location": "opening needs it, an import does not",
+    "frazil.api.node_locations": "opening needs it, an import does not",
     "frazil.api.references": "only locations with an @ may name a point in a repository",
     "frazil.api.repository": "arrays in plain stores do without repositories",
     "frazil.api.session": "arrays in plain stores do without repositories",
@@ -40,7 +40,7 @@ LATE: dict[str, str] = {
     "frazil.codecs.array_to_bytes.objects": "object arrays of Zarr v2",
     "frazil.codecs.bytes_to_bytes.base64": _OLD_CODEC,
     "frazil.metadata.v2.layout": "a dialect that only hierarchies of Zarr v2 have",
-    "frazil.array.hierarchy.repository_places": "only who creates something asks where repositories are, or where nothing was found",
+    "frazil.array.hierarchy.repository_locations": "only who creates something asks where repositories are, or where nothing was found",
     "frazil.array.shards.shard_append": "only shards that are changed in place need it, and those that were found half changed",
     "frazil.array.interface.html": "only notebooks ask for it",
     "frazil.array.interface.html_table": "only notebooks ask for it",

@@ -27,8 +27,8 @@ from frazil.api.constructors import (  # at once, as the package array has the n
     zeros,
     zeros_like,
 )
-from frazil.api.places import create_array, create_group, open_array, open_group
-from frazil.api.places import open_node as open
+from frazil.api.nodes import create_array, create_group, open_array, open_group
+from frazil.api.nodes import open_node as open
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.codecs.registry import Registry

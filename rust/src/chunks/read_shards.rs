@@ -5,7 +5,7 @@ use rustix::fd::BorrowedFd;
 
 use crate::chunks::program::Program;
 use crate::chunks::selection::{BoxSelection, PointSelection, Selection};
-use crate::chunks::shard_batch::{Answer, Became, Call, Place, Tables};
+use crate::chunks::shard_batch::{Answer, Became, Call, Location, Tables};
 use crate::chunks::shard_index::ShardIndex;
 use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
 use crate::sources::{Files, Sources};
@@ -37,13 +37,13 @@ struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     fn run<S: Selection>(&mut self, py: Python<'_>, selection: &S) -> PyResult<Answer> {
         let (shards, total) = (selection.shards(), self.levels.first().map_or(0, |level| level.total));
-        let place = match &self.named {
-            Some((root, lead, separator)) => Place::Named { root: *root, lead, separator },
-            None if self.objects.len() == shards => Place::Listed { files: self.files, rows: &self.objects },
+        let location = match &self.named {
+            Some((root, lead, separator)) => Location::Named { root: *root, lead, separator },
+            None if self.objects.len() == shards => Location::Listed { files: self.files, rows: &self.objects },
             None => return Err(wrong(format!("objects: got {} for {shards} shards", self.objects.len()))),
         };
         let buffers: Vec<&[u8]> = self.buffers.iter().map(Bytes::as_slice).collect();
-        if let Place::Listed { files, rows } = place {
+        if let Location::Listed { files, rows } = location {
             Sources { files, buffers: buffers.clone() }.check(rows)?;
         }
         let remembered: Vec<Tables<'_>> = self.remembered.iter().map(|block| (&*block.tables, block.versions.as_deref())).collect();
@@ -71,7 +71,7 @@ impl<'a> Arguments<'a> {
         }
         let slots = self.slots.as_deref();
         let (levels, threads) = (&self.levels[..], self.threads);
-        let call = Call { selection, levels, place, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads };
+        let call = Call { selection, levels, location, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads };
         detached(py, || call.run(states))?.map_err(wrong)
     }
 }

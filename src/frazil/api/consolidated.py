@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from frazil.api.places import open_group
+from frazil.api.nodes import open_group
 from frazil.array.arguments import check_flag
 from frazil.array.group import Group
 from frazil.array.hierarchy import consolidated
@@ -33,20 +33,22 @@ def consolidate_metadata(
     Raises NotFoundError, MetadataError for a document that is no JSON, InvalidInputError for the draft of 2022, which has no place for copies, and in a repository,
     where one read of a snapshot finds all nodes, ReadOnlyError, StoreError where the store cannot list."""
     group = _opened(_given(location, store), "r+", path or "", zarr_format, registry, runtime)
-    place = group._place
-    place.require_writable()
-    if place.nodes is not None:
+    node_location = group._location
+    node_location.require_writable()
+    if node_location.nodes is not None:
         raise InvalidInputError(
             "a repository holds no consolidated metadata",
-            path=place.path or "/",
+            path=node_location.path or "/",
             hint="it needs none: one read of a snapshot finds all its nodes; frazil.copy to a plain store first",
         )
-    copies = consolidated.emit_copies(place, consolidated.documents_below(place) or {})
-    beside = place.layout.copies_key(place.path)
+    copies = consolidated.emit_copies(node_location, consolidated.documents_below(node_location) or {})
+    beside = node_location.layout.copies_key(node_location.path)
     if beside is not None:
-        place.store.set(beside, dump_json(copies, 4))
-        return Group(place, group.metadata)
-    return Group(place, change_node(place, GroupMetadata, lambda stored: stored.with_consolidated(copies)))
+        node_location.store.set(beside, dump_json(copies, 4))
+        return Group(node_location, group.metadata)
+    return Group(
+        node_location, change_node(node_location, GroupMetadata, lambda stored: stored.with_consolidated(copies))
+    )
 
 
 def open_consolidated(
@@ -72,11 +74,11 @@ def open_consolidated(
     group = _opened(
         _given(location, store, storage_options), "r", path or "", zarr_format, registry, runtime, cache, cache_limit
     )
-    place = group._place
+    node_location = group._location
     if check is not None:
         check_flag(check, "check")
-    copies = consolidated.required_copies(place, group.metadata, check)
-    return Group(place._replace(copies=copies, read_only=True), group.metadata)
+    copies = consolidated.required_copies(node_location, group.metadata, check)
+    return Group(node_location._replace(copies=copies, read_only=True), group.metadata)
 
 
 def _given(

@@ -1,6 +1,6 @@
 """Functions that make, save and load arrays in one call, with the names of zarr-python: zeros, full, array, from_array, save, load, group, ...
 
-Opening and creating at a location is in places.py. Without a location these functions keep the array in memory."""
+Opening and creating at a location is in nodes.py. Without a location these functions keep the array in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 
-from frazil.api.places import Mode, create_array, create_group, open_array, open_group, open_node
+from frazil.api.nodes import Mode, create_array, create_group, open_array, open_group, open_node
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.interface.zarr_group import like, node_arguments

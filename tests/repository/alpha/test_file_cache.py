@@ -299,5 +299,5 @@ def test_sessions_share_what_they_look_up() -> None:
         assert {done.key.split("/")[0] for done in store.requests} - (
             {"chunks", "manifests", "snapshots"} if number == 0 else set()
         ) <= {"refs"}
-    memory = session.root["a"]._place.memory
+    memory = session.root["a"]._location.memory
     assert 10_000 * 60 < memory.nbytes <= memory.limit

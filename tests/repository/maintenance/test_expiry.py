@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, values
+from tests.repository.maintenance.kept import FORMATS, fill, let_pass, objects, records, values
 
 import frazil
 from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
@@ -152,4 +152,4 @@ def test_what_is_missing_without_a_record_is_damage() -> None:
     with pytest.raises(FormatError):
         again.garbage_collect(now=True)
     assert old
-    assert notes(store, "expired") == []
+    assert records(store, "expired") == []

@@ -15,7 +15,7 @@ from tests.servers.proxy import FaultProxy
 
 import frazil
 from frazil.repository.format import Answer, RepositoryFormat
-from frazil.repository.maintenance.notes import emit_columns
+from frazil.repository.maintenance.records import emit_columns
 from frazil.stores.keys.names import COPY_JOURNAL
 
 DAYS = 8 * 86400  # seconds

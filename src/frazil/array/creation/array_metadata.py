@@ -203,7 +203,7 @@ def _extents(
 def _shards(
     shards: Lengths | str | Mapping[str, object] | None, index_location: str
 ) -> tuple[Lengths | str | None, str]:
-    """The shape of shards and the place of their index, from zarr-python's {"shape": ..., "index_location": ...} too; False: no shards."""
+    """The shape of shards and the location of their index, from zarr-python's {"shape": ..., "index_location": ...} too; False: no shards."""
     if isinstance(shards, Mapping):
         if not {"shape"} <= set(shards) <= {"shape", "index_location"}:
             raise MetadataError(f"shards is {shards!r}; it has shape and index_location", path="shards")
@@ -286,9 +286,11 @@ def _transformers(transformers: Sequence[object]) -> list[Extension]:
     """Storage transformers as a user writes them: Extensions, objects of a document, or names."""
     extensions = []
     for i, transformer in enumerate(transformers):
-        place = item("storage_transformers", i)
+        location = item("storage_transformers", i)
         extensions.append(
-            transformer if isinstance(transformer, Extension) else parse_extension(as_json(transformer, place), place)
+            transformer
+            if isinstance(transformer, Extension)
+            else parse_extension(as_json(transformer, location), location)
         )
     return extensions
 

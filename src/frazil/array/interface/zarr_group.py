@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.array.attributes import Attributes
     from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.hierarchy.nodes import Place
+    from frazil.array.hierarchy.nodes import NodeLocation
     from frazil.array.interface import html
     from frazil.stores.store import Store
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         @property
         def metadata(self) -> GroupMetadata: ...
         @property
-        def _place(self) -> Place: ...
+        def _location(self) -> NodeLocation: ...
         @property
         def attrs(self) -> Attributes: ...
         @property
@@ -153,7 +153,7 @@ class ZarrGroup:
     # --- at a prompt ---------------------------------------------------------------------------------------------------------------
 
     def _repr_html_(self: Parent) -> str:
-        return html.group_html(self._place, self.metadata)
+        return html.group_html(self._location, self.metadata)
 
     # --- creating ------------------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.api.places import open_group
+from frazil.api.nodes import open_group
 from frazil.api.references import Named, cuts, has_repository, split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from frazil.api.destinations import check_output
-from frazil.api.places import open_node
+from frazil.api.nodes import open_node
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
 from frazil.array.group import Group

@@ -1,6 +1,6 @@
-"""The place of a location: its store, with the cache and the storage transformers that are asked for; a point in a repository where the location names one.
+"""The location of a location: its store, with the cache and the storage transformers that are asked for; a point in a repository where the location names one.
 
-What is at the place is opened and created by places.py."""
+What is at the location is opened and created by nodes.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from frazil.array.arguments import check_surroundings, check_transformers
-from frazil.array.hierarchy.nodes import Place
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.codecs.registry import Registry, RuntimeTransformer
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
@@ -26,18 +26,18 @@ else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 
-def place_of(
-    location: Location | Place,
+def node_location_of(
+    location: Location | NodeLocation,
     registry: Registry,
     runtime: Runtime,
     read_only: bool,
     transformers: Sequence[RuntimeTransformer] = (),
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
-) -> Place:
-    """The place of a location; `locate` and `for_creation` make of it the place of a node below. A Place is returned as it is: open_array and open_group pass
+) -> NodeLocation:
+    """The location of a location; `locate` and `for_creation` make of it the location of a node below. A NodeLocation is returned as it is: open_array and open_group pass
     one when they create a node."""
-    if isinstance(location, Place):
+    if isinstance(location, NodeLocation):
         return location
     check_surroundings(registry, runtime)
     added = check_transformers(transformers, "storage_transformers")
@@ -55,7 +55,9 @@ def place_of(
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit)
     memory = ByteCache(runtime.cache_bytes)
-    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added, memory=memory)
+    return NodeLocation(
+        store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added, memory=memory
+    )
 
 
 def _in_repository(
@@ -65,8 +67,8 @@ def _in_repository(
     runtime: Runtime,
     cache: str | os.PathLike[str] | None,
     cache_limit: int | None,
-) -> Place:
-    """The place in a repository that sea.repo@REF/PATH names, to be read."""
+) -> NodeLocation:
+    """The location in a repository that sea.repo@REF/PATH names, to be read."""
     text = f"{named.repository}@{named.reference}"
     if not named.reference:
         raise InvalidInputError(
@@ -81,4 +83,4 @@ def _in_repository(
     repo = repository.Repository.open(
         named.repository, cache=cache, cache_limit=cache_limit, registry=registry, runtime=runtime
     )
-    return repo.readonly_session(snapshot=repo.lookup(named.reference)).place(named.path)
+    return repo.readonly_session(snapshot=repo.lookup(named.reference)).node_location(named.path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 from frazil.array.arguments import DEFAULT_FILL
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import M, Metadata, Place, create_nodes, missing
+from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation, create_nodes, missing
 from frazil.array.hierarchy.root import for_creation, locate
 from frazil.array.shards.shard_options import check_location, checked_options
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
@@ -22,19 +22,19 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
-    from frazil.api import destinations, place_of_location
+    from frazil.api import destinations, node_locations
     from frazil.array.creation import array_creation, array_metadata, zarr_arguments
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import CreateArguments, GroupArguments
-    from frazil.array.hierarchy import consolidated, repository_places
+    from frazil.array.hierarchy import consolidated, repository_locations
     from frazil.stores.objects import object_store
 else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
     destinations = LateModule("frazil.api.destinations")
-    place_of_location = LateModule("frazil.api.place_of_location")
+    node_locations = LateModule("frazil.api.node_locations")
     consolidated = LateModule("frazil.array.hierarchy.consolidated")
-    repository_places = LateModule("frazil.array.hierarchy.repository_places")
+    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     object_store = LateModule("frazil.stores.objects.object_store")
 
@@ -103,8 +103,8 @@ def create_array(
     Raises AlreadyExistsError, MetadataError (names the argument), UnknownExtensionError, StoreError."""
     options = checked_options(inner_order, shard_writes)
     zarr_format = zarr_arguments.format_of(zarr_format, zarr) if zarr else zarr_format
-    place, replaces = _for_creation(
-        place_of_location.place_of(
+    node_location, replaces = _for_creation(
+        node_locations.node_location_of(
             given_location(location, store, storage_options), registry, runtime, read_only=False
         )._replace(shard_options=options),
         path if name is None else name,
@@ -114,7 +114,7 @@ def create_array(
         is_array=True,
     )
     return array_creation.new_array(
-        place,
+        node_location,
         overwrite,
         data,
         progress,
@@ -167,7 +167,7 @@ def open_array(
     Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
     mode = _checked(mode, arguments)
     zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
-    place = place_of_location.place_of(
+    node_location = node_locations.node_location_of(
         given_location(location, store, storage_options),
         registry,
         runtime,
@@ -176,14 +176,14 @@ def open_array(
         cache,
         cache_limit,
     )
-    place = place._replace(shard_options=checked_options(inner_order, shard_writes))
+    node_location = node_location._replace(shard_options=checked_options(inner_order, shard_writes))
     array_metadata.check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
     if mode in ("r", "r+"):
         _refuse_arguments(arguments, mode)
 
     def create() -> Array:
         return create_array(
-            place._replace(transformers=()),  # type: ignore[arg-type] # which place_of knows
+            node_location._replace(transformers=()),  # type: ignore[arg-type] # which node_location_of knows
             path=path,
             zarr_format=zarr_format,
             registry=registry,
@@ -194,7 +194,7 @@ def open_array(
             **arguments,  # type: ignore[arg-type]
         )
 
-    found = _present_or_made(place, path, mode, ArrayMetadata, zarr_format, create)
+    found = _present_or_made(node_location, path, mode, ArrayMetadata, zarr_format, create)
     return Array(*found) if isinstance(found, tuple) else found.through(storage_transformers)
 
 
@@ -215,8 +215,8 @@ def create_group(
     """A new group, with groups above it where there are none; zarr_format, explicit_groups and entry_point as in create_array.
 
     Raises AlreadyExistsError, MetadataError, StoreError."""
-    place, replaces = _for_creation(
-        place_of_location.place_of(
+    node_location, replaces = _for_creation(
+        node_locations.node_location_of(
             given_location(location, store, storage_options), registry, runtime, read_only=False
         ),
         path,
@@ -225,9 +225,15 @@ def create_group(
         entry_point,
         is_array=False,
     )
-    metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
-    create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
-    return Group(place, metadata)
+    metadata = GroupMetadata(attributes=attributes, zarr_format=node_location.layout.zarr_format)
+    create_nodes(
+        node_location,
+        {node_location.path: metadata},
+        overwrite=overwrite,
+        explicit_groups=explicit_groups,
+        replaces=replaces,
+    )
+    return Group(node_location, metadata)
 
 
 def open_group(
@@ -257,7 +263,7 @@ def open_group(
     Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
     mode = _checked(mode)
     zarr_format = zarr_arguments.group_format(zarr_format, zarr) if zarr else zarr_format
-    place = place_of_location.place_of(
+    node_location = node_locations.node_location_of(
         given_location(location, store, storage_options),
         registry,
         runtime,
@@ -266,13 +272,13 @@ def open_group(
         cache,
         cache_limit,
     )
-    place = _with_options(place, inner_order, shard_writes)
+    node_location = _with_options(node_location, inner_order, shard_writes)
 
     def create() -> Group:
         if mode == "w-":
-            _refuse_implied(place, path)
+            _refuse_implied(node_location, path)
         return create_group(
-            place._replace(transformers=()),  # type: ignore[arg-type] # which place_of knows
+            node_location._replace(transformers=()),  # type: ignore[arg-type] # which node_location_of knows
             attributes=attributes,
             overwrite=mode == "w",
             path=path,
@@ -282,11 +288,11 @@ def open_group(
             runtime=runtime,
         )
 
-    found = _present_or_made(place, path, mode, GroupMetadata, zarr_format, create)
+    found = _present_or_made(node_location, path, mode, GroupMetadata, zarr_format, create)
     group = Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
     if zarr.get("use_consolidated"):
-        copies = consolidated.required_copies(group._place, group.metadata)
-        group = Group(group._place._replace(copies=copies), group.metadata) if group.read_only else group
+        copies = consolidated.required_copies(group._location, group.metadata)
+        group = Group(group._location._replace(copies=copies), group.metadata) if group.read_only else group
     return group
 
 
@@ -325,15 +331,15 @@ def open_node(
         }
         return _opened_or_made(location, mode, surroundings, arguments)
     _refuse_arguments(arguments, mode)
-    place = place_of_location.place_of(
+    node_location = node_locations.node_location_of(
         location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit
     )
-    place, node = _locate(_with_options(place, inner_order, shard_writes), path, zarr_format)
+    node_location, node = _locate(_with_options(node_location, inner_order, shard_writes), path, zarr_format)
     if node is None:
-        raise _nothing_at(place)
+        raise _nothing_at(node_location)
     if isinstance(node, ArrayMetadata):
-        place = place._replace(shard_options=place.shard_options._replace(inherited=False))
-    return as_node(place, node)
+        node_location = node_location._replace(shard_options=node_location.shard_options._replace(inherited=False))
+    return as_node(node_location, node)
 
 
 def _opened_or_made(
@@ -363,61 +369,66 @@ def _refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
         )
 
 
-def _with_options(place: Place, inner_order: str, shard_writes: str) -> Place:
-    """The place of a group whose arrays have these options. Raises InvalidInputError for options that the location does not allow."""
+def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: str) -> NodeLocation:
+    """The location of a group whose arrays have these options. Raises InvalidInputError for options that the location does not allow."""
     options = checked_options(inner_order, shard_writes)._replace(inherited=True)
-    check_location(options, place.store, bool(place.transformers) or place.nodes is not None, place.path)
-    return place._replace(shard_options=options)
+    check_location(
+        options,
+        node_location.store,
+        bool(node_location.transformers) or node_location.nodes is not None,
+        node_location.path,
+    )
+    return node_location._replace(shard_options=options)
 
 
 def _present(
-    place: Place, path: str, mode: str, kind: type[M], zarr_format: int | str | None
-) -> tuple[Place, M] | None:
+    node_location: NodeLocation, path: str, mode: str, kind: type[M], zarr_format: int | str | None
+) -> tuple[NodeLocation, M] | None:
     """The node to open; None where one is to be created."""
     if mode in ("w", "w-"):
         return None
     node: Metadata | None
-    place, node = _locate(place, path, zarr_format, to_create=mode == "a")
+    node_location, node = _locate(node_location, path, zarr_format, to_create=mode == "a")
     if node is None:
         if mode == "a":
             return None
-        raise _nothing_at(place)
+        raise _nothing_at(node_location)
     if isinstance(node, kind):
-        return place, node
+        return node_location, node
     is_group = isinstance(node, GroupMetadata)
     raise NodeKindError(
         "a group is there, not an array" if is_group else "an array is there, not a group",
-        path=place.path or "/",
+        path=node_location.path or "/",
         hint=f"frazil.open_{'group' if is_group else 'array'} opens it",
     )
 
 
 def _locate(
-    place: Place, path: str, zarr_format: int | str | None, *, to_create: bool = False
-) -> tuple[Place, Metadata | None]:
+    node_location: NodeLocation, path: str, zarr_format: int | str | None, *, to_create: bool = False
+) -> tuple[NodeLocation, Metadata | None]:
     """As locate; a repository without a node at its root has a group there."""
-    place, node = locate(place, path, zarr_format, to_create=to_create)
-    if node is None and place.nodes is not None and not place.path:
+    node_location, node = locate(node_location, path, zarr_format, to_create=to_create)
+    if node is None and node_location.nodes is not None and not node_location.path:
         node = GroupMetadata(implicit=True)
-    return place, node
+    return node_location, node
 
 
-def _nothing_at(place: Place) -> NotFoundError:
-    """The error for a place where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
-    error = missing(place)
-    store = place.store
+def _nothing_at(node_location: NodeLocation) -> NotFoundError:
+    """The error for a location where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
+    error = missing(node_location)
+    store = node_location.store
     if isinstance(store, LocalStore):
-        where = os.path.join(store.path, place.path).rstrip("/")
+        where = os.path.join(store.path, node_location.path).rstrip("/")
     else:
-        base = store.place if isinstance(store, object_store.ObjectStore) else ""
-        where = f"{base}/{place.path}".strip("/")
+        base = store.url if isinstance(store, object_store.ObjectStore) else ""
+        where = f"{base}/{node_location.path}".strip("/")
     if where.lower().endswith(_OTHER_FILES):
         error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
         return error
     error.hint = f'{error.hint}; mode="a", which is the default in zarr-python, creates a node'
-    for path in dict.fromkeys((*ancestors(place.path), place.path)):
+    for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
         try:
-            if not repository_places.is_repository(place.store, f"{path}/" if path else ""):
+            if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):
                 continue
         except StoreError:  # it cannot be listed
             break
@@ -427,18 +438,20 @@ def _nothing_at(place: Place) -> NotFoundError:
         )
         break
     else:
-        if isinstance(store, LocalStore) and (outer := repository_places.outer_repository(store, place.path)):
+        if isinstance(store, LocalStore) and (
+            outer := repository_locations.outer_repository(store, node_location.path)
+        ):
             error.hint = (
-                f'a repository lies above: frazil.open("{outer.place}@main/{outer.inside}") reads its branch main'
+                f'a repository lies above: frazil.open("{outer.location}@main/{outer.inside}") reads its branch main'
             )
     return error
 
 
-def _refuse_implied(place: Place, path: str) -> None:
+def _refuse_implied(node_location: NodeLocation, path: str) -> None:
     """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does.
     create_group finds everything else that is in the way."""
     try:
-        there, node = locate(place, path, to_create=True)
+        there, node = locate(node_location, path, to_create=True)
     except InvalidInputError:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
@@ -450,36 +463,41 @@ def _refuse_implied(place: Place, path: str) -> None:
 
 
 def _present_or_made(
-    place: Place, path: str, mode: str, kind: type[M], zarr_format: int | str | None, create: Callable[[], Made]
-) -> tuple[Place, M] | Made:
+    node_location: NodeLocation,
+    path: str,
+    mode: str,
+    kind: type[M],
+    zarr_format: int | str | None,
+    create: Callable[[], Made],
+) -> tuple[NodeLocation, M] | Made:
     """The node to open, or the one that `create` makes. In mode a, the node that another process creates at the same time is opened."""
-    found = _present(place, path, mode, kind, zarr_format)
+    found = _present(node_location, path, mode, kind, zarr_format)
     if found is not None:
         return found
     try:
         return create()
     except AlreadyExistsError:
-        found = _present(place, path, mode, kind, zarr_format) if mode == "a" else None
+        found = _present(node_location, path, mode, kind, zarr_format) if mode == "a" else None
         if found is None:
             raise
         return found
 
 
 def _for_creation(
-    place: Place,
+    node_location: NodeLocation,
     path: str,
     zarr_format: int | str | None,
     overwrite: bool,
     entry_point: Mapping[str, object] | None,
     is_array: bool,
-) -> tuple[Place, str | None]:
-    """The place of a node that is to be made, and the prefix of a hierarchy that goes for it, as for_creation says; with the guard of all destinations."""
-    made, replaces = for_creation(place, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
+) -> tuple[NodeLocation, str | None]:
+    """The location of a node that is to be made, and the prefix of a hierarchy that goes for it, as for_creation says; with the guard of all destinations."""
+    made, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
     prefixes = {f"{made.path}/" if made.path else "", *([] if replaces is None else [replaces])}
     for prefix in prefixes:
         # an array finds by itself that something is there
         destinations.check_destination(
-            None, place.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
+            None, node_location.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
         )
     return made, replaces
 
