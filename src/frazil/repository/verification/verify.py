@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Checked", "Depth", "check", "list_chunk_files", "problems_of"]
 
-_BATCH = 64  # snapshots whose lists of files are read at once
-
 
 class Checked(Record):
     """What was found, the snapshots that branches and tags point to, by "branch NAME" and "tag NAME", and the chunk files that were listed."""
@@ -134,7 +132,6 @@ def _require_digests(files: RepositoryFormat, seen: list[Seen]) -> None:
 def expected_of(files: RepositoryFormat, seen: list[Seen], found: Findings, progress: Progress) -> Expected:
     """Reads and checks snapshots and attribute files; what the snapshots refer to. Raises StoreError."""
     expected = expectations(files, seen, found, progress)
-    _add_listed(files, seen, expected)
     _check_attributes(files, expected, found)
     return expected
 
@@ -156,25 +153,6 @@ def problems_of(
     checked.check_all(expected, progress)
     checked.check_disjoint(expected)
     return tuple(found.problems)
-
-
-def _add_listed(files: RepositoryFormat, seen: list[Seen], expected: Expected) -> None:
-    """Adds the files that snapshots list: collections keep them, whether or not a node uses them."""
-    for low in range(0, len(seen), _BATCH):
-        part = seen[low : low + _BATCH]
-        for group in (part, *([one] for one in part)):
-            try:
-                referenced = files.referenced([snapshot.file for snapshot in group])
-            except UNREADABLE:  # told of by who reads the snapshots
-                continue
-            for ids, known in (
-                (referenced.manifests, expected.listed_manifests),
-                (referenced.attributes, expected.listed_attributes),
-            ):
-                for file in ids:
-                    known.setdefault(file, group[0].place)
-            if group is part:
-                break
 
 
 def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findings) -> None:
