@@ -104,7 +104,12 @@ def test_all_tasks_end_and_more_than_the_limit_is_of_one_and_of_waiting_ones(
         held = sum(running.values()) + sum(kept.values())
         assert budget.nbytes == held
         # What does not add to the bytes that are held may always go on.
-        assert held <= max(limit, before) or len(running) <= 1 or sum(kept.values()) > limit // 4 or max(running.values()) > limit
+        assert (
+            held <= max(limit, before)
+            or len(running) <= 1
+            or sum(kept.values()) > limit // 4
+            or max(running.values()) > limit
+        )
         before = held
     assert budget.nbytes == 0
 
