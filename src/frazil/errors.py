@@ -225,4 +225,5 @@ NodeNotFoundError = ArrayNotFoundError = GroupNotFoundError = PathNotFoundError 
 ContainsArrayError = ContainsGroupError = ContainsArrayAndGroupError = AlreadyExistsError
 NodeTypeValidationError = NodeKindError
 MetadataValidationError = MetadataError
+UnstableSpecificationWarning = ZarrUserWarning = FallbackWarning
 BoundsCheckError = ArrayIndexError = NegativeStepError = VindexInvalidSelectionError = SelectionError

@@ -60,7 +60,7 @@ def full(shape: Lengths, fill_value: object, *, store: Location | None = None, *
 
 
 def empty_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
-    """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks and shards of another array."""
+    """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array."""
     return _new(store, like(a, arguments))
 
 
@@ -221,14 +221,11 @@ def create_hierarchy(
 
 
 def open_like(a: object, path: str, *, store: Location | None = None, **arguments: object) -> Array:
-    """open_array in mode a, with the shape, the data type and, of a frazil.Array, the chunks and shards of another array where one is made.
+    """open_array in mode a, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array where one is made.
 
     path  the location, or, with `store`, a path in that"""
     at, below = (path, "") if store is None else (store, path)
-    made = like(a, arguments)
-    if isinstance(a, Array):
-        made.setdefault("fill_value", a.fill_value)
-    return open_array(at, path=below, **{"mode": "a", **made})  # type: ignore[arg-type] # which checks them
+    return open_array(at, path=below, **{"mode": "a", **like(a, arguments)})  # type: ignore[arg-type] # which checks them
 
 
 def tree(

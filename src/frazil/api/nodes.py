@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 from frazil.array.arguments import DEFAULT_FILL
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation, create_nodes, missing
+from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation, create_nodes
 from frazil.array.hierarchy.root import for_creation, locate
 from frazil.array.shards.shard_options import check_location, checked_options
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
-from frazil.errors import AlreadyExistsError, InvalidInputError, NodeKindError, NotFoundError, StoreError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NodeKindError, NotFoundError
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
@@ -26,21 +24,17 @@ if TYPE_CHECKING:
     from frazil.array.creation import array_creation, array_metadata, zarr_arguments
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import CreateArguments, GroupArguments
-    from frazil.array.hierarchy import consolidated, repository_locations
-    from frazil.stores.objects import object_store
+    from frazil.array.hierarchy import consolidated
 else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
     destinations = LateModule("frazil.api.destinations")
     node_locations = LateModule("frazil.api.node_locations")
     consolidated = LateModule("frazil.array.hierarchy.consolidated")
-    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
-    object_store = LateModule("frazil.stores.objects.object_store")
 
 Made = TypeVar("Made", Array, Group)
 Mode = Literal["r", "r+", "a", "w", "w-"]
-_OTHER_FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
 _MODES = ("r", "r+", "a", "w", "w-")
 _NO_ARGUMENTS: Mapping[str, object] = {}
 
@@ -162,7 +156,8 @@ def open_array(
     cache_limit  bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
     inner_order, shard_writes  as in create_array
     mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
-          there; w-: made, and nothing may be there. Where it is left out: a with a shape or data, otherwise r
+          there; w-: made, and nothing may be there. Where it is left out: a with a shape, data or attributes, otherwise r
+    dtype  of an array that is made: float64 where it is left out
     arguments  of create_array; zarr_version is zarr_format by its older name
     Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
     mode = _checked(mode, arguments)
@@ -182,6 +177,8 @@ def open_array(
         _refuse_arguments(arguments, mode)
 
     def create() -> Array:
+        if arguments.get("dtype") is None and arguments.get("data") is None:
+            arguments["dtype"] = "float64"
         return create_array(
             node_location._replace(transformers=()),  # type: ignore[arg-type] # which node_location_of knows
             path=path,
@@ -261,7 +258,7 @@ def open_group(
     inner_order, shard_writes  of the arrays that are opened or created through the group, as in create_array; shards of arrays that do not allow shard_writes are rewritten
     zarr  other names of zarr-python (docs/design/068-names-of-zarr-python.md)
     Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
-    mode = _checked(mode)
+    mode = _checked(mode, {"attributes": attributes})
     zarr_format = zarr_arguments.group_format(zarr_format, zarr) if zarr else zarr_format
     node_location = node_locations.node_location_of(
         given_location(location, store, storage_options),
@@ -336,7 +333,7 @@ def open_node(
     )
     node_location, node = _locate(_with_options(node_location, inner_order, shard_writes), path, zarr_format)
     if node is None:
-        raise _nothing_at(node_location)
+        raise node_locations.nothing_at(node_location)
     if isinstance(node, ArrayMetadata):
         node_location = node_location._replace(shard_options=node_location.shard_options._replace(inherited=False))
     return as_node(node_location, node)
@@ -392,7 +389,7 @@ def _present(
     if node is None:
         if mode == "a":
             return None
-        raise _nothing_at(node_location)
+        raise node_locations.nothing_at(node_location)
     if isinstance(node, kind):
         return node_location, node
     is_group = isinstance(node, GroupMetadata)
@@ -411,40 +408,6 @@ def _locate(
     if node is None and node_location.nodes is not None and not node_location.path:
         node = GroupMetadata(implicit=True)
     return node_location, node
-
-
-def _nothing_at(node_location: NodeLocation) -> NotFoundError:
-    """The error for a location where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
-    error = missing(node_location)
-    store = node_location.store
-    if isinstance(store, LocalStore):
-        where = os.path.join(store.path, node_location.path).rstrip("/")
-    else:
-        base = store.url if isinstance(store, object_store.ObjectStore) else ""
-        where = f"{base}/{node_location.path}".strip("/")
-    if where.lower().endswith(_OTHER_FILES):
-        error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
-        return error
-    error.hint = f'{error.hint}; mode="a", which is the default in zarr-python, creates a node'
-    for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
-        try:
-            if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):
-                continue
-        except StoreError:  # it cannot be listed
-            break
-        error.hint = (
-            f'a repository lies there{f" in {path!r}" if path else ""}: frazil.open_group("sea.repo@main") reads a branch of one; '
-            "frazil.Repository.open(location).readonly_session().root is its root group, writable_session() changes it"
-        )
-        break
-    else:
-        if isinstance(store, LocalStore) and (
-            outer := repository_locations.outer_repository(store, node_location.path)
-        ):
-            error.hint = (
-                f'a repository lies above: frazil.open("{outer.location}@main/{outer.inside}") reads its branch main'
-            )
-    return error
 
 
 def _refuse_implied(node_location: NodeLocation, path: str) -> None:
@@ -503,9 +466,9 @@ def _for_creation(
 
 
 def _checked(mode: Mode | None, arguments: Mapping[str, object] = _NO_ARGUMENTS) -> Mode:
-    """The mode, where it is left out as the arguments of create_array say."""
+    """The mode, where it is left out as the other arguments say: a where they describe what is to be created."""
     if mode is None:
-        return "a" if arguments.get("shape") is not None or arguments.get("data") is not None else "r"
+        return "a" if any(arguments.get(name) is not None for name in ("shape", "data", "attributes")) else "r"
     if not isinstance(mode, str) or mode not in _MODES:
         raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
     return mode

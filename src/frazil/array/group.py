@@ -43,7 +43,7 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from frazil.array.creation import array_creation, array_metadata
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.creation.zarr_arguments import CreateArguments
+    from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments
     from frazil.array.hierarchy import move, removal, repository_locations
     from frazil.array.hierarchy import tree as _tree
     from frazil.array.hierarchy.nodes import Metadata
@@ -236,12 +236,13 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         """Names and groups of the direct members."""
         return ((name, node) for name, node in self.members() if isinstance(node, Group))
 
-    def tree(self, max_depth: int | None = None, *, level: int | None = None, expand: bool | None = None) -> _tree.Tree:
-        """Everything below this group, as a value that prints as a tree. level is max_depth by the name of zarr-python, whose expand has no effect."""
-        max_depth = max_depth if level is None else level
-        check_depth(max_depth)
+    def tree(
+        self, max_depth: int | None = None, *, level: int | None = None, **zarr: Unpack[TreeArguments]
+    ) -> _tree.Tree:
+        """Everything below this group, as a value that prints as a tree. level is max_depth by the name of zarr-python; its other arguments have no effect."""
+        check_depth(depth := max_depth if level is None else level)
         below = len(self.path) + (self.path != "")
-        nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._location, max_depth)]
+        nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._location, depth)]
         return _tree.Tree("/" + self.path, tuple(nodes))
 
     def _with_options(self, path: str, inner_order: object, shard_writes: object) -> NodeLocation:

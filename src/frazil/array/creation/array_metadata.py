@@ -147,6 +147,8 @@ def _data_type(
     if zarr_format == 2 and v2_objects.is_object(dtype):
         held, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
         return held.data_type, held.extension, codecs, zarr
+    if hasattr(dtype, "to_native_dtype") and hasattr(dtype, "to_json"):  # zarr-python's object
+        dtype = dtype.to_json(zarr_format=3)
     data_type = registry.metadata.data_type_from_user(dtype)
     return data_type, data_type.serializer, codecs, zarr
 
@@ -192,6 +194,9 @@ def _extents(
     if hasattr(value, "__index__") and not hasattr(value, "__len__"):
         return lengths_from_user(value, name, low=1) * len(extents)
     if isinstance(value, list | tuple) and len(value) == len(extents):
+        value = [
+            1 if type(one) is int and one == extent == 0 else one for one, extent in zip(value, extents, strict=True)
+        ]
         whole = [one is None or (type(one) is int and one == -1) for one in value]
         if any(whole):
             value = [

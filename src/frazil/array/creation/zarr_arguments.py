@@ -72,6 +72,14 @@ class GroupArguments(TypedDict, total=False):
     meta_array: None
 
 
+class TreeArguments(TypedDict, total=False):
+    """Names of zarr-python that Group.tree takes without effect."""
+
+    expand: bool | None
+    max_nodes: int
+    plain: bool
+
+
 class Renamed(Record):
     """Arguments of create_array that names of zarr-python 2 change; zarr: the other names, without these."""
 

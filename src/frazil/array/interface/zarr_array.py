@@ -10,10 +10,11 @@ import numpy as np
 
 from frazil.array.indexer import Indexer
 from frazil.array.io.read import check_out
-from frazil.array.shape.extents import chunk_counts
+from frazil.array.shape.extents import chunk_counts, chunk_lengths
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import InvalidInputError, SelectionError, one_line, shown
 from frazil.late import LateModule
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -160,6 +161,18 @@ class ZarrArray:
     def cdata_shape(self: Selectable) -> tuple[int, ...]:
         """Number of chunks (innermost ones) along each dimension."""
         return chunk_counts(self.shape, self.metadata.chunk_grid, self.chunks, sharded=self.shards is not None)
+
+    @property
+    def read_chunk_sizes(self: Selectable) -> tuple[tuple[int, ...], ...]:
+        """Lengths of the chunks (innermost ones) along each dimension, as far as they are within the array."""
+        if self.shards is None:
+            return chunk_lengths(self.shape, self.metadata.chunk_grid)
+        return chunk_lengths(self.shape, RegularGrid(self.chunks))
+
+    @property
+    def write_chunk_sizes(self: Selectable) -> tuple[tuple[int, ...], ...]:
+        """The same of shards; of chunks, where there are no shards."""
+        return chunk_lengths(self.shape, self.metadata.chunk_grid)
 
     @property
     def lazy(self: Selectable) -> lazy_view.LazyView:

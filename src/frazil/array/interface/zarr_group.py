@@ -222,7 +222,7 @@ class ZarrGroup:
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": fill_value})
 
     def empty_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
-        """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks and shards of another array."""
+        """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array."""
         return self.create_array(name, **like(data, arguments))
 
     def zeros_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
@@ -240,13 +240,15 @@ class ZarrGroup:
 
 
 def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks and shards where it is a frazil.Array; `arguments` come first.
+    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks, shards and fill value where it is a frazil.Array; `arguments` come first.
     Raises InvalidInputError for data that is no array."""
     if not isinstance(data, Array):
         given = data if hasattr(data, "shape") and hasattr(data, "dtype") else data_source.as_array(data)
         return {"shape": given.shape, "dtype": given.dtype, **arguments}
     metadata = data.metadata
     found: dict[str, object] = {"shape": data.shape, "dtype": metadata.data_type, "chunks": data.chunks}
+    if "dtype" not in arguments:
+        found["fill_value"] = metadata.fill_value
     if "chunks" not in arguments:
         found["shards"] = data.shards
         if not isinstance(metadata.chunk_grid, RegularGrid):
