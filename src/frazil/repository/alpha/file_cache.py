@@ -4,10 +4,11 @@ What is in them is in formats/; branches and tags are in branches.py. Chunk file
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError, StoreError
+from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
 from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
@@ -167,7 +168,17 @@ class Files:
     def _read(self, names: Sequence[str]) -> list[bytes]:
         keys = [self.key(name) for name in names]
         values: list[bytes] = []
-        for key, value in zip(keys, self.store.get_many(keys, largest=None), strict=True):
+        try:
+            found = self.store.get_many(keys, largest=None)
+        except StoreError as error:
+            if error.errno not in _NO_FILES:
+                raise
+            raise FormatError(
+                "a link or something else that is no file lies in the place of a file of the repository",
+                key=error.key,
+                hint="put the file itself there",
+            ) from error
+        for key, value in zip(keys, found, strict=True):
             if value is None:
                 kind, _, _ = key.removeprefix(self.prefix).partition("/")
                 raise NotFoundError(
@@ -219,6 +230,7 @@ class Files:
         self.store.put_many(names, pieces_of(list(files.values())), [ANY] * len(names))
 
 
+_NO_FILES: Final = (errno.ELOOP, errno.EINVAL)  # that is how it is, so that nobody need try again
 _HINTS: Final = {
     "snapshots": "the id is one of another repository, or the snapshot has expired",
     "manifests": "restore it from a copy of the repository, or go back to a snapshot that does not need it",

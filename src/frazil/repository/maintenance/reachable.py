@@ -99,14 +99,15 @@ class _Ancestry:
             raise _missing(self._files, start, error) from error
 
     def live(self, starts: Sequence[ObjectId]) -> tuple[Ids, Ids]:
-        """The snapshots that some lead to, themselves among them, sorted; and the parent of each."""
+        """The snapshots that some lead to, themselves among them, sorted; and the parent of each, also one that has expired."""
         live: dict[ObjectId, ObjectId] = {}
         for start in starts:
             at: ObjectId | None = start
             while at is not None and at not in live:
-                parent = self.parent(at)
-                live[at] = b"\0" * len(at) if parent is None else parent
-                at = parent
+                following = self.parent(at)
+                parent = self._parents[at]  # also one that has expired: marks do not outlive the record that says so
+                live[at] = b"\0" * len(at) if parent is None else self._names.get(parent, parent)
+                at = following
         snapshots = id_column(list(live))
         order = snapshots.argsort()
         return snapshots[order], id_column(list(live.values()))[order]
