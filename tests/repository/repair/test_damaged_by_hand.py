@@ -49,6 +49,17 @@ def test_something_else_in_the_place_of_a_file(tmp_path: Path, kind: str, instea
     assert path.is_symlink() or path.is_dir()
 
 
+def test_a_link_in_the_place_of_the_first_snapshot(tmp_path: Path) -> None:
+    """Whose id is asked for before it is read."""
+    repo = filled(tmp_path / "r")
+    first = list(repo.history())[-1].id
+    path = tmp_path / "r" / "snapshots" / first
+    path.unlink()
+    path.symlink_to(tmp_path / "nothing")
+    assert f"snapshots/{first}" in {problem.key for problem in frazil.Repository.open(tmp_path / "r").verify().problems}
+    assert frazil.Repository.open(tmp_path / "r").repair(history=True).ok
+
+
 def test_hints_of_collections(tmp_path: Path) -> None:
     """A list that is damaged says how to go on: it is removed, and what it named is condemned anew."""
     repo = filled(tmp_path / "r")
@@ -66,7 +77,7 @@ def test_hints_of_collections(tmp_path: Path) -> None:
     with repo.transaction(message="which no collection has seen") as root:
         root["a"][0] = 1
     (snapshot,) = [one for one in (tmp_path / "r" / "snapshots").iterdir() if one.name == repo.lookup("main")]
-    snapshot.write_bytes(b"\x9b")
+    snapshot.write_bytes(bytes(100))
     for dry_run in (True, False):
         with pytest.raises(FormatError) as caught:
             frazil.Repository.open(tmp_path / "r").garbage_collect(now=True, dry_run=dry_run)

@@ -156,17 +156,14 @@ def problems_of(
 
 
 def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findings) -> None:
-    """Reads the attribute files, as every node that has attributes there would."""
-    ids = list(expected.listed_attributes)
-    keys = [files.key(f"attributes/{encode_id(file)}") for file in ids]
-    for file, key, size in zip(ids, keys, files.store.sizes(keys).tolist() if keys else [], strict=True):
-        if size < 0:
-            error = NotFoundError("there is no such file among the attributes of the repository", key=key)
-            found.unreadable("attributes", error, expected.listed_attributes[file])
-            continue
-        for location, place in expected.attributes.get(file, {}).items():
+    """Reads the attribute files, as every node that has attributes there would; those that are listed alone, too."""
+    for file, listed in expected.listed_attributes.items():
+        key = files.key(f"attributes/{encode_id(file)}")
+        for location, place in expected.attributes.get(file, {0: listed}).items():
             try:
                 files.attributes(file, location)
+            except NotFoundError as error:
+                found.unreadable("attributes", error, listed, key)
             except UNREADABLE as error:
                 found.add("attributes", error.message, place, error.key or key)
 
