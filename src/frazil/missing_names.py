@@ -22,7 +22,7 @@ _STORES: Final[dict[str, str]] = {
     **dict.fromkeys(("DirectoryStore", "NestedDirectoryStore", "TempStore"), _FOLDER),
     **dict.fromkeys(("FSStore", "ABSStore", "N5FSStore"), _BUCKET),
     **dict.fromkeys(
-        ("DBMStore", "LMDBStore", "SQLiteStore", "RedisStore", "MongoDBStore", "KVStore", "BaseStore", "Store"), _KEYS
+        ("DBMStore", "LMDBStore", "SQLiteStore", "RedisStore", "MongoDBStore", "KVStore", "BaseStore"), _KEYS
     ),
     "N5Store": "N5 is not read here; zarr-python 2 or z5py converts it",
     "LRUStoreCache": 'frazil.stores.CachingStore(store, limit) is a cache in memory; open(..., cache="folder") one on disk',
@@ -45,7 +45,7 @@ _HINTS: Final[Mapping[str, Mapping[str, str]]] = {
     "frazil": {
         **_STORES,  # zarr-python 2 has stores at the top
         **dict.fromkeys(("ThreadSynchronizer", "ProcessSynchronizer"), _SYNCHRONIZER),
-        **dict.fromkeys(("AsyncArray", "AsyncGroup", "api"), _ASYNC),
+        **dict.fromkeys(("AsyncArray", "AsyncGroup"), _ASYNC),
         **dict.fromkeys(
             [
                 "Blosc",
@@ -87,13 +87,11 @@ _HINTS: Final[Mapping[str, Mapping[str, str]]] = {
         "registry": "frazil.Registry is an argument of the functions that open and create",
         "experimental": "nothing of it is here",
         "buffer": "arrays are read into NumPy arrays",
-        "metadata": "array.metadata and group.metadata are the documents; frazil.extensions.ArrayMetadata is the class",
         "core": "Array and Group are frazil.Array and frazil.Group",
         "hierarchy": "Group is frazil.Group",
         "convenience": "its functions are those of frazil",
         "creation": "its functions are those of frazil",
         "n5": _STORES["N5Store"],
-        "testing": "frazil.testing has the suites for stores of users",
     },
     "frazil.storage": _STORES,
     "frazil.stores": _STORES,
