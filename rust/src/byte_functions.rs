@@ -15,7 +15,7 @@ use crate::memory::{Growing, take};
 use crate::rows::Rows;
 use crate::segment::Segment;
 use crate::sources::Files;
-use crate::threads::{Lease, Worker, detached, share};
+use crate::threads::{Lease, Worker, detached, on_threads};
 
 /// Rows of at least this many bytes are read straight into the result.
 const STRAIGHT: usize = 64 << 10;
@@ -57,7 +57,7 @@ impl Sink for Copies<'_> {
         self.length(row)
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         false
     }
 
@@ -162,8 +162,8 @@ impl Sink for Blobs<'_> {
         usize::try_from(self.limits[row][0]).unwrap_or(0)
     }
 
-    fn decodes(&self) -> bool {
-        !self.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.chain.is_slow()
     }
 
     fn check_length(&self, row: usize, length: u64) -> Outcome {
@@ -225,9 +225,9 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
     let made: Vec<Mutex<Growing>> = values.iter().map(|_| Mutex::new(Growing::default())).collect();
     let failures = Failures::default();
     let bytes: usize = values.iter().map(|value| value.len()).sum();
-    let threads = if bytes < 64 << 10 { 1 } else { threads.max(1) as usize };
-    detached(py, || {
-        share(values.len(), threads, Lease::take, |worker, row| {
+    let most = if bytes < 64 << 10 { 1 } else { usize::MAX };
+    on_threads(py, threads, |threads| {
+        threads.share(values.len(), most, Lease::take, |worker, row| {
             if let Ok(mut made) = made[row].lock()
                 && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made)
             {

@@ -8,7 +8,7 @@ use crate::columns::{Bytes, Column};
 use crate::failures::FailureRows;
 use crate::fetch::{Sink, Watch, fetch};
 use crate::sources::{Files, Sources};
-use crate::threads::detached;
+use crate::threads::on_threads;
 
 pub struct Rows<'py> {
     files: Option<Bound<'py, Files>>,
@@ -35,7 +35,7 @@ impl<'py> Rows<'py> {
     /// Reads all rows into `sink` without the GIL; what failed.
     pub fn fetch<S: Sink>(&self, py: Python<'_>, watch: Option<&Watch>, threads: isize, sink: &S) -> PyResult<FailureRows> {
         let (sources, rows): (_, &[[i64; 3]]) = (self.sources(), self);
-        Ok(detached(py, || fetch(&sources, rows, watch, threads, sink))?.into_rows())
+        Ok(on_threads(py, threads, |threads| fetch(&sources, rows, watch, threads, sink))?.into_rows())
     }
 }
 

@@ -96,8 +96,8 @@ impl<'a> Sink for &'a Chunks<'a> {
         self.program.size
     }
 
-    fn decodes(&self) -> bool {
-        !self.program.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.program.chain.is_slow()
     }
 
     fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
@@ -108,7 +108,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         if self.boxes.is_empty(inner_chunk) {
             return Wanted::Part(0..0);
         }
-        if self.decodes() || self.program.size <= SMALL {
+        if !self.program.chain.is_empty() || self.program.size <= SMALL {
             return Wanted::All;
         }
         if self.slabs(inner_chunk).is_some() {
@@ -118,7 +118,7 @@ impl<'a> Sink for &'a Chunks<'a> {
     }
 
     fn straight(&self, local: &mut Movers<'a>, inner_chunk: usize, length: usize) -> Option<&mut [u8]> {
-        if self.decodes() || length < STRAIGHT || self.boxes.is_empty(inner_chunk) {
+        if !self.program.chain.is_empty() || length < STRAIGHT || self.boxes.is_empty(inner_chunk) {
             return None;
         }
         local.chunk.select(inner_chunk, 0);

@@ -109,11 +109,11 @@ impl<'a> Sink for &'a Points<'a> {
     fn local(&self) {}
 
     fn weight(&self, inner_chunk: usize) -> usize {
-        if self.decodes() { self.program.size } else { self.of(inner_chunk).len() * self.program.itemsize }
+        if !self.program.chain.is_empty() { self.program.size } else { self.of(inner_chunk).len() * self.program.itemsize }
     }
 
-    fn decodes(&self) -> bool {
-        !self.program.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.program.chain.is_slow()
     }
 
     fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
@@ -121,7 +121,7 @@ impl<'a> Sink for &'a Points<'a> {
     }
 
     fn wanted(&self, inner_chunk: usize) -> Wanted {
-        if self.decodes() {
+        if !self.program.chain.is_empty() {
             return Wanted::All;
         }
         let hull = self.hull(inner_chunk);
@@ -142,7 +142,7 @@ impl<'a> Sink for &'a Points<'a> {
 
     fn take(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, bytes: &[u8], start: usize) -> Outcome {
         let program = self.program;
-        let chunk = match self.decodes() {
+        let chunk = match !self.program.chain.is_empty() {
             true => program.chain.view(&mut worker.tools, bytes, &program.sizes, self.hull(inner_chunk))?,
             false => bytes,
         };

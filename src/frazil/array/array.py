@@ -259,7 +259,7 @@ class Array(ZarrArray):
                 return values if single.shape else values[()]
         elif (split := fields_of(self.dtype, selection)) is not None:
             return self.get_basic_selection(split[1], fields=split[0])
-        return self._read(self._select(basic, selection), None, scalar=True)
+        return self._read(self._select(basic, selection), None, True)
 
     @property
     def oindex(self) -> Indexer:
@@ -279,19 +279,13 @@ class Array(ZarrArray):
         return self._indexer(partial(blocks, extents=self._outer))
 
     def _indexer(self, rules: Normalise) -> Indexer:
-        return Indexer(
-            partial(self._select, rules), partial(self._read, out=None, scalar=True), partial(self._write, rules)
-        )
+        return Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
         """a[selection] as an array; into `out` where it is given, which must have the result's shape and the array's dtype; any strides.
 
         Raises InvalidInputError for another out, SelectionError, DataError, StoreError."""
-        if out is not None and not isinstance(out, np.ndarray):
-            raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=self.path or "/")
-        values = self._read(self._select(basic, selection), out, scalar=False)
-        assert isinstance(values, np.ndarray)
-        return values
+        return self._indexer(basic).read(selection, out=out)
 
     def _select(self, normalise: Normalise, selection: object) -> Selection:
         try:
@@ -300,7 +294,7 @@ class Array(ZarrArray):
             self._tell(error)
             raise
 
-    def _read(self, selection: Selection, out: Values | None, *, scalar: bool) -> Values | np.generic:
+    def _read(self, selection: Selection, out: Values | None, scalar: bool) -> Values | np.generic:
         try:
             values = read_selection(self._access, self._plans, selection, self.dtype, self._fill, out)
         except FrazilError as error:
@@ -390,12 +384,12 @@ class Array(ZarrArray):
     def _values(self, value: ArrayLike) -> Values:
         return as_values(value, self.dtype, self.path or "/")
 
-    def resize(self, shape: int | Sequence[int]) -> None:
-        """Changes the lengths. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
+    def resize(self, shape: int | Sequence[int], *more: int) -> None:
+        """Changes the lengths, given as one sequence or one by one. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
         what is outside in the others to the fill value, so that growing again shows no old values; then comes the document, then what others wrote meanwhile.
 
         Raises ReadOnlyError, MetadataError, ConflictError where another array is there now, StoreError, DataError."""
-        lengths = lengths_from_user(shape, "shape", low=0)
+        lengths = lengths_from_user((shape, *more) if more else shape, "shape", low=0)
         cleared, cut = None, None
         found: list[tuple[int, ...]] = []
 
@@ -413,28 +407,28 @@ class Array(ZarrArray):
         if cut is not None:
             self._do(cut.clear_again)
 
-    def append(self, values: ArrayLike, axis: int = 0) -> tuple[int, ...]:
-        """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of concurrent appends each gets its own rows.
+    def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
+        """Grows the array along `axis` by the extent of `data` there, and writes it there; the new shape. Of concurrent appends each gets its own rows.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array is there now, StoreError."""
         self._location.require_writable()
-        data, axis = self._values(values), checked_axis(axis, self.ndim, self.path or "/")
+        new, axis = self._values(data), checked_axis(axis, self.ndim, self.path or "/")
         old: list[tuple[int, ...]] = []
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
             old[:] = [stored.shape]
-            return stored.with_shape(grown_shape(stored.shape, data.shape, axis, self.path or "/"))
+            return stored.with_shape(grown_shape(stored.shape, new.shape, axis, self.path or "/"))
 
         grown = self._change(change, lengths_only=True)
-        if data.shape[axis]:
+        if new.shape[axis]:
             self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         selection = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
         edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
         single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
-        if single is None or not self._do(partial(write_single, self._access, single, edges, data, confirmed=True)):
+        if single is None or not self._do(partial(write_single, self._access, single, edges, new, confirmed=True)):
             confirm = self._access.document.confirm_for(basic(selection, grown.shape))
-            access, elements = self._access.elements_of(data)
+            access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(basic(selection, edges), access):
                 self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
