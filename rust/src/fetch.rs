@@ -1,6 +1,6 @@
 //! Reads rows and hands their bytes on: sorted by offset, neighbours of a file merged into one read, groups of rows shared among threads.
 //!
-//! What becomes of the bytes is the sink's affair; whether they are still those of the version that was expected is checked here.
+//! The sink decides what becomes of the bytes. Here it is checked that they are still of the expected version.
 
 use std::borrow::Borrow;
 use std::mem;

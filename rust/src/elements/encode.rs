@@ -1,4 +1,4 @@
-//! `encode_elements`: chunks of views encoded as vlen-utf8, vlen-bytes and vlen-array write them (decode.rs says how), and by further codecs.
+//! `encode_elements`: encodes chunks of views by vlen-utf8, vlen-bytes and vlen-array (format: decode.rs), and then by further codecs.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! Copies of whole files from beneath one root to beneath another, many in one call, without locks: nobody else writes the new names yet.
+//! Copies of whole files from beneath one root to beneath another, many in one call, without locks: no other program writes the new names yet.
 //!
 //! A copy has no name before it is whole (new_file.rs), so a crash leaves nothing of it; then it gets its name, over what is there. It bears the time of change of
 //! its source. Each is made from one open descriptor, and once more where the file was changed in place meanwhile.

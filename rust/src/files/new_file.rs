@@ -1,7 +1,7 @@
 //! A new file that gets its name only when it is whole, and only if nobody has that name: what the file system itself decides, also among writers
-//! that know no locks. What is written into it, and what it means that the name is taken, is publish.rs's affair.
+//! that know no locks. publish.rs says what is written, and what a taken name means.
 //!
-//! The file has no name while it is written (O_TMPFILE), so nobody who lists the folder meets it, and a crash leaves nothing. Where the file system
+//! The file has no name while it is written (O_TMPFILE), so no listing shows it, and a crash leaves nothing. Where the file system
 //! has no such files, it has a name that sorts behind all others and ends like those of locks, which listings hide; its lock is held, so whoever clears
 //! the folder waits.
 

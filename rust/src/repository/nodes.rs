@@ -1,4 +1,4 @@
-//! The map of nodes in a snapshot: where each node lies, and the little that is asked of all of them. Nodes are decoded in Python, one when it is asked for.
+//! The map of nodes in a snapshot: where each node lies, and the few facts that are needed of all of them. Python decodes a node when it is needed.
 
 use std::str;
 
