@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.repository.maintenance.kept import FORMATS, fill, objects, values
+from tests.repository.maintenance.garbage import FORMATS, fill, objects, values
 
 import frazil
 from frazil.errors import FormatError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.repository.maintenance.kept import fill, orphan, values
+from tests.repository.maintenance.garbage import fill, orphan, values
 
 import frazil
 from frazil.errors import FormatError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.repository.maintenance.kept import FORMATS, fill, values
+from tests.repository.maintenance.garbage import FORMATS, fill, values
 from tests.repository.verification.test_verify import contents, tip_manifest
 
 import frazil

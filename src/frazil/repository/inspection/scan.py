@@ -154,7 +154,7 @@ class Scan:
         if not there.all():
             count, key = int((~there).sum()), self._files.key(f"manifests/{encode_id(file)}")
             self.found.add(
-                "missing", f"{count} references are to chunk files that are not there", self._place(commit), key
+                "missing", f"{count} references are to chunk files that are not there", self._location(commit), key
             )
         at, rows = at[there], rows[there]
         low = self.starts[at] + np.clip(manifest.offsets[rows], 0, self.starts[at + 1] - self.starts[at])
@@ -165,7 +165,7 @@ class Scan:
         if sum(map(len, self._waiting)) > _WAITING:
             self._sort_spans()
 
-    def _place(self, commit: int) -> Place:
+    def _location(self, commit: int) -> Place:
         return self.commits[commit].place
 
     def _sort_spans(self) -> None:

@@ -15,7 +15,7 @@ from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import Ids, among, distinct, id_column, id_list, join, without
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
-from frazil.repository.maintenance.notes import list_notes, read_notes
+from frazil.repository.maintenance.records import list_records, read_records
 
 if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
@@ -123,7 +123,7 @@ def _missing(files: RepositoryFormat, snapshot: ObjectId, error: NotFoundError) 
 
 def _pinned(files: RepositoryFormat) -> list[ObjectId]:
     """The snapshots that pins name. One that is gone, or not whole, is none: who made its pin is about to see that, too."""
-    pins = read_notes(files, list_notes(files, "pins"), ["snapshots"])
+    pins = read_records(files, list_records(files, "pins"), ["snapshots"])
     found = [snapshot for columns in pins for snapshot in id_list(columns["snapshots"])]  # type: ignore[arg-type] # a column of ids
     return [snapshot for snapshot in dict.fromkeys(found) if is_whole(files, snapshot)]
 
