@@ -195,6 +195,25 @@ def test_what_was_interrupted_is_gone_on_with(limit: int) -> None:
     assert JOURNAL_NAME not in target.list()
 
 
+@pytest.mark.parametrize("kind", ["memory", "folder", "draft"])
+def test_a_source_that_was_written_to_meanwhile_is_read_again(tmp_path: Path, kind: str) -> None:
+    """Slabs that were read before it was would stay beside those of the new elements."""
+    place = tmp_path / "a.zarr" if kind == "folder" else MemoryStore()
+    source = frazil.create_array(
+        place, path="x", data=VALUES, chunks=(10, 10, 10), zarr_format="draft" if kind == "draft" else 3
+    )
+    target, wanted = MemoryStore(), VALUES.copy()
+    for value, slab in ((-1, 2), (-2, 3)):
+        with pytest.raises(Stop):
+            frazil.rechunk(source, target, progress=stopped_at(slab), **ARGUMENTS)  # type: ignore[arg-type]
+        source[...] = wanted[...] = value
+    source[0, 0, 0] = wanted[0, 0, 0] = 5
+    done = frazil.rechunk(source, target, **ARGUMENTS)  # type: ignore[arg-type]
+    assert done.found == 0
+    np.testing.assert_array_equal(frazil.open_array(target)[...], wanted)
+    assert JOURNAL_NAME not in target.list()
+
+
 def test_every_fault_of_the_destination_is_an_error_and_the_next_run_finishes() -> None:
     source, wanted = source_at(), MemoryStore()
     frazil.rechunk(source, wanted, **ARGUMENTS)  # type: ignore[arg-type]
