@@ -243,6 +243,23 @@ def test_every_fault_of_the_destination_is_an_error_and_the_next_run_finishes() 
     assert faults > 20
 
 
+def test_a_slab_that_was_under_way_is_written_again_at_the_end_of_the_array_too() -> None:
+    """Chunks that reach beyond the end are looked at before they are replaced."""
+    values = VALUES[:29, :37, :19]
+    source = frazil.create_array(MemoryStore(), data=values, chunks=(10, 10, 10))
+    goes_on = 0
+    for call in range(1, 40):
+        target = MemoryStore()
+        plan = FaultPlan([Fault("put_many", call, "fail")])
+        try:
+            frazil.rechunk(source, FaultyStore(target, plan), **ARGUMENTS)  # type: ignore[arg-type]
+        except StoreError:
+            frazil.rechunk(source, target, **ARGUMENTS)  # type: ignore[arg-type]
+            goes_on += 1
+        np.testing.assert_array_equal(frazil.open_array(target)[...], values)
+    assert goes_on > 4
+
+
 KILLED = """
 import os, signal, sys
 import frazil
