@@ -1,6 +1,6 @@
 //! Reads rows and hands their bytes on: sorted by offset, neighbours of a file merged into one read, groups of rows shared among threads.
 //!
-//! What becomes of the bytes is the sink's affair; whether they are still those of the version that was expected is checked here.
+//! The sink decides what becomes of the bytes. Here it is checked that they are still of the expected version.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -48,10 +48,14 @@ pub trait Sink: Sync {
     fn weight(&self, row: usize) -> usize;
 
     /// Whether bytes go through a codec that takes much longer than a copy.
-    fn is_slow(&self) -> bool;
+    fn is_slow(&self) -> bool {
+        true
+    }
 
     /// Whether a row of so many bytes may be read at all.
-    fn check_length(&self, row: usize, length: u64) -> Outcome;
+    fn check_length(&self, _row: usize, _length: u64) -> Outcome {
+        Ok(())
+    }
 
     /// What of a row in a file is read.
     fn wanted(&self, _row: usize) -> Wanted {
@@ -64,7 +68,9 @@ pub trait Sink: Sync {
         None
     }
 
-    fn missing(&self, local: &mut Self::Local, worker: &mut Worker, row: usize) -> Outcome;
+    fn missing(&self, _local: &mut Self::Local, _worker: &mut Worker, _row: usize) -> Outcome {
+        Ok(())
+    }
 
     /// `bytes` are those of the row from `start` on.
     fn take(&self, local: &mut Self::Local, worker: &mut Worker, row: usize, bytes: &[u8], start: usize) -> Outcome;

@@ -14,6 +14,7 @@ mod fetch;
 mod files;
 mod memory;
 mod repository;
+mod rows;
 mod segment;
 mod sources;
 mod threads;

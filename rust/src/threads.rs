@@ -1,4 +1,4 @@
-//! Threads that live inside one call: tickets handed out by a counter, the calling thread working too, until a signal ends the call; and pooled workers.
+//! Threads that live inside one call: a counter hands out tickets, the calling thread works too, and a signal ends the call. And pooled workers.
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};

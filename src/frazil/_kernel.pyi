@@ -7,7 +7,7 @@ written; they are mistakes of the engine, not of the user. What the *data* gets 
 Sources. A blob is a whole object or part of one. `files` holds names beneath a root; `buffers` are bytes in memory. A row
 `(blob, start, length)` names bytes: blob >= 0 is a file of `files`, blob < 0 is buffers[-1 - blob], and blob == MISSING is
 nothing at all (the fill value). start < 0 counts from the object's end (and fails where the object is shorter); length < 0 means up to the
-object's end. Several chunks of one call never go to the same place of `out`. threads < 1 counts as 1.
+object's end. Several chunks of one call never go to the same positions of `out`. threads < 1 counts as 1.
 
 Failures are (row, code, text), one for each object that failed, of its first row, in order of row; empty when all went well. An object is a
 blob, or a chunk that is encoded. A stale file fails as stale, whatever else was found wrong in it. So no object hides another. Codes:

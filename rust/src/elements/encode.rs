@@ -1,14 +1,13 @@
-//! `encode_elements`: chunks of views encoded as vlen-utf8, vlen-bytes and vlen-array write them (decode.rs says how), and by further codecs.
+//! `encode_elements`: encodes chunks of views by vlen-utf8, vlen-bytes and vlen-array (format: decode.rs), and then by further codecs.
 
 use std::sync::Mutex;
 
 use pyo3::prelude::*;
 
 use crate::chunks::chain::Chain;
-use crate::chunks::decode::FailureRows;
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::elements::heap::{Heap, VIEW, View};
-use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
+use crate::failures::{Code, FailureRows, Failures, Fault, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Blob, Sources, span};

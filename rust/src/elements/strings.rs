@@ -1,4 +1,4 @@
-//! Elements as NumPy's StringDType keeps them, through NumPy's C functions for its packed strings: no Python object for an element.
+//! Elements in NumPy's StringDType, through NumPy's C functions for packed strings: there is no Python object per element.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};

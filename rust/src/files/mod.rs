@@ -12,4 +12,6 @@ pub(crate) mod name_threads;
 pub(crate) mod new_file;
 pub(crate) mod pieces;
 pub(crate) mod publish;
+#[cfg(test)]
+mod test_folder;
 pub(crate) mod unlink;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from frazil.array.indexer import Indexer
+from frazil.array.interface.indexer import Indexer
 from frazil.array.io.read import check_out
 from frazil.array.shape.extents import chunk_counts, chunk_lengths
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec

@@ -41,8 +41,8 @@ from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.stores.locations import Location, resolve
+from frazil.stores.locations.overlap import address_of, check_apart, origin_of, shown
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, Changed, Version, pieces_of
