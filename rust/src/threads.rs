@@ -169,12 +169,17 @@ impl Signals {
         let now = Instant::now();
         if self.raised.is_none() && self.heard != Some(false) && now >= self.next_look {
             self.next_look = now + LOOKS_EVERY;
-            self.raised = Python::attach(|py| {
-                let heard = *self.heard.get_or_insert_with(|| is_main_thread(py).unwrap_or(false));
-                if heard { py.check_signals().err() } else { None }
-            });
+            self.raised = Python::attach(|py| self.look(py)).err();
         }
         self.raised.is_some()
+    }
+
+    fn look(&mut self, py: Python<'_>) -> PyResult<()> {
+        let heard = match self.heard {
+            Some(heard) => heard,
+            None => *self.heard.insert(is_main_thread(py)?), // code of Python, in which a handler may raise
+        };
+        if heard { py.check_signals() } else { Ok(()) }
     }
 }
 
