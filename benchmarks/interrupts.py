@@ -60,8 +60,14 @@ REMOTE_READ = f"import json\narray = frazil.open_array({STORE})\ndef run():\n   
 KINDS = {
     "read zstd": (ARRAY + "filled(160, [frazil.codecs.Zstd()])", READ),
     "read gzip": (ARRAY + "filled(80, [frazil.codecs.Gzip(level=5)])", READ),
-    "read blosc zlib": (ARRAY + "filled(80, [frazil.codecs.Blosc(cname='zlib', shuffle='noshuffle', typesize=1)])", READ),
-    "read gzip, shards of 2^28 in one chunk of 2^24": (ARRAY + "filled(20, [frazil.codecs.Gzip(level=5)], 2**24, 2**28)", READ),
+    "read blosc zlib": (
+        ARRAY + "filled(80, [frazil.codecs.Blosc(cname='zlib', shuffle='noshuffle', typesize=1)])",
+        READ,
+    ),
+    "read gzip, shards of 2^28 in one chunk of 2^24": (
+        ARRAY + "filled(20, [frazil.codecs.Gzip(level=5)], 2**24, 2**28)",
+        READ,
+    ),
     "points of gzip": (ARRAY + "filled(80, [frazil.codecs.Gzip(level=5)])", POINTS),
     "orthogonal rows of gzip": (ARRAY + "filled(80, [frazil.codecs.Gzip(level=5)])", ORTHOGONAL),
     "write raw": ("", write("[]").replace("2**30", "2**31")),
@@ -103,7 +109,11 @@ def seconds(kind: str, endpoint: str, source: Path) -> float:
         arguments = [root, json.dumps(s3_server.frazil_options(endpoint))]
         for program in (FILLED + made, FILLED + interrupted + INTERRUPTED):
             done = subprocess.run(
-                [sys.executable, "-c", program, *arguments], capture_output=True, text=True, env=environment, check=False
+                [sys.executable, "-c", program, *arguments],
+                capture_output=True,
+                text=True,
+                env=environment,
+                check=False,
             )
             if done.returncode:
                 raise SystemExit(f"{kind}: {done.stderr}")
@@ -125,7 +135,9 @@ def main() -> None:
         endpoint = stack.enter_context(s3_server.serving(folder))
         for kind in [kind.replace("; ", ", ") for kind in options.kinds.split(",")]:
             samples = [seconds(kind, endpoint, options.source.resolve()) for _ in range(options.repeat)]
-            print(f"{kind:<50} min {min(samples):.3f}  median {median(samples):.3f}  max {max(samples):.3f}", flush=True)
+            print(
+                f"{kind:<50} min {min(samples):.3f}  median {median(samples):.3f}  max {max(samples):.3f}", flush=True
+            )
             numbers = {"min": min(samples), "median": median(samples), "ratio": None, "samples": samples}
             rows.append({"row": f"Ctrl-C: {kind}", "metric": METRIC, "engine": "frazil", **numbers})
     if options.json:
