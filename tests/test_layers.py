@@ -34,6 +34,7 @@ LATE: dict[str, str] = {
     "frazil.api.consolidated": "asked for by name",
     "frazil.array.hierarchy.hidden_nodes": "only who creates something asks what it would hide",
     "frazil.metadata.v2.objects": "object arrays of Zarr v2",
+    "frazil.metadata.v2.documents": "a dialect that only hierarchies of Zarr v2 have",
     "frazil.metadata.types.objects": "object arrays of Zarr v2",
     "frazil.codecs.array_to_array.categorize": "object arrays of Zarr v2",
     "frazil.codecs.array_to_bytes.objects": "object arrays of Zarr v2",
@@ -70,6 +71,10 @@ LATE: dict[str, str] = {
     "frazil.xarray": "only who uses xarray needs it",
     "frazil.zarr": "only who uses zarr-python needs it",
     "frazil.extensions": "only who writes extensions needs its names",
+    "frazil.storage": "only programs that use the names of zarr-python need it",
+    "frazil.missing_names": "only errors ask for it",
+    "frazil.codecs.zarr_names": "only programs that use the names of zarr-python need it",
+    "frazil.codecs.numcodecs": "only programs that use the names of zarr-python need it",
     "frazil.integrations.files.exports.export_file": "few programs export files",
     **dict.fromkeys(
         (f"frazil.integrations.files.imports.{name}" for name in ("import_file", "importer", "layout", "selection")),

@@ -169,17 +169,13 @@ impl Signals {
         let now = Instant::now();
         if self.raised.is_none() && self.heard != Some(false) && now >= self.next_look {
             self.next_look = now + LOOKS_EVERY;
-            self.raised = Python::attach(|py| self.look(py)).err();
+            // The question itself runs code of Python, in which a signal that waits is handled: what its handler raises must not be lost.
+            self.raised = Python::attach(|py| {
+                let heard = self.heard.map_or_else(|| is_main_thread(py), Ok);
+                heard.and_then(|heard| if *self.heard.insert(heard) { py.check_signals() } else { Ok(()) }).err()
+            });
         }
         self.raised.is_some()
-    }
-
-    fn look(&mut self, py: Python<'_>) -> PyResult<()> {
-        let heard = match self.heard {
-            Some(heard) => heard,
-            None => *self.heard.insert(is_main_thread(py)?), // code of Python, in which a handler may raise
-        };
-        if heard { py.check_signals() } else { Ok(()) }
     }
 }
 

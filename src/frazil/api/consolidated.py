@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from frazil.api.nodes import open_group
 from frazil.array.arguments import check_flag
@@ -10,18 +11,19 @@ from frazil.array.group import Group
 from frazil.array.hierarchy import consolidated
 from frazil.array.hierarchy.nodes import change_node
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import InvalidInputError, NodeKindError
 from frazil.metadata.json_text import dump_json
 from frazil.metadata.model import GroupMetadata
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.locations import Location
+from frazil.stores.locations import Location, given_location
 
 
 def consolidate_metadata(
-    location: Location | Group,
-    *,
-    path: str = "",
+    location: Location | Group | None = None,
+    path: str | None = "",
     zarr_format: int | str | None = None,
+    *,
+    store: Location | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
@@ -30,7 +32,7 @@ def consolidate_metadata(
     Whoever changes a node later makes its copy stale: Frazil then drops the copies, other programs may not. Nobody else may change nodes meanwhile.
     Raises NotFoundError, MetadataError for a document that is no JSON, InvalidInputError for the draft of 2022, which has no place for copies, and in a repository,
     where one read of a snapshot finds all nodes, ReadOnlyError, StoreError where the store cannot list."""
-    group = _opened(location, "r+", path, zarr_format, registry, runtime)
+    group = _opened(_given(location, store), "r+", path or "", zarr_format, registry, runtime)
     node_location = group._location
     node_location.require_writable()
     if node_location.nodes is not None:
@@ -50,9 +52,11 @@ def consolidate_metadata(
 
 
 def open_consolidated(
-    location: Location | Group,
+    location: Location | Group | None = None,
     *,
-    path: str = "",
+    store: Location | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    path: str | None = "",
     check: bool | None = None,
     zarr_format: int | str | None = None,
     cache: str | os.PathLike[str] | None = None,
@@ -67,21 +71,20 @@ def open_consolidated(
            None: where that takes no requests, as on a local disk
     The other arguments are those of open_group. Raises NotFoundError where no group is or it has no consolidated metadata, MetadataError where that is stale or breaks the
     rules, InvalidInputError where an array is there, StoreError."""
-    group = _opened(location, "r", path, zarr_format, registry, runtime, cache, cache_limit)
+    group = _opened(
+        _given(location, store, storage_options), "r", path or "", zarr_format, registry, runtime, cache, cache_limit
+    )
     node_location = group._location
     if check is not None:
         check_flag(check, "check")
-    copies = None if node_location.nodes is not None else consolidated.copies_at(node_location, group.metadata)
-    if copies is None:
-        raise NotFoundError(
-            f"the group has no consolidated metadata in {node_location.store!r}",
-            key=node_location.layout.document_keys(node_location.path)[0],
-            path=node_location.path or "/",
-            hint="frazil.consolidate_metadata writes it; frazil.open_group does without it",
-        )
-    if check or (check is None and node_location.store.capabilities.direct):
-        consolidated.check_copies(node_location._replace(copies=None), copies)
+    copies = consolidated.required_copies(node_location, group.metadata, check)
     return Group(node_location._replace(copies=copies, read_only=True), group.metadata)
+
+
+def _given(
+    location: Location | Group | None, store: Location | None, storage_options: Mapping[str, object] | None = None
+) -> Location | Group:
+    return location if isinstance(location, Group) else given_location(location, store, storage_options)
 
 
 def _opened(
@@ -107,5 +110,5 @@ def _opened(
         )
     node = location[path] if path.strip("/") else location
     if not isinstance(node, Group):
-        raise InvalidInputError("an array is there, not a group", path=node.path, hint="name the group that it is in")
+        raise NodeKindError("an array is there, not a group", path=node.path, hint="name the group that it is in")
     return node

@@ -9,21 +9,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from frazil.array.arguments import check_surroundings, check_transformers
-from frazil.array.hierarchy.nodes import NodeLocation
+from frazil.array.hierarchy.nodes import NodeLocation, missing
 from frazil.codecs.registry import Registry, RuntimeTransformer
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.late import LateModule
+from frazil.metadata.paths import ancestors
 from frazil.runtime import Runtime
 from frazil.stores.caches.byte_cache import ByteCache
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
     from frazil.api import references, repository
+    from frazil.array.hierarchy import repository_locations
     from frazil.stores.caches import disk_cache
+    from frazil.stores.objects import object_store
 else:
+    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
+    object_store = LateModule("frazil.stores.objects.object_store")
     references = LateModule("frazil.api.references")
     repository = LateModule("frazil.api.repository")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
+
+_OTHER_FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
 
 
 def node_location_of(
@@ -84,3 +92,37 @@ def _in_repository(
         named.repository, cache=cache, cache_limit=cache_limit, registry=registry, runtime=runtime
     )
     return repo.readonly_session(snapshot=repo.lookup(named.reference)).node_location(named.path)
+
+
+def nothing_at(node_location: NodeLocation) -> NotFoundError:
+    """The error for a location where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
+    error = missing(node_location)
+    store = node_location.store
+    if isinstance(store, LocalStore):
+        where = os.path.join(store.path, node_location.path).rstrip("/")
+    else:
+        base = store.url if isinstance(store, object_store.ObjectStore) else ""
+        where = f"{base}/{node_location.path}".strip("/")
+    if where.lower().endswith(_OTHER_FILES):
+        error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
+        return error
+    error.hint = f'{error.hint}; mode="a", which is the default in zarr-python, creates a node'
+    for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
+        try:
+            if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):
+                continue
+        except StoreError:  # it cannot be listed
+            break
+        error.hint = (
+            f'a repository lies there{f" in {path!r}" if path else ""}: frazil.open_group("sea.repo@main") reads a branch of one; '
+            "frazil.Repository.open(location).readonly_session().root is its root group, writable_session() changes it"
+        )
+        break
+    else:
+        if isinstance(store, LocalStore) and (
+            outer := repository_locations.outer_repository(store, node_location.path)
+        ):
+            error.hint = (
+                f'a repository lies above: frazil.open("{outer.location}@main/{outer.inside}") reads its branch main'
+            )
+    return error

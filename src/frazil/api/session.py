@@ -13,7 +13,7 @@ from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.nodes import NodeLocation, find_node, missing
 from frazil.codecs.registry import Registry
-from frazil.errors import ConflictError, InvalidInputError
+from frazil.errors import ConflictError, InvalidInputError, NodeKindError
 from frazil.formats.ids import encode_id
 from frazil.metadata.members import json_object
 from frazil.metadata.model import GroupMetadata
@@ -66,7 +66,7 @@ class Session:
         if node is None:
             node = GroupMetadata(implicit=True)
         if not isinstance(node, GroupMetadata):
-            raise InvalidInputError("an array is at the root, not a group", path="/", hint="session.open() gives it")
+            raise NodeKindError("an array is at the root, not a group", path="/", hint="session.open() gives it")
         return Group(node_location, node)
 
     @property
@@ -288,7 +288,7 @@ class Session:
     def _array_path(self, path: str) -> str:
         array = self.open(path)
         if not isinstance(array, Array):
-            raise InvalidInputError("a group is there, not an array", path=array.path or "/")
+            raise NodeKindError("a group is there, not an array", path=array.path or "/")
         return array.path
 
     # --- adopted files -------------------------------------------------------------------------------------------------------------

@@ -384,12 +384,12 @@ class Array(ZarrArray):
     def _values(self, value: ArrayLike) -> Values:
         return as_values(value, self.dtype, self.path or "/")
 
-    def resize(self, shape: int | Sequence[int]) -> None:
-        """Changes the lengths. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
+    def resize(self, shape: int | Sequence[int], *more: int) -> None:
+        """Changes the lengths, given as one sequence or one by one. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
         what is outside in the others to the fill value, so that growing again shows no old values; then comes the document, then what others wrote meanwhile.
 
         Raises ReadOnlyError, MetadataError, ConflictError where another array is there now, StoreError, DataError."""
-        lengths = lengths_from_user(shape, "shape", low=0)
+        lengths = lengths_from_user((shape, *more) if more else shape, "shape", low=0)
         cleared, cut = None, None
         found: list[tuple[int, ...]] = []
 
@@ -407,28 +407,28 @@ class Array(ZarrArray):
         if cut is not None:
             self._do(cut.clear_again)
 
-    def append(self, values: ArrayLike, axis: int = 0) -> tuple[int, ...]:
-        """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of concurrent appends each gets its own rows.
+    def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
+        """Grows the array along `axis` by the extent of `data` there, and writes it there; the new shape. Of concurrent appends each gets its own rows.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array is there now, StoreError."""
         self._location.require_writable()
-        data, axis = self._values(values), checked_axis(axis, self.ndim, self.path or "/")
+        new, axis = self._values(data), checked_axis(axis, self.ndim, self.path or "/")
         old: list[tuple[int, ...]] = []
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
             old[:] = [stored.shape]
-            return stored.with_shape(grown_shape(stored.shape, data.shape, axis, self.path or "/"))
+            return stored.with_shape(grown_shape(stored.shape, new.shape, axis, self.path or "/"))
 
         grown = self._change(change, lengths_only=True)
-        if data.shape[axis]:
+        if new.shape[axis]:
             self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         selection = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
         edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
         single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
-        if single is None or not self._do(partial(write_single, self._access, single, edges, data, confirmed=True)):
+        if single is None or not self._do(partial(write_single, self._access, single, edges, new, confirmed=True)):
             confirm = self._access.document.confirm_for(basic(selection, grown.shape))
-            access, elements = self._access.elements_of(data)
+            access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(basic(selection, edges), access):
                 self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape

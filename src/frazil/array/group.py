@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from frazil.array.arguments import check_depth, check_flag, check_mapping
+from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
 from frazil.array.attributes import Attributes, Update
 from frazil.array.hierarchy.members import member_paths, nodes_below
@@ -31,6 +31,7 @@ from frazil.errors import (
     FrazilError,
     InvalidInputError,
     MetadataError,
+    NodeKindError,
     NotFoundError,
     UnknownExtensionError,
     one_line,
@@ -42,7 +43,7 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from frazil.array.creation import array_creation, array_metadata
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.creation.zarr_arguments import ZarrArguments
+    from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments
     from frazil.array.hierarchy import move, removal, repository_locations
     from frazil.array.hierarchy import tree as _tree
     from frazil.array.hierarchy.nodes import Metadata
@@ -132,7 +133,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         Raises NotFoundError, InvalidInputError where a group is there, and where the array does not allow the options."""
         node = _open(self._with_options(path, inner_order, shard_writes), path)
         if not isinstance(node, Array):
-            raise InvalidInputError("a group is there, not an array", path=node.path)
+            raise NodeKindError("a group is there, not an array", path=node.path)
         return node
 
     def __setitem__(self, path: str, value: object) -> None:
@@ -235,11 +236,13 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         """Names and groups of the direct members."""
         return ((name, node) for name, node in self.members() if isinstance(node, Group))
 
-    def tree(self, max_depth: int | None = None) -> _tree.Tree:
-        """Everything below this group, as a value that prints as a tree."""
-        check_depth(max_depth)
+    def tree(
+        self, max_depth: int | None = None, *, level: int | None = None, **zarr: Unpack[TreeArguments]
+    ) -> _tree.Tree:
+        """Everything below this group, as a value that prints as a tree. level is max_depth by the name of zarr-python; its other arguments have no effect."""
+        check_depth(depth := max_depth if level is None else level)
         below = len(self.path) + (self.path != "")
-        nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._location, max_depth)]
+        nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._location, depth)]
         return _tree.Tree("/" + self.path, tuple(nodes))
 
     def _with_options(self, path: str, inner_order: object, shard_writes: object) -> NodeLocation:
@@ -283,7 +286,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         chunks: Lengths | str = "auto",
         shards: Lengths | str | Mapping[str, object] | None = None,
         codecs: object = "auto",
-        fill_value: object = None,
+        fill_value: object = DEFAULT_FILL,
         attributes: Mapping[str, object] | None = None,
         dimension_names: Sequence[str | None] | None = None,
         chunk_key_encoding: object = None,
@@ -295,7 +298,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         inner_order: str | None = None,
         shard_writes: str | None = None,
         progress: Callable[[int], object] | None = None,
-        **zarr: Unpack[ZarrArguments],
+        **zarr: Unpack[CreateArguments],
     ) -> Array:
         """A new array below this group, at a path, which zarr-python calls name; arguments as in frazil.create_array, inner_order and shard_writes those of the group where left out. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
         location = self._with_options(path_of(path, name), inner_order, shard_writes)
@@ -354,7 +357,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         path = path_of(path, name)
         node = self._required(self._at(path), lambda: self.create_group(path))
         if not isinstance(node, Group):
-            raise AlreadyExistsError("an array is there, not a group", path=node.path)
+            raise NodeKindError("an array is there, not a group", path=node.path)
         return node
 
     def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:

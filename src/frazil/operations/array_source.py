@@ -6,7 +6,7 @@ from frazil.api.nodes import open_node
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.hierarchy.nodes import NodeLocation
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, NodeKindError
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location
 
@@ -38,7 +38,7 @@ def _reopened(array: Array, location: NodeLocation) -> Array:
     return Array(location, array.metadata)
 
 
-def _no_array(group: Group) -> InvalidInputError:
-    return InvalidInputError(
+def _no_array(group: Group) -> NodeKindError:
+    return NodeKindError(
         "a group is there, not an array", path=group.path or "/", hint="name an array below it; tree() shows them"
     )

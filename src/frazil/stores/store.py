@@ -7,7 +7,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
 
@@ -57,6 +57,15 @@ class Store(StorePort):
     Raises InvalidInputError for bad keys, StoreError for what the store cannot do, ReadOnlyError where it is not writable."""
 
     __slots__ = ()
+
+    def close(self) -> None:
+        """Does nothing, as stores hold nothing open; a ZipStore completes its archive."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 

@@ -182,3 +182,18 @@ def test_reading_through_the_names_needs_no_write_access() -> None:
     store = MemoryStore()
     frazil.array(np.arange(4), store=store)
     assert frazil.open_array(store).get_coordinate_selection([1, 3]).tolist() == [1, 3]
+
+
+def test_settings_and_chunk_sizes() -> None:
+    array = frazil.zeros((10, 7), chunks=(2, 2), shards=(4, 4), compressors=None)
+    assert array.with_config({"order": "F"}) is array
+    assert array.config == ("C", False)
+    assert array.compressor is None
+    assert frazil.zeros(3, compressor=frazil.codecs.Gzip(1)).compressor == frazil.codecs.Gzip(1)
+    with pytest.raises(InvalidInputError):
+        array.with_config({"colour": "red"})
+    assert array.write_chunk_sizes == ((4, 4, 2), (4, 3))
+    assert array.read_chunk_sizes == ((2,) * 5, (2, 2, 2, 1))
+    assert frazil.zeros((60, 100), chunks=[[10, 20, 30], [50, 50]]).write_chunk_sizes == ((10, 20, 30), (50, 50))
+    array.resize(4, 9)
+    assert array.shape == (4, 9)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING
 
-from frazil.array.arguments import checked_progress
+from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import array_metadata
 from frazil.array.creation.data_source import DataSource, addresses_read, data_source
@@ -41,8 +41,11 @@ def new_array(
     addresses_read finds it."""
     report = checked_progress(progress)
     source = None if data is None else _source(data, location)
+    write_data = arguments.pop("write_data", True)
+    check_flag(write_data, "write_data")
     for name, value in () if source is None else (("shape", source.shape), ("dtype", source.dtype)):
         arguments[name] = value if arguments.get(name) is None else arguments[name]
+    source = source if write_data else None
     for name in ("shape", "dtype"):
         if arguments.get(name) is None:
             raise InvalidInputError(

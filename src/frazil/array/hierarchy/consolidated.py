@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from frazil.array.hierarchy.members import children_of
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.codecs.registry import Registry
-from frazil.errors import FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
 from frazil.metadata.layout import KnownExtensions, Layout
@@ -109,6 +109,21 @@ def copies_at(location: NodeLocation, group: GroupMetadata) -> Copies | None:
     """The copies in the consolidated metadata of the group at a location; None where it has none that can be read. Raises MetadataError where they break the rules."""
     found = _read(location, group)
     return None if found is None else Copies(location.path, group, found, location.registry, location.layout)
+
+
+def required_copies(location: NodeLocation, group: GroupMetadata, check: bool | None = None) -> Copies:
+    """As copies_at. check: whether they are compared with the documents; None: where that takes no requests. Raises NotFoundError where the group has none, MetadataError for stale ones."""
+    copies = None if location.nodes is not None else copies_at(location, group)
+    if copies is None:
+        raise NotFoundError(
+            f"the group has no consolidated metadata in {location.store!r}",
+            key=location.layout.document_keys(location.path)[0],
+            path=location.path or "/",
+            hint="frazil.consolidate_metadata writes it; frazil.open_group does without it",
+        )
+    if check or (check is None and location.store.capabilities.direct):
+        check_copies(location._replace(copies=None), copies)
+    return copies
 
 
 def _read(location: NodeLocation, group: GroupMetadata) -> dict[str, Json] | None:
