@@ -104,6 +104,7 @@ except KeyboardInterrupt:
 def seconds(kind: str, endpoint: str, source: Path) -> float:
     """Of one interrupted operation. Raises SystemExit where it was not interrupted."""
     made, interrupted = KINDS[kind]
+    printed = ""
     environment = {**os.environ, **s3_server.NO_PROXY, "PYTHONPATH": str(source)}
     with tempfile.TemporaryDirectory(prefix="frazil-interrupts-") as root:
         arguments = [root, json.dumps(s3_server.frazil_options(endpoint))]
@@ -117,9 +118,10 @@ def seconds(kind: str, endpoint: str, source: Path) -> float:
             )
             if done.returncode:
                 raise SystemExit(f"{kind}: {done.stderr}")
-    if not done.stdout.strip():
+            printed = done.stdout.strip()
+    if not printed:
         raise SystemExit(f"{kind}: it was done before the signal")
-    return float(done.stdout)
+    return float(printed)
 
 
 def main() -> None:
