@@ -254,15 +254,21 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
     let made: Vec<Mutex<Growing>> = values.iter().map(|_| Mutex::new(Growing::default())).collect();
     let failures = Failures::default();
     let bytes: usize = values.iter().map(|value| value.len()).sum();
+    let largest = values.iter().map(|value| value.len()).max().unwrap_or(0);
     let threads = if bytes < 64 << 10 { 1 } else { threads.max(1) as usize };
     detached(py, || {
-        share(values.len(), threads, Lease::take, |worker, unit| {
-            if let Ok(mut made) = made[unit].lock()
-                && let Err(fault) = chain.encode(&mut worker.tools, values[unit], &mut made)
-            {
-                failures.add(unit as i64, unit, fault);
-            }
-        });
+        share(
+            values.len(),
+            threads,
+            || Lease::take(largest),
+            |worker, unit| {
+                if let Ok(mut made) = made[unit].lock()
+                    && let Err(fault) = chain.encode(&mut worker.tools, values[unit], &mut made)
+                {
+                    failures.add(unit as i64, unit, fault);
+                }
+            },
+        );
     })?;
     if let Some((unit, _, text)) = failures.into_rows().first() {
         return Err(wrong(format!("values[{unit}]: {text}")));

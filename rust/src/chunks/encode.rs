@@ -281,7 +281,7 @@ fn run<G: Gather>(
         share(
             slots.len(),
             threads,
-            || (Lease::take(), encode.gather.local()),
+            || (Lease::take(program.size), encode.gather.local()),
             |(worker, local), ticket| {
                 // Each ticket is one thread's: the lock is never waited for.
                 if let Ok(mut slot) = slots[ticket].lock() {

@@ -180,12 +180,17 @@ impl<S: Selection> Call<'_, S> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
         let threads = if high - low < WORTH_A_THREAD { 1 } else { self.threads.max(1) as usize };
-        share(slots.len(), threads, Lease::take, |scratch, ticket| {
-            let found = self.look_up(low + ticket, ticket, scratch);
-            if let Ok(mut slot) = slots[ticket].lock() {
-                *slot = Some(found);
-            }
-        });
+        share(
+            slots.len(),
+            threads,
+            || Lease::take(0),
+            |scratch, ticket| {
+                let found = self.look_up(low + ticket, ticket, scratch);
+                if let Ok(mut slot) = slots[ticket].lock() {
+                    *slot = Some(found);
+                }
+            },
+        );
         let shards = slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let mut shards: Vec<Shard> = shards.collect();
         // Where the process may not open so many files, the rest waits for the next window, and the first for others.

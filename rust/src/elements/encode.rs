@@ -86,20 +86,25 @@ fn encode_elements(
     let threads = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { threads.max(1) as usize };
     let failures = Failures::default();
     detached(py, || {
-        share(slots.len(), threads, Lease::take, |worker, slot| {
-            // Each slot is one thread's: the lock is never waited for.
-            let Ok(mut held) = slots[slot].lock() else { return };
-            let (lengths, segment) = &mut *held;
-            for (i, length) in lengths.iter_mut().enumerate() {
-                let (unit, start) = (slot * most + i, segment.len());
-                let made = encode.unit(worker, unit, segment).unwrap_or_else(|fault| {
-                    segment.cut(start);
-                    failures.add(unit as i64, unit, fault);
-                    Some(0)
-                });
-                *length = [made.map_or(-1, |made| made as i64)];
-            }
-        });
+        share(
+            slots.len(),
+            threads,
+            || Lease::take(elements.saturating_mul(VIEW)),
+            |worker, slot| {
+                // Each slot is one thread's: the lock is never waited for.
+                let Ok(mut held) = slots[slot].lock() else { return };
+                let (lengths, segment) = &mut *held;
+                for (i, length) in lengths.iter_mut().enumerate() {
+                    let (unit, start) = (slot * most + i, segment.len());
+                    let made = encode.unit(worker, unit, segment).unwrap_or_else(|fault| {
+                        segment.cut(start);
+                        failures.add(unit as i64, unit, fault);
+                        Some(0)
+                    });
+                    *length = [made.map_or(-1, |made| made as i64)];
+                }
+            },
+        );
     })?;
     let segments = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1);
     Ok((segments.map(Segment::new).collect(), table, failures.into_rows()))
