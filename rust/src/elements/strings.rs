@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Mutex;
+use std::thread;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ use crate::elements::heap::{Heap, VIEW, View, views};
 use crate::failures::{Code, Fault, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
-use crate::threads::{detached, share};
+use crate::threads::detached;
 
 /// Bytes of a packed string in an array (on machines of 64 bits), and the type number of StringDType.
 const PACKED: usize = 16;
@@ -138,7 +139,7 @@ impl Packed {
         work(held.1)
     }
 
-    fn place(&self, i: usize) -> *mut c_void {
+    fn address(&self, i: usize) -> *mut c_void {
         debug_assert!(i < self.len);
         // SAFETY: i is below `len`: the array is in C order, its elements have 16 bytes.
         unsafe { self.start.as_ptr().add(i * PACKED).cast() }
@@ -148,12 +149,12 @@ impl Packed {
         self.with_allocator(|allocator| {
             for (i, view) in views.iter().enumerate().take(self.len) {
                 let done = if valid.is_some_and(|valid| valid.get(i) == Some(&0)) {
-                    // SAFETY: the place of element i, of an array of this allocator, which is held.
-                    unsafe { (self.functions.pack_null)(allocator, self.place(i)) }
+                    // SAFETY: the address of element i, of an array of this allocator, which is held.
+                    unsafe { (self.functions.pack_null)(allocator, self.address(i)) }
                 } else {
                     let element = heap.element(View::read(view))?;
                     // SAFETY: as above; the bytes live as long as the heap is held, and are copied.
-                    unsafe { (self.functions.pack)(allocator, self.place(i), element.as_ptr().cast(), element.len()) }
+                    unsafe { (self.functions.pack)(allocator, self.address(i), element.as_ptr().cast(), element.len()) }
                 };
                 if done < 0 {
                     return Err(Fault::new(Code::Io, "12 no memory for a string"));
@@ -177,18 +178,20 @@ impl Packed {
             .collect();
         self.with_allocator(|allocator| {
             let held = Allocator(allocator);
-            share(
-                parts.len(),
-                threads,
-                || (),
-                |(), number| {
-                    // Each part is one thread's: the lock is never waited for.
-                    if let Ok(mut part) = parts[number].lock() {
-                        let (part, made) = &mut *part;
-                        *made = self.copy_part(&held, part);
-                    }
-                },
-            );
+            let run = |part: &Mutex<(Part<'_>, Outcome<Growing>)>| {
+                // Each part is one thread's: the lock is never waited for.
+                if let Ok(mut part) = part.lock() {
+                    let (part, made) = &mut *part;
+                    *made = self.copy_part(&held, part);
+                }
+            };
+            // Not `Threads::share`: that asks Python for signals, and who waits for the allocator may have Python.
+            thread::scope(|scope| {
+                let (mine, others) = parts.split_at(parts.len().min(1));
+                let left = others.iter().filter(|part| thread::Builder::new().spawn_scoped(scope, || run(part)).is_err());
+                let left: Vec<_> = left.collect();
+                mine.iter().chain(left).for_each(run);
+            });
         });
         parts.into_iter().map(|part| part.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1).collect()
     }
@@ -204,8 +207,8 @@ impl Packed {
         for (i, into) in (part.start..end).zip(part.views.iter_mut()) {
             // SAFETY: i is below `len`, and the allocator is that of the array, which is held: nobody changes the strings.
             let (state, element) = unsafe { self.string(allocator.0, i) };
-            if let Some(place) = part.valid.as_deref_mut().and_then(|valid| valid.get_mut(i - part.start)) {
-                *place = u8::from(state == 0);
+            if let Some(valid) = part.valid.as_deref_mut().and_then(|valid| valid.get_mut(i - part.start)) {
+                *valid = u8::from(state == 0);
             } else if state == 1 {
                 return Err(Fault::new(Code::Encode, format!("element {i} is missing")));
             }
@@ -224,8 +227,8 @@ impl Packed {
     /// The allocator is that of the array and is held while the bytes are used.
     unsafe fn string(&self, allocator: *mut c_void, i: usize) -> (c_int, &[u8]) {
         let mut string = StaticString { size: 0, bytes: ptr::null() };
-        // SAFETY: the place of element i, of an array of this allocator.
-        let state = unsafe { (self.functions.load)(allocator, self.place(i), &raw mut string) };
+        // SAFETY: the address of element i, of an array of this allocator.
+        let state = unsafe { (self.functions.load)(allocator, self.address(i), &raw mut string) };
         if state != 0 || string.bytes.is_null() || string.size == 0 {
             return (state, &[]);
         }

@@ -43,7 +43,7 @@ def shard_text(shard: Shard) -> str:
 
 
 def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
-    """Pixels from the first byte, at the top left, to the last one, line by line. Colours: the place of the inner chunk in C order among those of its shard; dark: the index;
+    """Pixels from the first byte, at the top left, to the last one, line by line. Colours: the location of the inner chunk in C order among those of its shard; dark: the index;
     grey: what nothing refers to."""
     width, height = _PIXELS
     positions = np.arange(width * height) * _size(shard) // (width * height)
@@ -72,7 +72,7 @@ def _size(shard: Shard) -> int:
 
 
 def _ranks(chunks: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How far each chunk is in C order, from 0 to the number of places in the box of all."""
+    """How far each chunk is in C order, from 0 to the number of locations in the box of all."""
     if not len(chunks):
         return np.zeros(0)
     least, extent = chunks.min(axis=0), np.ptp(chunks, axis=0) + 1
