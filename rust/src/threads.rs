@@ -176,9 +176,10 @@ impl Signals {
         let now = Instant::now();
         if self.raised.is_none() && self.heard != Some(false) && now >= self.next_look {
             self.next_look = now + LOOKS_EVERY;
+            // The question itself runs code of Python, in which a signal that waits is handled: what its handler raises must not be lost.
             self.raised = Python::attach(|py| {
-                let heard = *self.heard.get_or_insert_with(|| is_main_thread(py).unwrap_or(false));
-                if heard { py.check_signals().err() } else { None }
+                let heard = self.heard.map_or_else(|| is_main_thread(py), Ok);
+                heard.and_then(|heard| if *self.heard.insert(heard) { py.check_signals() } else { Ok(()) }).err()
             });
         }
         self.raised.is_some()
