@@ -45,27 +45,24 @@ def token_of(location: NodeLocation, shape: tuple[int, ...], own: OwnToken) -> t
 
 # --- handles of one node ---------------------------------------------------------------------------------------------------------------
 
-_document: Final = attrgetter("_metadata")  # as Array and Group know it; of their own type in each
+# where a handle's node is, and its document as the handle knows it; an attribute of Array, a property of Group
+_known: Final = attrgetter("_location", "_metadata")
 
 
 class Handle:
-    """Base class of ZarrArray and ZarrGroup."""
+    """Base class of Array and Group."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def _location(self) -> NodeLocation: ...
 
     def __eq__(self, other: object) -> bool:
         """Whether both are handles of one node, and know the same document. It does not matter in what mode they were opened, or with which limits and caches."""
         if not isinstance(other, Handle) or type(self) is not type(other):
             return False
-        return _same_node(self._location, other._location) and _document(self) == _document(other)
+        (location, document), (other_location, other_document) = _known(self), _known(other)
+        return _same_node(location, other_location) and bool(document == other_document)
 
     def __hash__(self) -> int:
-        return hash((type(self), self._location.path))
+        return hash((type(self), _known(self)[0].path))
 
 
 def _same_node(one: NodeLocation, other: NodeLocation) -> bool:
