@@ -15,7 +15,7 @@ use crate::fetch::{Sink, fetch};
 use crate::memory::{Growing, take};
 use crate::segment::Segment;
 use crate::sources::{Files, Sources};
-use crate::threads::{Lease, Worker, detached, share};
+use crate::threads::{Lease, Worker, detached, on_threads};
 
 /// Rows of at least this many bytes are read straight into the result.
 const STRAIGHT: usize = 64 << 10;
@@ -57,7 +57,7 @@ impl Sink for Copies<'_> {
         self.length(row)
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         false
     }
 
@@ -104,7 +104,7 @@ fn read_rows(
     let offsets = Column::<1>::new(offsets, "offsets")?;
     let copies = Copies::new(&offsets, out.room(), rows.len()).map_err(wrong)?;
     let rows: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, rows, None, threads, &copies))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, None, threads, &copies))?;
     Ok(failures.into_rows())
 }
 
@@ -120,7 +120,7 @@ impl Sink for Crc32s {
         STRAIGHT
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         true
     }
 
@@ -154,7 +154,7 @@ fn crc32_rows(
     let mut checksums = ColumnMut::<1>::of(checksums, "checksums", rows.len())?;
     let found = Crc32s(rows.iter().map(|_| AtomicU32::new(0)).collect());
     let all: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, all, None, threads, &found))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &found))?;
     for (made, part) in found.0.into_iter().zip(checksums.rows()) {
         *part = [i64::from(made.into_inner())];
     }
@@ -183,8 +183,8 @@ impl Sink for Blobs<'_> {
         usize::try_from(self.limits[row][0]).unwrap_or(0)
     }
 
-    fn decodes(&self) -> bool {
-        !self.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.chain.is_slow()
     }
 
     fn check_length(&self, row: usize, length: u64) -> Outcome {
@@ -236,7 +236,7 @@ fn decode_bytes(
     let mut lengths = ColumnMut::<1>::of(lengths, "lengths", rows.len())?;
     let blobs = Blobs { chain: &chain, limits: &limits, made: rows.iter().map(|_| Mutex::new(None)).collect() };
     let all: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, all, None, threads, &blobs))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &blobs))?;
     let mut segments = Vec::with_capacity(rows.len());
     for (made, length) in blobs.made.into_iter().zip(lengths.rows()) {
         let made = made.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -254,9 +254,9 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
     let made: Vec<Mutex<Growing>> = values.iter().map(|_| Mutex::new(Growing::default())).collect();
     let failures = Failures::default();
     let bytes: usize = values.iter().map(|value| value.len()).sum();
-    let threads = if bytes < 64 << 10 { 1 } else { threads.max(1) as usize };
-    detached(py, || {
-        share(values.len(), threads, Lease::take, |worker, row| {
+    let most = if bytes < 64 << 10 { 1 } else { usize::MAX };
+    on_threads(py, threads, |threads| {
+        threads.share(values.len(), most, Lease::take, |worker, row| {
             if let Ok(mut made) = made[row].lock()
                 && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made)
             {

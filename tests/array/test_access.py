@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.faults.together import fork
+from tests.faults.concurrent_calls import fork
 
 import frazil
 from frazil import Runtime

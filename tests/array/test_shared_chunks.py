@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.array.kept_nodes import KeptNodes, kept_location
-from tests.faults.together import in_threads
-from tests.searches import search
+from tests.array.memory_nodes import KeptNodes, kept_location
+from tests.faults.concurrent_calls import in_threads
+from tests.slow_properties import search
 from tests.stores.shared_chunks import SharedChunks
 from tests.strategies import Layout, basic_selections, layouts, orthogonal_selections, same, values
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.codecs.users import Delta, Hexadecimal, Invert, Runs, Widen
+from tests.codecs.user_codecs import Delta, Hexadecimal, Invert, Runs, Widen
 from tests.strategies import Layout, layouts
 
 import frazil

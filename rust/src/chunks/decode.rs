@@ -11,7 +11,7 @@ use crate::columns::{Bytes, Column, Room, Strided, Table, wrong};
 use crate::failures::{Code, Fault, Outcome};
 use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
 use crate::sources::{Files, Sources};
-use crate::threads::{Worker, detached};
+use crate::threads::{Worker, on_threads};
 
 pub type FailureRows = Vec<(usize, i64, String)>;
 
@@ -97,8 +97,8 @@ impl<'a> Sink for &'a Chunks<'a> {
         self.program.size
     }
 
-    fn decodes(&self) -> bool {
-        !self.program.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.program.chain.is_slow()
     }
 
     fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
@@ -109,7 +109,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         if self.boxes.is_empty(inner_chunk) {
             return Wanted::Part(0..0);
         }
-        if self.decodes() || self.program.size <= SMALL {
+        if !self.program.chain.is_empty() || self.program.size <= SMALL {
             return Wanted::All;
         }
         if self.slabs(inner_chunk).is_some() {
@@ -119,7 +119,7 @@ impl<'a> Sink for &'a Chunks<'a> {
     }
 
     fn straight(&self, local: &mut Movers<'a>, inner_chunk: usize, length: usize) -> Option<&mut [u8]> {
-        if self.decodes() || length < STRAIGHT || self.boxes.is_empty(inner_chunk) {
+        if !self.program.chain.is_empty() || length < STRAIGHT || self.boxes.is_empty(inner_chunk) {
             return None;
         }
         local.chunk.select(inner_chunk, 0);
@@ -216,7 +216,7 @@ fn decode_chunks(
     let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, out.shape()).map_err(wrong)?;
     let chunks = Chunks::new(program, boxes, out.room(), out.strides());
     let rows: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, rows, watch.as_ref(), threads, &&chunks))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, watch.as_ref(), threads, &&chunks))?;
     Ok(failures.into_rows())
 }
 

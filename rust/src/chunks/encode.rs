@@ -17,7 +17,7 @@ use crate::failures::{Failures, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Blob, Files, Opened, Sources, span};
-use crate::threads::{Lease, Worker, detached, share};
+use crate::threads::{Lease, Threads, Worker, on_threads};
 
 /// Decoded bytes that a segment is made from, more or less; the same whatever the number of threads, as are the segments.
 const SEGMENT: usize = 1 << 20;
@@ -136,12 +136,15 @@ struct Slot<'a> {
 }
 
 impl<G: Gather> Encode<'_, G> {
-    fn slot(&self, worker: &mut Worker, local: &mut G::Local<'_>, slot: &mut Slot<'_>, failures: &Failures) {
+    fn slot(&self, worker: &mut Worker, local: &mut G::Local<'_>, slot: &mut Slot<'_>, threads: &Threads, failures: &Failures) {
         let bound = self.program.chain.bound(self.program.size).unwrap_or(0);
         if let Ok(segment) = Growing::with_room(bound.saturating_mul(slot.inner_chunks.len())) {
             slot.segment = segment; // otherwise it grows, and what does not fit fails alone
         }
         for inner_chunk in slot.inner_chunks.clone() {
+            if !self.program.chain.is_empty() && threads.ended() {
+                return;
+            }
             let start = slot.segment.len();
             let length = self.encode(worker, local, inner_chunk, &mut slot.segment).unwrap_or_else(|fault| {
                 failures.add(inner_chunk as i64, inner_chunk, fault);
@@ -275,17 +278,17 @@ fn run<G: Gather>(
         slots.push(Mutex::new(Slot { inner_chunks, lengths: mine, segment: Growing::default() }));
     }
     let enough = if program.chain.is_empty() { WORTH_A_THREAD_COPIED } else { WORTH_A_THREAD };
-    let threads = if inner_chunks.saturating_mul(program.size) < enough { 1 } else { threads.max(1) as usize };
+    let most = if inner_chunks.saturating_mul(program.size) < enough { 1 } else { usize::MAX };
     let failures = Failures::default();
-    detached(py, || {
-        share(
+    on_threads(py, threads, |threads| {
+        threads.share(
             slots.len(),
-            threads,
+            most,
             || (Lease::take(), encode.gather.local()),
             |(worker, local), ticket| {
                 // Each ticket is one thread's: the lock is never waited for.
                 if let Ok(mut slot) = slots[ticket].lock() {
-                    encode.slot(worker, local, &mut slot, &failures);
+                    encode.slot(worker, local, &mut slot, threads, &failures);
                 }
             },
         );

@@ -10,7 +10,7 @@ use crate::columns::{Bytes, Column, Room, Strided, View, wrong};
 use crate::failures::Outcome;
 use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
 use crate::sources::{Files, Sources};
-use crate::threads::{Worker, detached};
+use crate::threads::{Worker, on_threads};
 
 /// A read costs about as much as copying this many bytes.
 const COST_OF_A_READ: usize = 4 << 10;
@@ -109,11 +109,11 @@ impl<'a> Sink for &'a Points<'a> {
     fn local(&self) {}
 
     fn weight(&self, inner_chunk: usize) -> usize {
-        if self.decodes() { self.program.size } else { self.of(inner_chunk).len() * self.program.itemsize }
+        if !self.program.chain.is_empty() { self.program.size } else { self.of(inner_chunk).len() * self.program.itemsize }
     }
 
-    fn decodes(&self) -> bool {
-        !self.program.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.program.chain.is_slow()
     }
 
     fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
@@ -121,7 +121,7 @@ impl<'a> Sink for &'a Points<'a> {
     }
 
     fn wanted(&self, inner_chunk: usize) -> Wanted {
-        if self.decodes() {
+        if !self.program.chain.is_empty() {
             return Wanted::All;
         }
         let hull = self.hull(inner_chunk);
@@ -142,7 +142,7 @@ impl<'a> Sink for &'a Points<'a> {
 
     fn take(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, bytes: &[u8], start: usize) -> Outcome {
         let program = self.program;
-        let chunk = match self.decodes() {
+        let chunk = match !self.program.chain.is_empty() {
             true => program.chain.view(&mut worker.tools, bytes, &program.sizes, self.hull(inner_chunk))?,
             false => bytes,
         };
@@ -187,7 +187,7 @@ fn decode_points(
     let out = Strided::writable(out, "out")?;
     let points = Points::new(program, &first, &points, out.view(), rows.len()).map_err(wrong)?;
     let rows: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, rows, watch.as_ref(), threads, &&points))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, watch.as_ref(), threads, &&points))?;
     Ok(failures.into_rows())
 }
 

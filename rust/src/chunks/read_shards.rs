@@ -9,7 +9,7 @@ use crate::chunks::shard_batch::{Answer, Became, Call, Location, Tables};
 use crate::chunks::shard_index::ShardIndex;
 use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
 use crate::sources::{Files, Sources};
-use crate::threads::detached;
+use crate::threads::on_threads;
 
 /// Indexes that are remembered: many tables, and the version of the shard of each; None: they hold for ever.
 struct Remembered {
@@ -70,9 +70,11 @@ impl<'a> Arguments<'a> {
             return Err(wrong(format!("states: expected {shards} rows, got {}", states.len())));
         }
         let slots = self.slots.as_deref();
-        let (levels, threads) = (&self.levels[..], self.threads);
-        let call = Call { selection, levels, location, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads };
-        detached(py, || call.run(states))?.map_err(wrong)
+        let levels = &self.levels[..];
+        on_threads(py, self.threads, |threads| {
+            Call { selection, levels, location, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads }.run(states)
+        })?
+        .map_err(wrong)
     }
 }
 

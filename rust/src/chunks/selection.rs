@@ -16,6 +16,7 @@ use crate::columns::{Column, View, wrong};
 use crate::failures::Failures;
 use crate::fetch::{Watch, fetch};
 use crate::sources::Sources;
+use crate::threads::Threads;
 
 /// Shards in some order, each with its inner chunks; both are counted from 0.
 pub trait Selection: Sync {
@@ -40,7 +41,7 @@ pub trait Selection: Sync {
         sources: &Sources<'_>,
         rows: &[[i64; 3]],
         watch: Option<&Watch>,
-        threads: isize,
+        threads: &Threads,
     ) -> Result<Failures, String>;
 }
 
@@ -225,7 +226,7 @@ impl Selection for BoxSelection<'_> {
         sources: &Sources<'_>,
         rows: &[[i64; 3]],
         watch: Option<&Watch>,
-        threads: isize,
+        threads: &Threads,
     ) -> Result<Failures, String> {
         let mut index = Vec::with_capacity(rows.len() * self.axes.len());
         for shard in shards {
@@ -324,7 +325,7 @@ impl Selection for PointSelection<'_> {
         sources: &Sources<'_>,
         rows: &[[i64; 3]],
         watch: Option<&Watch>,
-        threads: isize,
+        threads: &Threads,
     ) -> Result<Failures, String> {
         let inner_chunks = self.offsets[shards.start][0] as usize..self.offsets[shards.end][0] as usize;
         let points =

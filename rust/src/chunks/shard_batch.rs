@@ -14,7 +14,7 @@ use crate::failures::{Code, Fault, MISSING};
 use crate::fetch::Watch;
 use crate::files::beneath::retry;
 use crate::sources::{Files, Opened, Sources, State, Version};
-use crate::threads::{Lease, share};
+use crate::threads::{Lease, Threads};
 
 /// Files that are open at once, and shards that are worth a thread.
 const OPEN: usize = 256;
@@ -55,7 +55,7 @@ pub struct Call<'a, S> {
     /// For each shard its table in `fresh`; None where one is remembered.
     pub fresh_tables: Vec<Option<usize>>,
     pub fresh: Room,
-    pub threads: isize,
+    pub threads: &'a Threads,
 }
 
 /// A shard that was looked up.
@@ -179,13 +179,16 @@ impl<S: Selection> Call<'_, S> {
     fn window(&self, low: usize, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<usize, String> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
-        let threads = if high - low < WORTH_A_THREAD { 1 } else { self.threads.max(1) as usize };
-        share(slots.len(), threads, Lease::take, |scratch, ticket| {
+        let most = if high - low < WORTH_A_THREAD { 1 } else { usize::MAX };
+        self.threads.share(slots.len(), most, Lease::take, |scratch, ticket| {
             let found = self.look_up(low + ticket, ticket, scratch);
             if let Ok(mut slot) = slots[ticket].lock() {
                 *slot = Some(found);
             }
         });
+        if self.threads.ended() {
+            return Ok(high - low);
+        }
         let shards = slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let mut shards: Vec<Shard> = shards.collect();
         // Where the process may not open so many files, the rest waits for the next window, and the first for others.
@@ -284,7 +287,7 @@ impl<S: Selection> Call<'_, S> {
             self.whole_chunks(states, &mut failures)?;
         } else {
             let mut low = 0;
-            while low < self.selection.shards() {
+            while low < self.selection.shards() && !self.threads.ended() {
                 low += self.window(low, states, &mut failures)?;
             }
         }
@@ -327,7 +330,7 @@ mod tests {
             1
         }
 
-        fn decodes(&self) -> bool {
+        fn is_slow(&self) -> bool {
             false
         }
 
@@ -371,7 +374,7 @@ mod tests {
             sources: &Sources<'_>,
             rows: &[[i64; 3]],
             watch: Option<&Watch>,
-            threads: isize,
+            threads: &Threads,
         ) -> Result<Failures, String> {
             for shard in shards.filter(|shard| shard % 3 == 1 && shard % 5 != 0) {
                 let file = fs::OpenOptions::new().append(true).open(self.folder.join(shard.to_string())).unwrap();
@@ -402,7 +405,7 @@ mod tests {
             slots: None,
             fresh_tables: (0..shards).map(Some).collect(),
             fresh: Room::of(&mut memory),
-            threads: 2,
+            threads: &Threads::new(2),
         };
         let mut states = vec![[9; 4]; shards];
         let (failures, _) = call.run(&mut states).unwrap();

@@ -11,7 +11,7 @@ use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
 use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
 use crate::fetch::{Sink, fetch};
 use crate::sources::{Files, Sources};
-use crate::threads::{Worker, detached};
+use crate::threads::{Worker, on_threads};
 
 /// Start and length of an inner chunk; EMPTY where there is none.
 pub type Entry = [i64; 2];
@@ -175,7 +175,7 @@ impl Sink for Indexes<'_> {
         self.index.nbytes
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         true
     }
 
@@ -237,7 +237,7 @@ fn read_indexes(
         return Ok(fault.map(|fault| (row, fault.code as i64, fault.text)).into_iter().collect());
     }
     let rows: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, rows, None, threads, &indexes))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, None, threads, &indexes))?;
     Ok(failures.into_rows())
 }
 

@@ -154,6 +154,11 @@ fn try_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Option<()> {
 }
 
 impl Blosc {
+    /// As Codec::is_slow.
+    pub fn is_slow(&self) -> bool {
+        matches!(self.compressor.as_bytes(), b"zlib" | b"zstd")
+    }
+
     pub fn encode(&self, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
         let refused = || Fault::new(Code::Decode, format!("blosc: could not encode {} bytes", input.len()));
         if self.compressor.as_bytes() == b"snappy" {

@@ -16,7 +16,7 @@ use crate::fetch::{Sink, fetch};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Files, Sources};
-use crate::threads::{Worker, detached};
+use crate::threads::{Worker, on_threads};
 
 /// Decoded bytes of an element, where nothing is known of it: for the division of work alone.
 const USUAL: usize = 32;
@@ -130,7 +130,7 @@ impl Sink for Elements<'_> {
         self.layout.count.saturating_mul(USUAL)
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         true
     }
 
@@ -198,7 +198,7 @@ fn decode_elements(
         next: AtomicU32::new(0),
     };
     let all: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, all, None, threads, &elements))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &elements))?;
     for (present, length) in elements.present.iter().zip(lengths.rows()) {
         *length = [if present.load(Ordering::Relaxed) { (count * VIEW) as i64 } else { -1 }];
     }

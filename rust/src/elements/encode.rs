@@ -12,7 +12,7 @@ use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Blob, Sources, span};
-use crate::threads::{Lease, Worker, detached, share};
+use crate::threads::{Lease, Worker, on_threads};
 
 /// Elements that a segment is made of, more or less.
 const SEGMENT: usize = 32 << 10;
@@ -83,10 +83,10 @@ fn encode_elements(
     let most = (SEGMENT / elements).max(1);
     let slots: Vec<_> = lengths.rows().chunks_mut(most).map(|lengths| Mutex::new((lengths, Growing::default()))).collect();
     let table = (0..slots.len()).map(|slot| slot * most).chain([rows.len()]).collect();
-    let threads = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { threads.max(1) as usize };
+    let helped = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { usize::MAX };
     let failures = Failures::default();
-    detached(py, || {
-        share(slots.len(), threads, Lease::take, |worker, slot| {
+    on_threads(py, threads, |threads| {
+        threads.share(slots.len(), helped, Lease::take, |worker, slot| {
             // Each slot is one thread's: the lock is never waited for.
             let Ok(mut held) = slots[slot].lock() else { return };
             let (lengths, segment) = &mut *held;

@@ -259,7 +259,7 @@ class Array(ZarrArray):
                 return values if single.shape else values[()]
         elif (split := fields_of(self.dtype, selection)) is not None:
             return self.get_basic_selection(split[1], fields=split[0])
-        return self._read(self._select(basic, selection), None, scalar=True)
+        return self._read(self._select(basic, selection), None, True)
 
     @property
     def oindex(self) -> Indexer:
@@ -279,19 +279,13 @@ class Array(ZarrArray):
         return self._indexer(partial(blocks, extents=self._outer))
 
     def _indexer(self, rules: Normalise) -> Indexer:
-        return Indexer(
-            partial(self._select, rules), partial(self._read, out=None, scalar=True), partial(self._write, rules)
-        )
+        return Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
         """a[selection] as an array; into `out` where it is given, which must have the result's shape and the array's dtype; any strides.
 
         Raises InvalidInputError for another out, SelectionError, DataError, StoreError."""
-        if out is not None and not isinstance(out, np.ndarray):
-            raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=self.path or "/")
-        values = self._read(self._select(basic, selection), out, scalar=False)
-        assert isinstance(values, np.ndarray)
-        return values
+        return self._indexer(basic).read(selection, out=out)
 
     def _select(self, normalise: Normalise, selection: object) -> Selection:
         try:
@@ -300,7 +294,7 @@ class Array(ZarrArray):
             self._tell(error)
             raise
 
-    def _read(self, selection: Selection, out: Values | None, *, scalar: bool) -> Values | np.generic:
+    def _read(self, selection: Selection, out: Values | None, scalar: bool) -> Values | np.generic:
         try:
             values = read_selection(self._access, self._plans, selection, self.dtype, self._fill, out)
         except FrazilError as error:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conformance.draft.user_extensions import MASK, REGISTRY, Masked
-from tests.faults.together import in_threads
+from tests.faults.concurrent_calls import in_threads
 
 import frazil
 from frazil.array.hierarchy.nodes import NodeLocation

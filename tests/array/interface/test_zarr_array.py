@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,23 @@ def test_selections_by_the_name_of_their_kind(kind: str) -> None:
     getattr(array, f"set_{kind}_selection")(selection, -got)
     np.testing.assert_array_equal(getattr(array, f"get_{kind}_selection")(selection), -got)
     assert (array[...] < 0).sum() == (got > 0).sum()
+
+
+@pytest.mark.parametrize("kind", ["basic", "orthogonal", "block"])
+def test_a_selection_is_read_into_out_without_memory_for_another_result(kind: str) -> None:
+    values = np.arange(2**20).reshape(1024, 1024)
+    array = frazil.create_array(MemoryStore(), data=values, chunks=(64, 1024))
+    read = getattr(array, f"get_{kind}_selection")
+    out = np.empty((1024, 1024), values.dtype)
+    read(slice(None), out=out)  # what is made once is there
+    out[...] = 0
+    tracemalloc.start()
+    try:
+        assert read(slice(None), out=out) is out
+        assert tracemalloc.get_traced_memory()[1] < out.nbytes // 2
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(out, values)
 
 
 def test_what_selections_refuse() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, objects, orphan, records, values
 from tests.repository.maintenance.interrupts import Interrupted
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, objects, orphan, records, values
 
 import frazil
 from frazil.errors import ConflictError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, objects, orphan, records, values
+from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, objects, orphan, records, values
 
 import frazil
 from frazil.errors import ConflictError, FormatError, NotFoundError, StoreError

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import pytest
+from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, orphan, records, values
 from tests.repository.maintenance.interrupts import Interrupted
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, orphan, records, values
 
 import frazil
 from frazil.errors import AlreadyExistsError, CommitUnknownError, NotFoundError, StoreError

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from tests.faults.together import fork
-from tests.repository.maintenance.kept import fill, orphan, values
+from tests.faults.concurrent_calls import fork
+from tests.repository.maintenance.garbage import fill, orphan, values
 from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
 

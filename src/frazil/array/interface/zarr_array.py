@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         def blocks(self) -> Indexer: ...
         def __getitem__(self, selection: object, /) -> Values | np.generic: ...
         def __setitem__(self, selection: object, value: ArrayLike, /) -> None: ...
+        def read(self, selection: object = ..., *, out: Values | None = None) -> Values: ...
 
     SelectableT = TypeVar("SelectableT", bound=Selectable)
 
@@ -286,14 +287,15 @@ def field_names(dtype: np.dtype[np.generic], fields: Fields) -> list[str] | str:
 def _get(
     array: Selectable, target: Target, selection: object, out: Values | None, fields: Fields
 ) -> Values | np.generic:
+    """With fields and `out` all fields are read first, into memory beside `out`."""
     names = None if fields is None else field_names(array.dtype, fields)
+    if out is not None and names is None:
+        return target.read(selection, out=out)
     found = target[selection]
     if names is not None:
         found = found[names]  # type: ignore[index] # of a structured dtype
     if out is None:
         return found
-    if not isinstance(out, np.ndarray):
-        raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=array.path or "/")
     values = np.asarray(found)
     check_out(out, values.shape, values.dtype, array.path or "/")
     out[...] = values

@@ -165,6 +165,8 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make:
 
 def check_out(out: Out, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> None:
     """Raises InvalidInputError for memory that a result of this shape and dtype cannot be written to."""
+    if not isinstance(out, np.ndarray):
+        raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=path)
     if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
         raise InvalidInputError(
             f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'}; it must be {dtype} {shape}, writable",

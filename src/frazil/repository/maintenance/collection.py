@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from frazil.errors import ConflictError, InvalidInputError, StoreError
+from frazil.errors import ConflictError, FormatError, InvalidInputError, StoreError
 from frazil.formats.ids import encode_ids
 from frazil.record import Record
 from frazil.repository.format import COMMITTED, UNKNOWN, ObjectKind, RepositoryFormat, Tip
@@ -37,6 +37,7 @@ _HOLDS: Final = 64  # numbers of a branch that others may take first
 _AT_ONCE: Final = 4096  # keys that are erased, and whose sizes are looked up, in one call
 # nanoseconds after which a pin is given up, whose tag may have been created or not, and the file of a run that may stand still: nothing is under way for so long
 _LIFE: Final = 7 * WAIT
+_VERIFY: Final = "nothing was removed; verify says what is damaged, repair what can be done about it"
 
 
 class _Clock(Record):
@@ -67,7 +68,11 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     store.require("listable")
     if dry_run:
         # nothing is removed by this clock, which may be wrong
-        return _collect(files, _Clock(time.time_ns(), wait), progress, None)
+        try:
+            return _collect(files, _Clock(time.time_ns(), wait), progress, None)
+        except FormatError as error:
+            error.hint = error.hint or _VERIFY
+            raise
     files.check_commits()
     store.require("erasable")
     run = _Run(new_record("runs"))
@@ -76,6 +81,8 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
         # who pins a snapshot sees this file before the collection reads pins, or is seen by it
         done = _collect(files, _store_time(files, run.name, wait), progress, run)
     except BaseException as error:
+        if isinstance(error, FormatError):
+            error.hint = error.hint or _VERIFY
         if not (run.removes and _may_still_happen(files, error)):
             files.erase([run.name])
         raise

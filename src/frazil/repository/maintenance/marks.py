@@ -26,7 +26,7 @@ __all__ = ["NO_MARKS", "Marks", "load_marks", "save_marks"]
 class Marks(Record):
     """What is known of snapshots and manifests.
 
-    snapshots    sorted; parents: of each the one before it, an empty id where it is the first
+    snapshots    sorted; parents: of each the one before it, also one that has expired; an empty id where it is the first
     manifests    all that these snapshots refer to, sorted, and attributes likewise
     read         manifests whose chunk files are known, in any order; those of read[i] are chunks[starts[i]:starts[i + 1]], each once"""
 

@@ -43,6 +43,11 @@ Folder: TypeAlias = Literal["condemned", "expired", "marks", "pins", "runs"]
 FOLDER: Final = "gc/"
 _MAGIC: Final = b"frazil-gc-1\n"
 _MOST_HEADER: Final = 2**16
+_HINTS: Final[Mapping[Folder, str]] = {
+    "condemned": "remove this file where no collection is at work: what it names is condemned anew",
+    "expired": "restore it from a copy; nothing was removed",
+    "pins": "remove this file where nobody makes a branch or a tag; nothing was removed",
+}
 
 
 class RepositoryFiles(Protocol):
@@ -106,7 +111,7 @@ def _damaged(key: str, why: str) -> FormatError:
     return FormatError(
         f"a file of the garbage collection is damaged: {why}",
         key=key,
-        hint="restore it from a copy; nothing was removed",
+        hint=next((hint for folder, hint in _HINTS.items() if f"{FOLDER}{folder}/" in key), None),
     )
 
 

@@ -273,7 +273,7 @@ class PlainChunks:
 
     @property
     def direct(self) -> bool:
-        return self.store.capabilities.direct
+        return self.store.direct
 
     @property
     def answers_files(self) -> bool:
@@ -307,7 +307,7 @@ class PlainChunks:
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        if self.largest is not None and not self.store.capabilities.direct:
+        if self.largest is not None and not self.store.direct:
             spans = _bounded(spans, self.largest)
         # a row of `located` is the name of the same number, and spans in the chunk are spans in the object
         return fetch_spans(
@@ -376,7 +376,7 @@ def fetch_spans(
     single_read: bool = False,
 ) -> Fetched:
     """Store.fetch, with spans that lie near each other asked for as one where each would be a request of its own."""
-    merged = None if len(spans) < 2 or store.capabilities.direct else merge_spans(spans)
+    merged = None if len(spans) < 2 or store.direct else merge_spans(spans)
     if merged is None:
         return store.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
     fetched = store.fetch(names, merged.spans, expect=expect, continue_from=continue_from, single_read=single_read)

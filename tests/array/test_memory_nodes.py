@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.array.kept_nodes import KeptNodes, kept_location
+from tests.array.memory_nodes import KeptNodes, kept_location
 from tests.conformance.draft.user_extensions import MASK, REGISTRY
 
 import frazil
