@@ -65,6 +65,13 @@ def program(
 
 # --- objects beneath a root folder --------------------------------------------------------------------------------------------------
 
+class Descriptor:
+    """An open descriptor, which the caller gives away; closed when it is dropped."""
+
+    def __init__(self, fd: int) -> None: ...
+    @property
+    def fd(self) -> int: ...
+
 class Files:
     """Objects named beneath a root folder, and the descriptors of those that are open; closed when it is dropped."""
 
