@@ -480,12 +480,6 @@ class Array(ZarrArray):
         shards = f" shards {self.shards}" if self.shards else ""
         return one_line(f"<frazil.Array {self._location} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>")
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Array) and self._location == other._location and self._metadata == other._metadata
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._location.path))
-
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return token_of(self._location, self._shape, self._own)
 

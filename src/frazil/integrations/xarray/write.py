@@ -231,7 +231,8 @@ def _into(
     if not options.compute:
         raise InvalidInputError(
             "what is computed later cannot be committed now",
-            hint="write to a session, merge what the Delayed computes, and commit",
+            hint='session = frazil.Repository.open("sea.repo").writable_session("main"); later = ds.frazil.write(session, compute=False); '
+            'session.merge(later.compute()); session.commit("message")',
         )
     session, path = branch
     write(session.store, path)
