@@ -60,7 +60,7 @@ def open_reference(location: str) -> tuple[frazil.Repository, str | None]:
 
 def add_repository(parser: ArgumentParser) -> None:
     """The argument that commands on repositories begin with."""
-    parser.add_argument("location", metavar="LOCATION", help="the repository: a folder, as in sea.repo")
+    parser.add_argument("location", metavar="LOCATION", help="the repository: a folder or URL, as in sea.repo")
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------------------------------
@@ -204,13 +204,13 @@ def add_selection(parser: ArgumentParser) -> None:
         "path",
         metavar="PATH",
         nargs="?",
-        help="a node below it, as in level1/temp; left out where LOCATION is the array itself",
+        help="a node below it, as in level1/temp; leave it out if LOCATION is the array itself",
     )
     parser.add_argument(
         "selection",
         metavar="SELECTION",
         nargs="?",
-        help='what stands between brackets in Python, each item for its own dimension: "10, ::-2, ..." or "[3, 1], 5:"; all, where it is left out',
+        help='the index as in Python, without brackets, with one item for each dimension: "10, ::-2, ..." or "[3, 1], 5:" (default: everything)',
     )
     add_virtual_prefix(parser)
 
@@ -220,7 +220,7 @@ def add_virtual_prefix(parser: ArgumentParser) -> None:
         "--virtual-prefix",
         metavar="URL",
         action="append",
-        help="virtual chunks of a repository may be read below it, as in file:///data/ or s3://bucket/; may be given several times",
+        help="allow virtual chunks of a repository to be read below this URL, as in file:///data/ or s3://bucket/; may be repeated",
     )
 
 
