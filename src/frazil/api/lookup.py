@@ -92,7 +92,7 @@ class History(Iterator[Commit]):
 
     def _repr_html_(self) -> str:
         found = list(islice(commits(*self._made), html_table.MOST_ROWS + 1))
-        rows = [(commit.id, f"{commit.written_at:%Y-%m-%d %H:%M:%S}", commit.message) for commit in found]
+        rows = [(commit.id, f"{commit.written_at:%Y-%m-%d %H:%M:%S} UTC", commit.message) for commit in found]
         is_whole = len(rows) <= html_table.MOST_ROWS
         return html_table.table("frazil history", rows[: html_table.MOST_ROWS], more=0 if is_whole else None)
 
