@@ -221,6 +221,17 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert next(commit.message for commit in names["repo"].history()) == "one map line"  # type: ignore[attr-defined]
 
 
+def test_the_reference_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    for name in frazil.__all__:
+        value = getattr(frazil, name)
+        if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)) and name != "Registry":
+            assert f" frazil.{name}\n" in page
+    for kind in (frazil.Array, frazil.Group, frazil.Repository, frazil.Session):
+        for name in (name for name in dir(kind) if not name.startswith("_")):
+            assert (getattr(kind, name).__doc__ or "").strip(), f"{kind.__name__}.{name} has no docstring"
+
+
 def test_links_lead_somewhere() -> None:
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\((?!\w+://)([^)#]+)", page.read_text()):

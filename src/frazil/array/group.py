@@ -95,10 +95,12 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     @property
     def store(self) -> Store:
+        """The store in which the group is."""
         return self._place.store
 
     @property
     def read_only(self) -> bool:
+        """True if the group was opened for reading; every write then raises ReadOnlyError."""
         return self._place.read_only
 
     @property
