@@ -162,7 +162,8 @@ def test_the_page_on_testing_runs(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["caches", "checksums", "drafts", "extending", "maintenance", "serving", "sharding", "zarr-v2"]
+    "name",
+    ["caches", "checksums", "drafts", "errors", "extending", "limits", "maintenance", "serving", "sharding", "zarr-v2"],
 )
 def test_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
