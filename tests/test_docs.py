@@ -170,6 +170,9 @@ def test_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     page = "".join(blocks("python", (ROOT / "docs" / f"{name}.md").read_text()))
     assert page
     exec(compile(page, f"{name}.md", "exec"), {"__name__": name})
+    if name == "sharding":
+        for line in blocks("sh", (ROOT / "docs" / "sharding.md").read_text())[0].splitlines():
+            assert main(shlex.split(line)[1:]) == 0
 
 
 def test_every_page_with_python_is_run() -> None:
