@@ -321,7 +321,7 @@ class Array(ZarrArray):
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         if copy is False:
-            raise InvalidInputError("an array in a store cannot be seen without a copy", path=self.path or "/")
+            raise InvalidInputError("an array in a store cannot be converted without a copy", path=self.path or "/")
         values = self.read()
         return values if dtype is None else values.astype(dtype, copy=False)
 

@@ -483,7 +483,7 @@ def _open(place: Place, path: str) -> Array | Group:
     node = find_node(place)
     if node is None:
         raise NotFoundError(
-            f"there is no {path!r} in the group", path=place.path, hint="iterate over the group to see its members"
+            f"there is no {path!r} in the group", path=place.path, hint="list(group), or `frazil ls`, shows its members"
         )
     return as_node(place, node)
 

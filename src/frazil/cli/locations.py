@@ -53,7 +53,7 @@ def open_reference(location: str) -> tuple[frazil.Repository, str | None]:
         return open_repository(location), None
     if named.path:
         raise InvalidInputError(
-            "a path of nodes has no meaning here", path=named.path, hint=f"{named.repository}@{named.reference}"
+            "the path of a node has no meaning here", path=named.path, hint=f"{named.repository}@{named.reference}"
         )
     return open_repository(named.repository), named.reference
 
@@ -76,7 +76,9 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
             named = at_main(location)
             if named is None:
                 if "@" in location:
-                    missing.hint = "neither is a folder of this name there, nor a repository before the @"
+                    missing.hint = (
+                        "there is neither a folder with this whole name, nor a repository with the name before the @"
+                    )
                 raise
     return _in_repository(named, path, prefixes)
 
@@ -153,7 +155,7 @@ def _refuse_reference(location: str) -> None:
             raise InvalidInputError(
                 "there is no repository before the @",
                 path=location,
-                hint=f"`frazil repo init {left}` makes one; a folder with an @ in its name is to be made before",
+                hint=f"`frazil repo init {left}` makes one; create a folder with an @ in its name before you use it",
             )
 
 

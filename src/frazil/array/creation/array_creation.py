@@ -121,5 +121,7 @@ def stored_array(place: Place) -> ArrayMetadata:
     """The metadata that a new array has been given."""
     node = find_node(place)
     if not isinstance(node, ArrayMetadata):
-        raise ConflictError("the new array is gone", path=place.path or "/", hint="somebody removed it")
+        raise ConflictError(
+            "the new array is gone", path=place.path or "/", hint="somebody removed it; check the location"
+        )
     return node

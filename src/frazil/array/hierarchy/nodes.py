@@ -100,7 +100,7 @@ class Place(Record):
 def no_transformers(place: Place) -> InvalidInputError:
     """The error for storage transformers where chunks do not lie under keys of the store."""
     return InvalidInputError(
-        "an array of a repository has no storage transformers: its chunks lie under no keys",
+        "an array of a repository has no storage transformers: its chunks have no keys",
         path=place.path or "/",
         hint="put a store over the one that the repository is opened at",
     )
@@ -115,7 +115,7 @@ def missing(place: Place) -> NotFoundError:
         f"there is no array or group in {place.store!r}",
         key=place.layout.document_keys(place.path)[0],
         path=place.path or "/",
-        hint="check the location; a hierarchy begins where its zarr.json is, and nodes of one of the 2022 draft have their path beside it",
+        hint="check the location; of a hierarchy of the 2022 draft, give the folder of its zarr.json as location, and the node as path",
     )
 
 
@@ -152,7 +152,7 @@ def _is_implied(place: Place) -> bool:
         raise StoreError(
             f"{store!r} is not listable, and only a listing tells whether a group without a document is there",
             path=place.path,
-            hint="open what lies below by its whole path, or use create_group, which gives the group a document",
+            hint="open nodes below it by their whole path, or use create_group, which gives the group a document",
         )
     return not store.is_empty(layout.documents_prefix(place.path))
 
@@ -244,7 +244,9 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, length
         elif issubclass(kind, GroupMetadata) and _is_implied(place):
             stored = GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
         else:
-            raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
+            raise NotFoundError(
+                "the node is gone", key=key, path=place.path or "/", hint="somebody removed it; check the location"
+            )
         changed = change(of_kind(place, key, stored, kind))
         document = place.layout.emit(changed)
         same = changed == stored and document == place.layout.emit(stored)  # Python's 1 == True
@@ -262,7 +264,7 @@ def of_kind(place: Place, key: str, node: Metadata, kind: type[M]) -> M:
     if isinstance(node, kind):
         return node
     raise InvalidInputError(
-        "another kind of node has taken this place", key=key, path=place.path or "/", hint="open it anew"
+        "another kind of node is now at this path", key=key, path=place.path or "/", hint="open it again"
     )
 
 
@@ -275,7 +277,9 @@ def _change_two_documents(place: Place, kind: type[M], change: Callable[[M], M])
     assert beside is not None
     found = find_node(place)
     if found is None:
-        raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
+        raise NotFoundError(
+            "the node is gone", key=key, path=place.path or "/", hint="somebody removed it; check the location"
+        )
     stored = of_kind(place, key, found, kind)
     changed = change(stored)
     written = []
@@ -283,7 +287,9 @@ def _change_two_documents(place: Place, kind: type[M], change: Callable[[M], M])
 
         def rewrite(value: bytes | None) -> bytes | None:
             if value is None:
-                raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
+                raise NotFoundError(
+                    "the node is gone", key=key, path=place.path or "/", hint="somebody removed it; check the location"
+                )
             now = of_kind(place, key, layout.parse(key, value, place.registry, store.get(beside)), kind)
             return layout.emit(change(now))
 
@@ -378,7 +384,7 @@ def _write_entry(place: Place) -> None:
         there = store.get(key)
     if there is None or not place.layout.has_entry(there):
         raise AlreadyExistsError(
-            "another hierarchy has taken this place", key=key, path=place.path or "/", hint="open it anew"
+            "another hierarchy is now at this place", key=key, path=place.path or "/", hint="open it again"
         )
 
 

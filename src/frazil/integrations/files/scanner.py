@@ -56,7 +56,7 @@ def scan_file(
     except OSError as error:
         if isinstance(error, StoreError):
             raise
-        raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name) from error
+        raise StoreError(f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=name) from error
 
 
 def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes | None) -> ScannedFile:

@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def _coordinates(text: str) -> tuple[int, ...]:
     parts = text.replace(" ", "").split(",")
     if not all(part.isdecimal() and len(part) < 20 for part in parts):
-        raise ArgumentTypeError(f"{text!r} is no place in a grid, as in 0,1")
+        raise ArgumentTypeError(f"{text!r} is not a position in a grid, as in 0,1")
     return tuple(map(int, parts))
 
 
@@ -51,7 +51,7 @@ def _number(text: str) -> int:
 
 def run(options: Namespace) -> None:
     if options.json and options.output == "-":
-        options.refuse("standard output takes the picture or the JSON: give -o FILE, or leave --json out")
+        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
     array = open_node(options.location, options.path or "", options.virtual_prefix)
     if isinstance(array, Group):
         raise InvalidInputError(

@@ -83,7 +83,7 @@ def run(options: Namespace) -> None:
     if ending.lower() not in ("", ".png"):
         options.refuse(f"pictures are PNG files: {options.output} ends in {ending}, not in .png")
     if options.json and options.output == "-":
-        options.refuse("standard output takes the picture or the JSON: give -o FILE, or leave --json out")
+        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
     if options.decoded and options.hide_fill:
         options.refuse("--hide-fill is for stored elements: --decoded hides what the attributes call missing")
     window = open_window(options)
