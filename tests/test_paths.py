@@ -50,6 +50,7 @@ def test_from_brackets_to_the_kernel(array: frazil.Array) -> None:
 
 
 def test_from_list_to_the_disk_and_to_a_server(array: frazil.Array) -> None:
+    array.store.list()  # whether the disk folds case is remembered
     assert len(modules_of(array.store.list)) <= 4
     store = ObjectStore(pytest.importorskip("obstore.store").MemoryStore())
     store.set("a", b"1")

@@ -13,6 +13,7 @@ NAMES = {
     "errors",
     "export_file", "extensions", "import_file", "open",
     "array", "create", "empty", "empty_like", "from_array", "full", "full_like", "group", "load", "ones", "ones_like", "save", "save_array", "save_group", "zeros", "zeros_like",
+    "create_hierarchy", "open_like", "storage", "tree",
     "open_array", "open_consolidated", "open_group", "rechunk", "shards", "stores", "validate", "xarray", "zarr",
 }  # fmt: skip
 FOR_EXTENSIONS = {
@@ -22,14 +23,15 @@ FOR_EXTENSIONS = {
 }  # fmt: skip
 PARENTS = {
     "FrazilError": {"Exception"},
-    "NotFoundError": {"FrazilError", "KeyError"},
-    "AlreadyExistsError": {"FrazilError"},
+    "NotFoundError": {"FrazilError", "KeyError", "FileNotFoundError", "ValueError"},
+    "AlreadyExistsError": {"FrazilError", "FileExistsError", "ValueError"},
     "InvalidInputError": {"FrazilError", "ValueError"},
     "SelectionError": {"InvalidInputError", "IndexError"},
     "MetadataError": {"InvalidInputError"},
     "ConversionError": {"InvalidInputError"},
     "UnknownExtensionError": {"InvalidInputError"},
-    "ReadOnlyError": {"FrazilError"},
+    "NodeKindError": {"InvalidInputError", "AlreadyExistsError"},
+    "ReadOnlyError": {"FrazilError", "PermissionError", "ValueError"},
     "ConflictError": {"FrazilError"},
     "CommitUnknownError": {"FrazilError"},
     "StoreError": {"FrazilError", "OSError"},

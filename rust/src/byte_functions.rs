@@ -15,9 +15,9 @@ use crate::fetch::{Sink, fetch};
 use crate::memory::{Growing, take};
 use crate::segment::Segment;
 use crate::sources::{Files, Sources};
-use crate::threads::{Lease, Worker, detached, share};
+use crate::threads::{Lease, Worker, detached, on_threads};
 
-/// Rows of at least this many bytes are read straight to their place.
+/// Rows of at least this many bytes are read straight into the result.
 const STRAIGHT: usize = 64 << 10;
 
 /// Rows that go as they are to out[offsets[i]..offsets[i + 1]].
@@ -27,24 +27,24 @@ struct Copies<'a> {
 }
 
 impl<'a> Copies<'a> {
-    fn new(offsets: &'a [[i64; 1]], out: Room, units: usize) -> Result<Copies<'a>, String> {
-        if offsets.len().checked_sub(1) != Some(units) {
-            return Err(format!("offsets: expected {} numbers, got {}", units + 1, offsets.len()));
+    fn new(offsets: &'a [[i64; 1]], out: Room, rows: usize) -> Result<Copies<'a>, String> {
+        if offsets.len().checked_sub(1) != Some(rows) {
+            return Err(format!("offsets: expected {} numbers, got {}", rows + 1, offsets.len()));
         }
-        if offsets[0][0] < 0 || !offsets.is_sorted() || offsets[units][0] > out.len() as i64 {
+        if offsets[0][0] < 0 || !offsets.is_sorted() || offsets[rows][0] > out.len() as i64 {
             return Err(format!("offsets: does not go upward within 0..={}", out.len()));
         }
         Ok(Copies { offsets, out })
     }
 
-    fn length(&self, unit: usize) -> usize {
-        (self.offsets[unit + 1][0] - self.offsets[unit][0]) as usize
+    fn length(&self, row: usize) -> usize {
+        (self.offsets[row + 1][0] - self.offsets[row][0]) as usize
     }
 
-    #[allow(clippy::mut_from_ref)] // each row has a place of its own
-    fn place(&self, unit: usize) -> Option<&mut [u8]> {
-        // SAFETY: `out` is lent for the call; the places of two rows have nothing in common, as offsets go upward.
-        unsafe { self.out.part(self.offsets[unit][0] as usize, self.length(unit)) }
+    #[allow(clippy::mut_from_ref)] // each row has a part of its own
+    fn part(&self, row: usize) -> Option<&mut [u8]> {
+        // SAFETY: `out` is lent for the call; the parts of two rows have nothing in common, as offsets go upward.
+        unsafe { self.out.part(self.offsets[row][0] as usize, self.length(row)) }
     }
 }
 
@@ -53,34 +53,34 @@ impl Sink for Copies<'_> {
 
     fn local(&self) {}
 
-    fn weight(&self, unit: usize) -> usize {
-        self.length(unit)
+    fn weight(&self, row: usize) -> usize {
+        self.length(row)
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         false
     }
 
-    fn check_length(&self, unit: usize, length: u64) -> Outcome {
-        let wanted = self.length(unit);
+    fn check_length(&self, row: usize, length: u64) -> Outcome {
+        let wanted = self.length(row);
         if length == wanted as u64 {
             return Ok(());
         }
-        Err(Fault::new(Code::Range, format!("the row has {length} bytes, its place {wanted}")))
+        Err(Fault::new(Code::Range, format!("the row has {length} bytes, its part of the result {wanted}")))
     }
 
-    fn straight(&self, (): &mut (), unit: usize, length: usize) -> Option<&mut [u8]> {
-        self.place(unit).filter(|place| length >= STRAIGHT && place.len() == length)
+    fn straight(&self, (): &mut (), row: usize, length: usize) -> Option<&mut [u8]> {
+        self.part(row).filter(|part| length >= STRAIGHT && part.len() == length)
     }
 
-    fn missing(&self, (): &mut (), _worker: &mut Worker, unit: usize) -> Outcome {
-        self.check_length(unit, 0)
+    fn missing(&self, (): &mut (), _worker: &mut Worker, row: usize) -> Outcome {
+        self.check_length(row, 0)
     }
 
-    fn take(&self, (): &mut (), _worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
-        match self.place(unit) {
-            Some(place) if place.len() == bytes.len() => place.copy_from_slice(bytes),
-            _ => return self.check_length(unit, bytes.len() as u64),
+    fn take(&self, (): &mut (), _worker: &mut Worker, row: usize, bytes: &[u8], _start: usize) -> Outcome {
+        match self.part(row) {
+            Some(part) if part.len() == bytes.len() => part.copy_from_slice(bytes),
+            _ => return self.check_length(row, bytes.len() as u64),
         }
         Ok(())
     }
@@ -104,7 +104,7 @@ fn read_rows(
     let offsets = Column::<1>::new(offsets, "offsets")?;
     let copies = Copies::new(&offsets, out.room(), rows.len()).map_err(wrong)?;
     let rows: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, rows, None, threads, &copies))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, None, threads, &copies))?;
     Ok(failures.into_rows())
 }
 
@@ -116,24 +116,24 @@ impl Sink for Crc32s {
 
     fn local(&self) {}
 
-    fn weight(&self, _unit: usize) -> usize {
+    fn weight(&self, _row: usize) -> usize {
         STRAIGHT
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         true
     }
 
-    fn check_length(&self, _unit: usize, _length: u64) -> Outcome {
+    fn check_length(&self, _row: usize, _length: u64) -> Outcome {
         Ok(())
     }
 
-    fn missing(&self, (): &mut (), _worker: &mut Worker, _unit: usize) -> Outcome {
+    fn missing(&self, (): &mut (), _worker: &mut Worker, _row: usize) -> Outcome {
         Ok(())
     }
 
-    fn take(&self, (): &mut (), _worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
-        self.0[unit].store(crc32(bytes), Relaxed);
+    fn take(&self, (): &mut (), _worker: &mut Worker, row: usize, bytes: &[u8], _start: usize) -> Outcome {
+        self.0[row].store(crc32(bytes), Relaxed);
         Ok(())
     }
 }
@@ -154,9 +154,9 @@ fn crc32_rows(
     let mut checksums = ColumnMut::<1>::of(checksums, "checksums", rows.len())?;
     let found = Crc32s(rows.iter().map(|_| AtomicU32::new(0)).collect());
     let all: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, all, None, threads, &found))?;
-    for (made, place) in found.0.into_iter().zip(checksums.rows()) {
-        *place = [i64::from(made.into_inner())];
+    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &found))?;
+    for (made, part) in found.0.into_iter().zip(checksums.rows()) {
+        *part = [i64::from(made.into_inner())];
     }
     Ok(failures.into_rows())
 }
@@ -169,8 +169,8 @@ struct Blobs<'a> {
 }
 
 impl Blobs<'_> {
-    fn sizes(&self, unit: usize) -> Vec<Size> {
-        self.chain.sizes(Size::AtMost(usize::try_from(self.limits[unit][0]).unwrap_or(0)))
+    fn sizes(&self, row: usize) -> Vec<Size> {
+        self.chain.sizes(Size::AtMost(usize::try_from(self.limits[row][0]).unwrap_or(0)))
     }
 }
 
@@ -179,16 +179,16 @@ impl Sink for Blobs<'_> {
 
     fn local(&self) {}
 
-    fn weight(&self, unit: usize) -> usize {
-        usize::try_from(self.limits[unit][0]).unwrap_or(0)
+    fn weight(&self, row: usize) -> usize {
+        usize::try_from(self.limits[row][0]).unwrap_or(0)
     }
 
-    fn decodes(&self) -> bool {
-        !self.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.chain.is_slow()
     }
 
-    fn check_length(&self, unit: usize, length: u64) -> Outcome {
-        match self.sizes(unit).pop() {
+    fn check_length(&self, row: usize, length: u64) -> Outcome {
+        match self.sizes(row).pop() {
             Some(Size::AtMost(most)) if length > most as u64 => {
                 Err(Fault::new(Code::Size, format!("{length} encoded bytes where at most {most} are expected")))
             }
@@ -196,16 +196,16 @@ impl Sink for Blobs<'_> {
         }
     }
 
-    fn missing(&self, (): &mut (), _worker: &mut Worker, _unit: usize) -> Outcome {
+    fn missing(&self, (): &mut (), _worker: &mut Worker, _row: usize) -> Outcome {
         Ok(())
     }
 
-    fn take(&self, (): &mut (), worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
+    fn take(&self, (): &mut (), worker: &mut Worker, row: usize, bytes: &[u8], _start: usize) -> Outcome {
         let mut memory = take(bytes.len())?;
-        let sizes = self.sizes(unit);
+        let sizes = self.sizes(row);
         let decoded = self.chain.decode(&mut worker.tools, bytes, &sizes, Target::Memory(&mut memory))?;
         let Decoded::Target(len) = decoded else { return Ok(()) };
-        if let Ok(mut made) = self.made[unit].lock() {
+        if let Ok(mut made) = self.made[row].lock() {
             *made = Some(Growing::of(memory, len));
         }
         Ok(())
@@ -236,7 +236,7 @@ fn decode_bytes(
     let mut lengths = ColumnMut::<1>::of(lengths, "lengths", rows.len())?;
     let blobs = Blobs { chain: &chain, limits: &limits, made: rows.iter().map(|_| Mutex::new(None)).collect() };
     let all: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, all, None, threads, &blobs))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &blobs))?;
     let mut segments = Vec::with_capacity(rows.len());
     for (made, length) in blobs.made.into_iter().zip(lengths.rows()) {
         let made = made.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -254,18 +254,18 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
     let made: Vec<Mutex<Growing>> = values.iter().map(|_| Mutex::new(Growing::default())).collect();
     let failures = Failures::default();
     let bytes: usize = values.iter().map(|value| value.len()).sum();
-    let threads = if bytes < 64 << 10 { 1 } else { threads.max(1) as usize };
-    detached(py, || {
-        share(values.len(), threads, Lease::take, |worker, unit| {
-            if let Ok(mut made) = made[unit].lock()
-                && let Err(fault) = chain.encode(&mut worker.tools, values[unit], &mut made)
+    let most = if bytes < 64 << 10 { 1 } else { usize::MAX };
+    on_threads(py, threads, |threads| {
+        threads.share(values.len(), most, Lease::take, |worker, row| {
+            if let Ok(mut made) = made[row].lock()
+                && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made)
             {
-                failures.add(unit as i64, unit, fault);
+                failures.add(row as i64, row, fault);
             }
         });
     })?;
-    if let Some((unit, _, text)) = failures.into_rows().first() {
-        return Err(wrong(format!("values[{unit}]: {text}")));
+    if let Some((row, _, text)) = failures.into_rows().first() {
+        return Err(wrong(format!("values[{row}]: {text}")));
     }
     let segments = made.into_iter().map(|made| made.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
     Ok(segments.map(Segment::new).collect())

@@ -282,7 +282,7 @@ impl Strided {
         Strided::new(Lent::take(object, name, ffi::PyBUF_STRIDES)?, name)
     }
 
-    /// Writable; no two elements along one dimension in the same place.
+    /// Writable; no two elements along one dimension at the same address.
     pub fn writable(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
         let array = Strided::new(Lent::take(object, name, ffi::PyBUF_STRIDES | ffi::PyBUF_WRITABLE)?, name)?;
         if array.shape.iter().zip(&array.strides).any(|(&extent, &stride)| extent > 1 && stride == 0) {
@@ -321,7 +321,7 @@ impl Strided {
     }
 
     /// From where the element of all-zero indices lies; every element within the shape lies in lent memory (the buffer protocol), also
-    /// before this place, where strides are negative.
+    /// before this address, where strides are negative.
     pub fn room(&self) -> Room {
         Room { start: self.lent.0.buf.cast::<u8>(), len: self.lent.len() }
     }

@@ -1,4 +1,4 @@
-//! What the data got wrong, as rows for Python: (unit, code, text), one for each object that failed, of its lowest unit. An object is a file, a buffer, or a chunk that is
+//! What the data got wrong, as rows for Python: (row, code, text), one for each object that failed, of its lowest row. An object is a file, a buffer, or a chunk that is
 //! encoded; so there are never more rows than objects in the call, and no object hides another.
 
 use std::collections::BTreeMap;
@@ -55,32 +55,32 @@ pub struct Failures(Mutex<BTreeMap<i64, (usize, Fault)>>);
 impl Failures {
     /// `object`: a blob, where there are any.
     #[cold]
-    pub fn add(&self, object: i64, unit: usize, fault: Fault) {
+    pub fn add(&self, object: i64, row: usize, fault: Fault) {
         let mut first = self.first();
-        if first.get(&object).is_none_or(|known| unit < known.0) {
-            first.insert(object, (unit, fault));
+        if first.get(&object).is_none_or(|known| row < known.0) {
+            first.insert(object, (row, fault));
         }
     }
 
     /// Says that an object is stale, whatever else was found wrong with it.
     #[cold]
-    pub fn set_stale(&self, object: i64, unit: usize, fault: Fault) {
-        self.first().insert(object, (unit, fault));
+    pub fn set_stale(&self, object: i64, row: usize, fault: Fault) {
+        self.first().insert(object, (row, fault));
     }
 
     fn first(&self) -> MutexGuard<'_, BTreeMap<i64, (usize, Fault)>> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// For each object that is not there or failed: its first unit, and how.
+    /// For each object that is not there or failed: its first row, and how.
     pub fn into_objects(self) -> BTreeMap<i64, (usize, Fault)> {
         self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// In order of unit.
+    /// In order of row.
     pub fn into_rows(self) -> Vec<(usize, i64, String)> {
         let first = self.into_objects().into_values().filter(|(_, fault)| fault.code != Code::Missing);
-        let mut rows: Vec<_> = first.map(|(unit, fault)| (unit, fault.code as i64, fault.text)).collect();
+        let mut rows: Vec<_> = first.map(|(row, fault)| (row, fault.code as i64, fault.text)).collect();
         rows.sort_unstable();
         rows
     }
@@ -109,10 +109,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_the_first_of_each_object_in_order_of_unit() {
+    fn has_the_first_of_each_object_in_order_of_row() {
         let failures = Failures::default();
-        for unit in (0..400).rev() {
-            failures.add(99 - unit as i64 % 100, unit, Fault::new(Code::Size, format!("{unit}")));
+        for row in (0..400).rev() {
+            failures.add(99 - row as i64 % 100, row, Fault::new(Code::Size, format!("{row}")));
         }
         failures.set_stale(95, 4, Fault::new(Code::Stale, "stale"));
         let rows = failures.into_rows();

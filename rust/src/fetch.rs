@@ -1,4 +1,4 @@
-//! Reads rows and hands their bytes on: sorted by place, neighbours of a file merged into one read, groups of rows shared among threads.
+//! Reads rows and hands their bytes on: sorted by offset, neighbours of a file merged into one read, groups of rows shared among threads.
 //!
 //! What becomes of the bytes is the sink's affair; whether they are still those of the version that was expected is checked here.
 
@@ -13,12 +13,13 @@ use crate::columns::wrong;
 use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
 use crate::memory::Memory;
 use crate::sources::{Blob, Files, Opened, Sources, Version, span};
-use crate::threads::{Lease, Worker, share};
+use crate::threads::{Lease, Threads, Worker};
 
 /// Bytes of one merged read (each thread holds as many), and the gap that is read through to merge.
 const MERGED: u64 = 512 << 10;
 const GAP: u64 = 4 << 10;
-/// What decodes to less is not worth a thread, when it goes through a codec and when it is only copied.
+/// What decodes to less is not worth a thread, when a slow codec makes it and when it is copied or made about as quickly, by LZ4. Both take some 0.2 ms; a thread costs 0.05 ms of CPU, and
+/// begins as much later.
 const WORTH_A_THREAD: usize = 160 << 10;
 const WORTH_A_THREAD_COPIED: usize = 1 << 20;
 /// Decoded bytes that one ticket holds at most.
@@ -44,31 +45,31 @@ pub trait Sink: Sync {
     fn local(&self) -> Self::Local;
 
     /// Decoded bytes of a row, roughly: how much work it is.
-    fn weight(&self, unit: usize) -> usize;
+    fn weight(&self, row: usize) -> usize;
 
-    /// Whether bytes go through a codec.
-    fn decodes(&self) -> bool;
+    /// Whether bytes go through a codec that takes much longer than a copy.
+    fn is_slow(&self) -> bool;
 
     /// Whether a row of so many bytes may be read at all.
-    fn check_length(&self, unit: usize, length: u64) -> Outcome;
+    fn check_length(&self, row: usize, length: u64) -> Outcome;
 
     /// What of a row in a file is read.
-    fn wanted(&self, _unit: usize) -> Wanted {
+    fn wanted(&self, _row: usize) -> Wanted {
         Wanted::All
     }
 
-    /// Where the wanted bytes can be put as they are, which makes an end of it. Each row has a place of its own there.
+    /// Where the wanted bytes can be put as they are, which makes an end of it. Each row has a part of its own there.
     #[allow(clippy::mut_from_ref)]
-    fn straight(&self, _local: &mut Self::Local, _unit: usize, _length: usize) -> Option<&mut [u8]> {
+    fn straight(&self, _local: &mut Self::Local, _row: usize, _length: usize) -> Option<&mut [u8]> {
         None
     }
 
-    fn missing(&self, local: &mut Self::Local, worker: &mut Worker, unit: usize) -> Outcome;
+    fn missing(&self, local: &mut Self::Local, worker: &mut Worker, row: usize) -> Outcome;
 
     /// `bytes` are those of the row from `start` on.
-    fn take(&self, local: &mut Self::Local, worker: &mut Worker, unit: usize, bytes: &[u8], start: usize) -> Outcome;
+    fn take(&self, local: &mut Self::Local, worker: &mut Worker, row: usize, bytes: &[u8], start: usize) -> Outcome;
 
-    fn scattered(&self, _local: &mut Self::Local, _worker: &mut Worker, _unit: usize, _read: ReadPart<'_>) -> Outcome {
+    fn scattered(&self, _local: &mut Self::Local, _worker: &mut Worker, _row: usize, _read: ReadPart<'_>) -> Outcome {
         Ok(())
     }
 }
@@ -78,7 +79,7 @@ struct Read {
     blob: i64,
     start: i64,
     length: i64,
-    unit: usize,
+    row: usize,
     wanted: Wanted,
 }
 
@@ -165,31 +166,31 @@ pub fn parse_expect(expect: Option<&Bound<'_, PyAny>>, files: Option<&Files>) ->
     Ok(expected.iter().any(Option::is_some).then(|| Watch::new(expected)))
 }
 
-/// Reads all rows; `sources` has all blobs that they name.
-pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&Watch>, threads: isize, sink: &S) -> Failures {
+/// Reads all rows, unless the call ends early; `sources` has all blobs that they name.
+pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&Watch>, threads: &Threads, sink: &S) -> Failures {
     let failures = Failures::default();
     let mut reads: Vec<Read> = Vec::with_capacity(rows.len());
     let mut weight = 0usize;
-    for (unit, &[blob, start, length]) in rows.iter().enumerate() {
-        weight = weight.saturating_add(sink.weight(unit));
-        let wanted = if blob >= 0 { sink.wanted(unit) } else { Wanted::All };
-        reads.push(Read { blob, start, length, unit, wanted });
+    for (row, &[blob, start, length]) in rows.iter().enumerate() {
+        weight = weight.saturating_add(sink.weight(row));
+        let wanted = if blob >= 0 { sink.wanted(row) } else { Wanted::All };
+        reads.push(Read { blob, start, length, row, wanted });
     }
-    let place = |read: &Read| (read.blob, read.start);
-    if !reads.is_sorted_by_key(place) {
-        reads.sort_unstable_by_key(|read| (read.blob, read.start, read.unit));
+    let offset = |read: &Read| (read.blob, read.start);
+    if !reads.is_sorted_by_key(offset) {
+        reads.sort_unstable_by_key(|read| (read.blob, read.start, read.row));
     }
-    let enough = if sink.decodes() { WORTH_A_THREAD } else { WORTH_A_THREAD_COPIED };
-    let threads = if weight < enough { 1 } else { threads.max(1) as usize };
-    let groups = groups(&reads, sink, (weight / (threads * 4)).clamp(WORTH_A_THREAD, TICKET));
+    let enough = if sink.is_slow() { WORTH_A_THREAD } else { WORTH_A_THREAD_COPIED };
+    let most = if weight < enough { 1 } else { threads.most() };
+    let groups = groups(&reads, sink, (weight / (most * 4)).clamp(WORTH_A_THREAD, TICKET));
     let fetch = Fetch { sources, watch, sink, failures: &failures };
     let start = || (Lease::take(), sink.local());
-    share(groups.len(), threads, start, |(worker, local), ticket| fetch.group(worker, local, &reads[groups[ticket].clone()]));
+    threads.share(groups.len(), most, start, |(worker, local), ticket| fetch.group(worker, local, &reads[groups[ticket].clone()]));
     if let (Some(watch), Some(files)) = (watch, sources.files) {
         watch.check_again(files);
-        for (unit, row) in rows.iter().enumerate().rev() {
-            if watch.is_stale(row[0]) {
-                failures.set_stale(row[0], unit, stale());
+        for (row, &[blob, ..]) in rows.iter().enumerate().rev() {
+            if watch.is_stale(blob) {
+                failures.set_stale(blob, row, stale());
             }
         }
     }
@@ -202,7 +203,7 @@ fn groups<S: Sink>(reads: &[Read], sink: &S, most: usize) -> Vec<Range<usize>> {
     let (mut weight, mut low, mut high) = (0usize, 0, None);
     for (at, read) in reads.iter().enumerate() {
         let extent = if read.blob >= 0 { read.extent() } else { None };
-        weight = weight.saturating_add(sink.weight(read.unit));
+        weight = weight.saturating_add(sink.weight(read.row));
         if let Some(group) = groups.last_mut()
             && weight <= most
         {
@@ -220,7 +221,7 @@ fn groups<S: Sink>(reads: &[Read], sink: &S, most: usize) -> Vec<Range<usize>> {
             }
         }
         groups.push(at..at + 1);
-        weight = sink.weight(read.unit);
+        weight = sink.weight(read.row);
         (low, high) = extent.map_or((0, None), |(from, to)| (from, Some(to)));
     }
     groups
@@ -237,14 +238,14 @@ impl<S: Sink> Fetch<'_, S> {
     fn group(&self, worker: &mut Worker, local: &mut S::Local, reads: &[Read]) {
         if let Some(Blob::File(files, number)) = self.sources.blob(reads[0].blob) {
             if let Err(fault) = self.file_group(worker, local, files, number, reads) {
-                reads.iter().for_each(|read| self.failures.add(read.blob, read.unit, fault.clone()));
+                reads.iter().for_each(|read| self.failures.add(read.blob, read.row, fault.clone()));
             }
             return;
         }
         for read in reads {
             let done = match self.sources.blob(read.blob) {
                 Some(Blob::Buffer(bytes)) => self.buffer(worker, local, read, bytes),
-                _ => self.sink.missing(local, worker, read.unit),
+                _ => self.sink.missing(local, worker, read.row),
             };
             self.note(read, done);
         }
@@ -252,14 +253,14 @@ impl<S: Sink> Fetch<'_, S> {
 
     fn note(&self, read: &Read, done: Outcome) {
         if let Err(fault) = done {
-            self.failures.add(read.blob, read.unit, fault);
+            self.failures.add(read.blob, read.row, fault);
         }
     }
 
     fn buffer(&self, worker: &mut Worker, local: &mut S::Local, read: &Read, bytes: &[u8]) -> Outcome {
         let (start, length) = span(read.start, read.length, bytes.len() as u64)?;
-        self.sink.check_length(read.unit, length)?;
-        self.sink.take(local, worker, read.unit, &bytes[start as usize..(start + length) as usize], 0)
+        self.sink.check_length(read.row, length)?;
+        self.sink.take(local, worker, read.row, &bytes[start as usize..(start + length) as usize], 0)
     }
 
     /// An Err is of all rows.
@@ -267,8 +268,8 @@ impl<S: Sink> Fetch<'_, S> {
         let Some(handle) = files.handle(number)? else {
             for read in reads {
                 debug_assert!(read.blob != MISSING);
-                self.note(read, self.sink.missing(local, worker, read.unit));
-                self.failures.add(read.blob, read.unit, Fault::new(Code::Missing, ""));
+                self.note(read, self.sink.missing(local, worker, read.row));
+                self.failures.add(read.blob, read.row, Fault::new(Code::Missing, ""));
             }
             return Ok(());
         };
@@ -292,7 +293,7 @@ impl<S: Sink> Fetch<'_, S> {
     /// One read for all; false where it does not succeed, so that each row is tried alone and those at fault are known.
     fn merged(&self, worker: &mut Worker, local: &mut S::Local, opened: &Opened, reads: &[Read], scratch: &mut Memory) -> bool {
         let size = opened.version.size as u64;
-        let fits = |read: &Read| span(read.start, read.length, size).and_then(|(_, length)| self.sink.check_length(read.unit, length));
+        let fits = |read: &Read| span(read.start, read.length, size).and_then(|(_, length)| self.sink.check_length(read.row, length));
         if !reads.iter().all(|read| fits(read).is_ok()) {
             return false;
         }
@@ -305,27 +306,27 @@ impl<S: Sink> Fetch<'_, S> {
         for (read, (from, to)) in reads.iter().zip(extents()) {
             let bytes = &bytes[(from - low) as usize..(to - low) as usize];
             let start = if let Wanted::Part(part) = &read.wanted { part.start } else { 0 };
-            self.note(read, self.sink.take(local, worker, read.unit, bytes, start));
+            self.note(read, self.sink.take(local, worker, read.row, bytes, start));
         }
         true
     }
 
     fn single(&self, worker: &mut Worker, local: &mut S::Local, opened: &Opened, read: &Read, scratch: &mut Memory) -> Outcome {
         let (start, length) = span(read.start, read.length, opened.version.size as u64)?;
-        self.sink.check_length(read.unit, length)?;
+        self.sink.check_length(read.row, length)?;
         let part = match &read.wanted {
             Wanted::All => 0..length as usize,
             Wanted::Part(part) => part.clone(),
             Wanted::Scattered => {
-                return self.sink.scattered(local, worker, read.unit, &mut |from, into| opened.read_at(start + from as u64, into));
+                return self.sink.scattered(local, worker, read.row, &mut |from, into| opened.read_at(start + from as u64, into));
             }
         };
         let from = start + part.start as u64;
-        if let Some(into) = self.sink.straight(local, read.unit, part.len()) {
+        if let Some(into) = self.sink.straight(local, read.row, part.len()) {
             return opened.read_at(from, into);
         }
         let bytes = scratch.room(part.len())?;
         opened.read_at(from, bytes)?;
-        self.sink.take(local, worker, read.unit, bytes, part.start)
+        self.sink.take(local, worker, read.row, bytes, part.start)
     }
 }

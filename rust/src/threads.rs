@@ -1,10 +1,11 @@
-//! Threads that live inside one call: tickets handed out by a counter, the calling thread working too; and pooled workers.
+//! Threads that live inside one call: tickets handed out by a counter, the calling thread working too, until a signal ends the call; and pooled workers.
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -91,32 +92,105 @@ impl Drop for Lease {
     }
 }
 
-/// Does tickets 0..tickets on at most `threads` threads, in no order; each thread has its own state.
-pub fn share<S>(tickets: usize, threads: usize, start: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) + Sync) {
-    let next = AtomicUsize::new(0);
-    let run = || {
-        let mut state = None;
-        loop {
-            let ticket = next.fetch_add(1, Ordering::Relaxed);
-            if ticket >= tickets {
-                return;
-            }
-            work(state.get_or_insert_with(&start), ticket);
-        }
-    };
-    let helpers = threads.min(tickets).saturating_sub(1);
-    if helpers == 0 {
-        return run();
+/// How long a call goes on before it looks again whether Python has a signal to handle.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
+
+/// The threads of one call, and whether it ends before it is done. Python handles signals, such as that of Ctrl-C, in its main thread alone, and only when it is asked to: the thread that
+/// made the call asks between tickets.
+pub struct Threads {
+    most: usize,
+    caller: ThreadId,
+    ended: AtomicBool,
+    /// Locked by the caller alone.
+    signals: Mutex<Signals>,
+}
+
+struct Signals {
+    next_look: Instant,
+    /// Whether the caller is Python's main thread; None until a call has taken so long that it matters.
+    heard: Option<bool>,
+    raised: Option<PyErr>,
+}
+
+impl Threads {
+    pub fn new(most: isize) -> Threads {
+        let signals = Signals { next_look: Instant::now() + LOOKS_EVERY, heard: None, raised: None };
+        Threads { most: most.max(1) as usize, caller: thread::current().id(), ended: AtomicBool::new(false), signals: Mutex::new(signals) }
     }
-    thread::scope(|scope| {
-        for _ in 0..helpers {
-            // A thread that the system refuses is work for the others.
-            if thread::Builder::new().spawn_scoped(scope, run).is_err() {
-                break;
-            }
+
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Whether what is left of the call is not worth doing, as it answers with an error. To be asked by every thread that has done what takes a millisecond.
+    pub fn ended(&self) -> bool {
+        if !self.ended.load(Ordering::Relaxed)
+            && thread::current().id() == self.caller
+            && let Ok(mut signals) = self.signals.lock()
+            && signals.raise()
+        {
+            self.ended.store(true, Ordering::Relaxed);
         }
-        run();
-    });
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Does tickets 0..tickets on at most so many of the threads, in no order; each thread has its own state. Where the call ends early some are left out.
+    pub fn share<S>(&self, tickets: usize, most: usize, start: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) + Sync) {
+        let next = AtomicUsize::new(0);
+        let run = || {
+            let mut state = None;
+            loop {
+                let ticket = next.fetch_add(1, Ordering::Relaxed);
+                if ticket >= tickets || self.ended() {
+                    return;
+                }
+                work(state.get_or_insert_with(&start), ticket);
+            }
+        };
+        let helpers = self.most.min(most).min(tickets).saturating_sub(1);
+        if helpers == 0 {
+            return run();
+        }
+        thread::scope(|scope| {
+            for _ in 0..helpers {
+                // A thread that the system refuses is work for the others.
+                if thread::Builder::new().spawn_scoped(scope, run).is_err() {
+                    break;
+                }
+            }
+            run();
+        });
+    }
+}
+
+impl Signals {
+    /// Lets Python handle signals where it is time; whether a handler raised.
+    fn raise(&mut self) -> bool {
+        let now = Instant::now();
+        if self.raised.is_none() && self.heard != Some(false) && now >= self.next_look {
+            self.next_look = now + LOOKS_EVERY;
+            // The question itself runs code of Python, in which a signal that waits is handled: what its handler raises must not be lost.
+            self.raised = Python::attach(|py| {
+                let heard = self.heard.map_or_else(|| is_main_thread(py), Ok);
+                heard.and_then(|heard| if *self.heard.insert(heard) { py.check_signals() } else { Ok(()) }).err()
+            });
+        }
+        self.raised.is_some()
+    }
+}
+
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    main.eq(threading.call_method0("get_ident")?)
+}
+
+/// Runs `work` without the GIL on at most so many threads. Raises what a signal handler of Python raised meanwhile, whatever `work` answers.
+pub fn on_threads<T: Send>(py: Python<'_>, most: isize, work: impl FnOnce(&Threads) -> T + Send) -> PyResult<T> {
+    let threads = Threads::new(most);
+    let answer = detached(py, || work(&threads))?;
+    let signals = threads.signals.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    signals.raised.map_or(Ok(answer), Err)
 }
 
 /// Runs `work` without the GIL; a panic, which no input should cause, becomes a RuntimeError.
@@ -132,9 +206,9 @@ mod tests {
     fn each_ticket_is_done_once() {
         for threads in [0, 1, 3, 50] {
             let done: Vec<AtomicUsize> = (0..20).map(|_| AtomicUsize::new(0)).collect();
-            share(
+            Threads::new(threads).share(
                 20,
-                threads,
+                usize::MAX,
                 || (),
                 |(), ticket| {
                     done[ticket].fetch_add(1, Ordering::Relaxed);
@@ -142,7 +216,7 @@ mod tests {
             );
             assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
         }
-        share(0, 4, || (), |(), _| panic!("no ticket"));
+        Threads::new(4).share(0, 4, || (), |(), _| panic!("no ticket"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ from frazil import codecs, errors, stores
 from frazil.api.constructors import (  # at once, as the package array has the name of one
     array,
     create,
+    create_hierarchy,
     empty,
     empty_like,
     from_array,
@@ -18,14 +19,16 @@ from frazil.api.constructors import (  # at once, as the package array has the n
     load,
     ones,
     ones_like,
+    open_like,
     save,
     save_array,
     save_group,
+    tree,
     zeros,
     zeros_like,
 )
-from frazil.api.places import create_array, create_group, open_array, open_group
-from frazil.api.places import open_node as open
+from frazil.api.nodes import create_array, create_group, open_array, open_group
+from frazil.api.nodes import open_node as open
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.codecs.registry import Registry
@@ -34,7 +37,7 @@ from frazil.late import late_names
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
-    from frazil import dask, extensions, xarray, zarr
+    from frazil import dask, extensions, storage, xarray, zarr
     from frazil.api.consolidated import consolidate_metadata, open_consolidated
     from frazil.api.repository import Repository
     from frazil.api.session import Session
@@ -49,6 +52,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "array",
+    "create_hierarchy",
+    "open_like",
+    "storage",
+    "tree",
     "zeros_like",
     "zeros",
     "save_group",
@@ -115,6 +122,7 @@ if not TYPE_CHECKING:
             "open_consolidated": "frazil.api.consolidated",
             "rechunk": "frazil.operations.rechunk.rechunk",
             "shards": "frazil.operations.shards.shards",
+            "storage": "frazil.storage",
             "validate": "frazil.operations.validate.validate",
             "xarray": "frazil.xarray",
             "zarr": "frazil.zarr",

@@ -9,7 +9,7 @@ Sources. A blob is a whole object or part of one. `files` holds names beneath a 
 nothing at all (the fill value). start < 0 counts from the object's end (and fails where the object is shorter); length < 0 means up to the
 object's end. Several chunks of one call never go to the same place of `out`. threads < 1 counts as 1.
 
-Failures are rows (unit, code, text), one for each object that failed, of its first unit, in order of unit; empty when all went well. An object is a
+Failures are (row, code, text), one for each object that failed, of its first row, in order of row; empty when all went well. An object is a
 blob, or a chunk that is encoded. A stale file fails as stale, whatever else was found wrong in it. So no object hides another. Codes:
 """
 
@@ -50,7 +50,7 @@ def program(
     codecs: Sequence[tuple[object, ...]],
     fill: bytes,
 ) -> Program:
-    """Compiles the leaf of a codec chain.
+    """Compiles the inner chunk of a codec chain.
 
     shape     extent of the chunk along each dimension of the array, in elements; all > 0; () is one element
     itemsize  bytes of one element
@@ -457,7 +457,7 @@ def decode_manifest(data: Buffer) -> tuple[list[Segment], Failures]:
     locations        int32[n]: the number of the location of virtual ones, else -1
     location_text    uint8: UTF-8, each location once
     location_starts  int64[m + 1]
-    Where the file is broken there are no columns, but one failure, whose unit is the position in the file. Memory is bounded by the size of `data`: some four
+    Where the file is broken there are no columns, but one failure, whose row is the position in the file. Memory is bounded by the size of `data`: some four
     times as much, or eight where it is nearly all coordinates."""
 
 def encode_manifest(columns: Sequence[Buffer]) -> Segment:
@@ -478,4 +478,4 @@ def find_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | 
     Returns the paths as they come, the place behind the last entry, and rows of 8 int64, one for each entry: where it begins (with its key), where its value begins and
     ends, the node's id, its kind (0 group, 1 array), and where its attributes, the metadata of an array and its list of manifests begin; -1 for what the first look does
     not tell, and for the parts of a node of which more than attributes and metadata may be wrong; and whether every node has an id that is known, and no other node has
-    it. Where the bytes end first, or a key is no text, there are no rows, but one failure, whose unit is the position in the file."""
+    it. Where the bytes end first, or a key is no text, there are no rows, but one failure, whose row is the position in the file."""

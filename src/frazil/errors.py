@@ -1,14 +1,15 @@
 """Every exception that Frazil raises, and how their messages show a value. What a caller does next decides the class; no other module defines exceptions.
 
 FrazilError
-├── NotFoundError (KeyError)         nothing is there: check the location, or create it
-├── AlreadyExistsError               something is there already: choose another place, or say overwrite=True
+├── NotFoundError (KeyError, FileNotFoundError, ValueError)  nothing is there: check the location, or create it
+├── AlreadyExistsError (FileExistsError, ValueError)         something is there already: choose another place, or say overwrite=True
 ├── InvalidInputError (ValueError)   the call is wrong: change its arguments
 │   ├── SelectionError (IndexError)  a selection that does not fit the array
 │   ├── MetadataError                a metadata document that breaks the rules
+│   ├── NodeKindError (AlreadyExistsError)  an array is where a group was meant, or the reverse: open what is there
 │   ├── ConversionError              what another dialect cannot say: look at .refusals, change or remove it
 │   └── UnknownExtensionError        a codec, data type, grid ... that is not registered: register it
-├── ReadOnlyError                    opened for reading: open it for writing
+├── ReadOnlyError (PermissionError, ValueError)  opened for reading: open it for writing
 ├── ConflictError                    somebody else changed the same thing first: look at .conflicts, try again
 ├── CommitUnknownError               the answer was lost: look before doing it again
 ├── StoreError (OSError)             the store failed: repair the store or its connection, then try again
@@ -19,6 +20,9 @@ FrazilError
 
 FallbackWarning (UserWarning)        no error: a data type is read as the fallback that its document names, or zarr-python's own codec pipeline is used
 RedirectWarning (UserWarning)        no error: a web server redirects to another one, which is read
+
+The errors of Python among the bases are those that zarr-python raises in the same place: `except FileNotFoundError` of its scripts works. Names of zarr.errors, such as
+ContainsArrayError, are other names of these classes (the last lines of this file).
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ __all__ = [
     "FrazilError",
     "InvalidInputError",
     "MetadataError",
+    "NodeKindError",
     "NotFoundError",
     "ReadOnlyError",
     "RedirectWarning",
@@ -109,11 +114,11 @@ def _rebuild(kind: type[FrazilError], message: str, fields: dict[str, object]) -
     return error
 
 
-class NotFoundError(FrazilError, KeyError):
+class NotFoundError(FrazilError, KeyError, FileNotFoundError, ValueError):
     """Nothing is at this key, path, branch or tag."""
 
 
-class AlreadyExistsError(FrazilError):
+class AlreadyExistsError(FrazilError, FileExistsError, ValueError):
     """Something is there already."""
 
 
@@ -129,6 +134,10 @@ class MetadataError(InvalidInputError):
     """A metadata document, or the arguments that would make one, break the rules of the format; `path` names the member."""
 
 
+class NodeKindError(InvalidInputError, AlreadyExistsError):
+    """An array is where a group was meant, or a group where an array was."""
+
+
 class UnknownExtensionError(InvalidInputError):
     """An extension (codec, data type, chunk grid, chunk key encoding, storage transformer) that the registry does not have."""
 
@@ -139,7 +148,7 @@ class ConversionError(InvalidInputError):
     refusals: Sequence[tuple[str, str | None, str]] = ()
 
 
-class ReadOnlyError(FrazilError):
+class ReadOnlyError(FrazilError, PermissionError, ValueError):
     """A write to something opened for reading."""
 
 
@@ -208,3 +217,13 @@ class FallbackWarning(UserWarning):
 
 class RedirectWarning(UserWarning):
     """A web server redirects to another one, which is read. ObjectStore(url, redirects=[]) refuses that instead."""
+
+
+# Names of zarr.errors, for scripts that were written for zarr-python: what is raised here in the same place.
+BaseZarrError = FrazilError
+NodeNotFoundError = ArrayNotFoundError = GroupNotFoundError = PathNotFoundError = NotFoundError
+ContainsArrayError = ContainsGroupError = ContainsArrayAndGroupError = AlreadyExistsError
+NodeTypeValidationError = NodeKindError
+MetadataValidationError = MetadataError
+UnstableSpecificationWarning = ZarrUserWarning = FallbackWarning
+BoundsCheckError = ArrayIndexError = NegativeStepError = VindexInvalidSelectionError = SelectionError

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 
 class LateModule:
@@ -28,12 +29,19 @@ class LateModule:
         return f"LateModule({self._name!r})"
 
 
+if TYPE_CHECKING:
+    from frazil import missing_names
+else:
+    missing_names = LateModule("frazil.missing_names")
+
+
 def late_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package that exports names of modules which are late: by name, the module that has it, or is it."""
+    """`__getattr__` and `__dir__` of a package that exports names of modules which are late: by name, the module that has it, or is it. The error for a name of zarr-python
+    says what to use in its place (missing_names.py)."""
 
     def get(name: str) -> object:
         if name not in names:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{missing_names.hint(package, name)}")
         home = import_module(names[name])
         value: object = home if names[name] == f"{package}.{name}" else getattr(home, name)
         setattr(sys.modules[package], name, value)

@@ -90,7 +90,7 @@ def test_every_read_is_that_of_its_snapshot(
         past[plain.lookup_branch("main")] = values
         session = cached.readonly_session()
         assert (session.root["a"][...] == values).all()
-        assert session.root["a"]._place.memory.nbytes <= limit
+        assert session.root["a"]._location.memory.nbytes <= limit
     assert open_folder(folder).usage().nbytes <= 100_000
 
 

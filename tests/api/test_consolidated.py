@@ -67,7 +67,7 @@ def test_where_nothing_can_be_listed_the_copies_are_the_nodes() -> None:
     with pytest.raises(NotFoundError):
         group["nothing"]
     np.testing.assert_array_equal(temp[...], np.arange(12).reshape(3, 4))  # type: ignore[index]
-    assert temp._place.copies is None, "pickles of arrays are small"
+    assert temp._location.copies is None, "pickles of arrays are small"
     again = pickle.loads(pickle.dumps(frazil.open_group(Unlisted(store))))
     assert list(again) == sorted(plain)
     with pytest.raises(ReadOnlyError):

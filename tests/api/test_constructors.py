@@ -24,7 +24,7 @@ def test_arrays_of_one_value(name: str, value: int, tmp_path: Path) -> None:
         make(3, store=tmp_path / "a.zarr")
 
 
-@pytest.mark.parametrize(("name", "value"), [("empty_like", 0), ("zeros_like", 0), ("ones_like", 1)])
+@pytest.mark.parametrize(("name", "value"), [("empty_like", 9), ("zeros_like", 0), ("ones_like", 1)])
 def test_arrays_like_others(name: str, value: int) -> None:
     make = getattr(frazil, name)
     other = frazil.full((4, 6), 9, dtype="i4", chunks=(2, 3), shards=(4, 6))

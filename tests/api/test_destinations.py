@@ -12,7 +12,7 @@ import pytest
 
 import frazil
 from frazil.api.destinations import check_destination
-from frazil.array.hierarchy.repository_places import MAIN_FILES
+from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.cli.main import main
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.formats.alpha.refs import folder_of

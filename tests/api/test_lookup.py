@@ -18,7 +18,7 @@ from frazil.repository.alpha.branches import create_branch, create_tag, delete_b
 from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
-from tests.repository.stored import (
+from tests.repository.archived_repositories import (
     Without,
     created,
     empty_files,

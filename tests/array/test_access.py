@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.faults.together import fork
+from tests.faults.concurrent_calls import fork
 
 import frazil
 from frazil import Runtime
@@ -83,8 +83,8 @@ def test_pickles_are_equal_and_remember_nothing_yet(tmp_path: Path) -> None:
     again, same = pickle.loads(pickle.dumps((array, root)))
     assert (again[...] == array[...]).all()
     assert isinstance(same, frazil.Group)
-    assert again._place.memory is same._place.memory
-    assert again._place.memory is not root._place.memory
+    assert again._location.memory is same._location.memory
+    assert again._location.memory is not root._location.memory
 
 
 def test_an_array_made_anew_with_other_chunks_is_read_by_its_own_index() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.frames import few_frames
+from tests.recursion_limit import few_frames
 
 import frazil
 from frazil.errors import (

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.array.kept_nodes import KeptNodes, kept_place
-from tests.faults.together import in_threads
-from tests.searches import search
+from tests.array.memory_nodes import KeptNodes, kept_location
+from tests.faults.concurrent_calls import in_threads
+from tests.slow_properties import search
 from tests.stores.shared_chunks import SharedChunks
 from tests.strategies import Layout, basic_selections, layouts, orthogonal_selections, same, values
 
@@ -33,7 +33,7 @@ def over(store: Store, inline: int = 16, versions: bool = True) -> tuple[Group, 
     def chunks(number: int, _: object) -> SharedChunks:
         return made.setdefault(number, SharedChunks(store, f"{number}/", inline=inline, versions=versions))
 
-    return Group(kept_place(KeptNodes(chunks)), GroupMetadata()), made
+    return Group(kept_location(KeptNodes(chunks)), GroupMetadata()), made
 
 
 def one(

@@ -10,7 +10,7 @@ import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.searches import search
+from tests.slow_properties import search
 
 import frazil
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, UnknownExtensionError

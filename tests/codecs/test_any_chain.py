@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.codecs.users import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs
+from tests.codecs.user_codecs import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs
 from tests.strategies import basic_selections, compressors, same, values
 
 import frazil

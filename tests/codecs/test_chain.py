@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.codecs.users import Delta, Hexadecimal, Invert, Runs, Widen
+from tests.codecs.user_codecs import Delta, Hexadecimal, Invert, Runs, Widen
 from tests.strategies import Layout, layouts
 
 import frazil
@@ -82,14 +82,14 @@ def test_levels_and_leaf_cover_a_chunk(layout: Layout) -> None:
         codecs, extent = (ShardingIndexed(layout.chunks, codecs, index_location=layout.index_location),), layout.shards
     spec = chunk_spec("uint16", extent)
     chain = compile_chain(resolve(codecs, spec), spec)
-    counts = chain.leaf_counts
-    assert tuple(n * c for n, c in zip(counts, chain.leaf.shape, strict=True)) == extent
+    counts = chain.inner_chunk_counts
+    assert tuple(n * c for n, c in zip(counts, chain.inner_chunk.shape, strict=True)) == extent
     for level in chain.levels:
         assert level.total >= 1
         assert level.index_codecs.nbytes >= 16 * level.total
         assert level.addressable == (not level.after)
-    assert chain.leaf.middle is None, "all of it is the kernel's"
-    assert chain.leaf.nbytes == spec._replace(shape=chain.leaf.shape).nbytes
+    assert chain.inner_chunk.stage is None, "all of it is the kernel's"
+    assert chain.inner_chunk.nbytes == spec._replace(shape=chain.inner_chunk.shape).nbytes
 
 
 def test_transpositions_before_shards_are_seen_through() -> None:
@@ -99,7 +99,7 @@ def test_transpositions_before_shards_are_seen_through() -> None:
     assert [level.inner for level in chain.levels] == [(2, 3), (2, 1)]
     assert [level.counts for level in chain.levels] == [(2, 2), (1, 3)]
     assert [level.strides for level in chain.levels] == [(1, 2), (3, 1)]
-    assert chain.leaf.shape == (2, 1)
+    assert chain.inner_chunk.shape == (2, 1)
 
 
 def test_what_makes_a_level_not_addressable() -> None:
@@ -108,16 +108,16 @@ def test_what_makes_a_level_not_addressable() -> None:
     assert not compile_chain([inner, Gzip(1)], SPEC).levels[0].addressable
     chain = compile_chain([Delta(), inner], SPEC)
     assert chain.levels == ()
-    assert chain.leaf.middle is not None
-    assert chain.leaf.shape == SPEC.shape, "what a codec of the user's stands before is decoded whole"
+    assert chain.inner_chunk.stage is not None
+    assert chain.inner_chunk.shape == SPEC.shape, "what a codec of the user's stands before is decoded whole"
 
 
 def test_what_the_kernel_does_of_a_chain_with_a_python_codec() -> None:
-    middle = compile_chain([Transpose([1, 0]), LITTLE, Runs(), Invert(), Zstd(1), Crc32c()], SPEC).leaf.middle
-    assert middle is not None
-    assert [form[0] for form in middle.native] == ["zstd", "crc32c"]
-    assert middle.after == (Runs(), Invert())
-    assert compile_chain([LITTLE, Gzip(1), Zstd(1)], SPEC).leaf.middle is None
+    stage = compile_chain([Transpose([1, 0]), LITTLE, Runs(), Invert(), Zstd(1), Crc32c()], SPEC).inner_chunk.stage
+    assert stage is not None
+    assert [form[0] for form in stage.native] == ["zstd", "crc32c"]
+    assert stage.after == (Runs(), Invert())
+    assert compile_chain([LITTLE, Gzip(1), Zstd(1)], SPEC).inner_chunk.stage is None
 
 
 @pytest.mark.rule("trap 28")

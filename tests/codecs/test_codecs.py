@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.codecs.users import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs, Widen
+from tests.codecs.user_codecs import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs, Widen
 
 from frazil.codecs import Blosc, Bytes, ChunkSpec, Codec, Crc32c, Gzip, ShardingIndexed, Transpose, Zlib, Zstd
 from frazil.codecs.bytes_to_bytes.blosc import CNAMES, SHUFFLES

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.codecs.users import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs, Widen
+from tests.codecs.user_codecs import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs, Widen
 from tests.conformance.shards import document, stored
-from tests.searches import search
+from tests.slow_properties import search
 from tests.strategies import basic_selections, same, values
 
 import frazil

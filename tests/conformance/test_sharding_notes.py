@@ -15,7 +15,7 @@ from frazil.stores import LocalStore, MemoryStore
 from frazil.testing import CountingStore
 from frazil.testing.checks import run_threads
 from tests.conformance.shards import CRC32C, EMPTY, LITTLE, crc32c, document, index, sharding, stored
-from tests.faults.together import fork
+from tests.faults.concurrent_calls import fork
 
 
 def simple_decode(shard: bytes, count: int, location: str) -> list[bytes | None]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.faults.together import run
+from tests.faults.concurrent_calls import run
 
 import frazil
 from frazil import _kernel

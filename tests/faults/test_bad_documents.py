@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.faults.together import run
+from tests.faults.concurrent_calls import run
 
 import frazil
 from frazil.codecs import Bytes, Gzip, ShardingIndexed

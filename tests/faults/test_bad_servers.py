@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 
 import numpy as np
 import pytest
-from tests.faults.places import QUICK, Place
+from tests.faults.faulty_buckets import QUICK, Place
 from tests.servers.buckets import S3, Buckets
 from tests.servers.proxy import FaultProxy
 from tests.servers.web import serving

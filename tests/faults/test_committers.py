@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.api.stored_files import check_files
-from tests.faults.together import fork, in_processes
+from tests.faults.concurrent_calls import fork, in_processes
 
 import frazil
 from frazil.stores import LocalStore

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.faults.together import in_processes, in_threads
+from tests.faults.concurrent_calls import in_processes, in_threads
 
 import frazil
 from frazil.errors import AlreadyExistsError, InvalidInputError

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.model.interrupting import InterruptingStore
+from tests.model.interrupting_store import InterruptingStore
 
 import frazil
 from frazil.errors import CommitUnknownError, ConflictError, StoreError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.faults.together import fork
+from tests.faults.concurrent_calls import fork
 
 import frazil
 from frazil.codecs import Bytes, Gzip, ShardingIndexed, Zstd

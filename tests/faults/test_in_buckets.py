@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.api.stored_files import check_files
 from tests.faults import test_committers as committers
+from tests.faults.concurrent_calls import expect_line, finish, in_threads, running
 from tests.faults.test_writers import append_rows, check_rows, create, elements, expected, inner_chunks, write_share
-from tests.faults.together import expect_line, finish, in_threads, running
 from tests.servers.buckets import Buckets
 from tests.servers.processes import ROOT
 

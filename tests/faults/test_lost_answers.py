@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.api.stored_files import check_files
 from tests.faults import test_committers as committers
-from tests.faults.places import QUICK, Place
+from tests.faults.concurrent_calls import in_threads
+from tests.faults.faulty_buckets import QUICK, Place
 from tests.faults.test_writers import create, inner_chunks, write_share
-from tests.faults.together import in_threads
 from tests.servers.buckets import Buckets
 from tests.servers.proxy import FaultProxy, Request
 

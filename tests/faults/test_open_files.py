@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.faults.together import open_files, run
+from tests.faults.concurrent_calls import open_files, run
 
 import frazil
 from frazil.errors import FrazilError
@@ -59,7 +59,7 @@ FEW = """
 import resource, sys, threading
 import numpy as np
 import frazil
-from tests.faults.together import in_threads
+from tests.faults.concurrent_calls import in_threads
 array = frazil.open_array(sys.argv[1], "r+")
 shape = array.shape
 wanted = np.arange(shape[0])[:, None] + np.zeros(shape, "u4")
@@ -87,7 +87,7 @@ NONE = """
 import os, resource, sys
 import frazil
 from frazil.errors import StoreError
-from tests.faults.together import in_threads
+from tests.faults.concurrent_calls import in_threads
 array = frazil.open_array(sys.argv[1], "r+")
 array[0]
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1,) * 2)

@@ -15,8 +15,8 @@ from typing import IO
 
 import numpy as np
 import pytest
+from tests.faults.concurrent_calls import expect_line, fork, in_threads, running
 from tests.faults.test_writers import LAYOUTS, leftovers
-from tests.faults.together import expect_line, fork, in_threads, running
 
 import frazil
 from frazil.codecs import Blosc, Bytes, Crc32c, Gzip, ShardingIndexed, Transpose, Zlib, Zstd
@@ -260,7 +260,7 @@ def test_a_long_write_is_interrupted(tmp_path: Path, shards: int | None) -> None
 
 def test_waiting_for_another_writer_is_interrupted(tmp_path: Path) -> None:
     """He holds the lock of the chunk and does not let go."""
-    from tests.stores.disk import has_open, locked
+    from tests.stores.local_disks import has_open, locked
 
     frazil.create_array(tmp_path, shape=(4,), dtype="u1", chunks=(4,))[...] = 1
     with locked(tmp_path / "c/0.__lock"), running(WAIT, tmp_path) as process:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.faults.together import fork, in_threads
+from tests.faults.concurrent_calls import fork, in_threads
 
 import frazil
 from frazil.codecs import Bytes, ShardingIndexed

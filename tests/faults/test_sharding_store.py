@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.faults.together import in_processes, in_threads
+from tests.faults.concurrent_calls import in_processes, in_threads
 
 import frazil
 from frazil.codecs import Bytes, ShardingIndexed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.faults.together import expect_line, finish, in_processes, in_threads, running
+from tests.faults.concurrent_calls import expect_line, finish, in_processes, in_threads, running
 
 import frazil
 from frazil.stores import LocalStore

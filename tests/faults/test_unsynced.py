@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.stores.disk import fork
-from tests.stores.lacking import lack_sync_of, require_filters
+from tests.stores.local_disks import fork
+from tests.stores.refused_system_calls import lack_sync_of, require_filters
 
 import frazil
 from frazil.errors import CommitUnknownError, StoreError

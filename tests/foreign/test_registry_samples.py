@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import frazil
-from tests.beside import data
+from tests.external_data import data
 
 ARCHIVE = "zarr-registry-samples.tar.gz"
 LOSSY = ("numcodecs.fixedscaleoffset",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tarfile
 
-from tests.beside import data
+from tests.external_data import data
 
 # name of the archive, the folder in it that is the repository
 ARCHIVES = {"icechunk-alpha-repo": "alpha-test-repo", "icechunk-alpha-varied": "icechunk-alpha-varied/repo"}

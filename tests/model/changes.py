@@ -1,4 +1,4 @@
-"""What a session touched, and whether two may conflict: plain rules, beside those of frazil.testing.simulation.merging."""
+"""What a session touched, and whether two may conflict: plain rules, beside those of frazil.testing.simulation.merged_changes."""
 
 from __future__ import annotations
 

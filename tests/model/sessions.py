@@ -18,11 +18,11 @@ import frazil
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError, NotFoundError, ReadOnlyError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing.simulation.hierarchy import Act, Node, State, act_on, acted, choose, difference, read, shapes
-from frazil.testing.simulation.merging import Side, lost, merged, places
+from frazil.testing.simulation.merged_changes import Side, lost, merged, places
 from frazil.testing.simulation.plan import ACTS
 from tests.model.changes import Log, log_of, may_conflict, shift_edges, without_idle
-from tests.model.interrupting import INTERRUPTS, InterruptingStore
-from tests.model.looking import Commit, Looking
+from tests.model.inspections import Commit, Looking
+from tests.model.interrupting_store import INTERRUPTS, InterruptingStore
 from tests.model.programs import Step
 
 _ON_DISK = 0.05  # of the runs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tests.beside import data
+from tests.external_data import data
 
 import frazil
 from frazil.metadata.types.core import RawType

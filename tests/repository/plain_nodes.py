@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import frazil
 from frazil.array.hierarchy.members import member_paths, nodes_below
-from frazil.array.hierarchy.nodes import Metadata, Place, change_node, create_nodes, find_node, node_exists
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation, change_node, create_nodes, find_node, node_exists
 from frazil.array.hierarchy.removal import remove_node
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
@@ -27,7 +27,7 @@ class PlainNodes:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.place = Place(store)
+        self.place = NodeLocation(store)
 
     def find(self, path: str) -> Metadata | FrazilError | None:
         try:

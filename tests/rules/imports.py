@@ -15,10 +15,10 @@ ROOT = "__init__"  # the room of frazil/__init__.py
 
 # ARCHITECTURE.md draws this. A room is a module or package directly in frazil.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "late", "record", "runtime", "_kernel"}),
+    frozenset({"errors", "late", "missing_names", "record", "runtime", "_kernel"}),
     frozenset({"metadata", "indexing", "formats"}),
     frozenset({"codecs", "stores"}),
-    frozenset({"array", "repository", "extensions"}),
+    frozenset({"array", "repository", "extensions", "storage"}),
     frozenset({"api", "operations", "testing", ROOT}),
     frozenset({"integrations", "dask", "xarray", "zarr", "cli", "__main__"}),
 )
@@ -27,6 +27,7 @@ LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in room
 # A room imports its own modules and lower layers; within a layer, these arrows alone.
 SIDEWAYS = frozenset(
     {
+        ("late", "missing_names"),  # late: errors alone ask for it
         ("runtime", "errors"),
         ("runtime", "record"),
         ("stores", "codecs"),

@@ -34,7 +34,7 @@ class _Handler(BaseHTTPRequestHandler):
     uploads: dict[str, dict[int, bytes]]
 
     def do_GET(self) -> None:
-        place, query = self._place()
+        place, query = self._location()
         if "/" not in place:
             self._list(place, query)
             return
@@ -60,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def do_PUT(self) -> None:
-        place, query = self._place()
+        place, query = self._location()
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if "uploadId" in query:
             with self.lock:
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._upload(place, body)
 
     def do_POST(self) -> None:
-        place, query = self._place()
+        place, query = self._location()
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if "uploads" in query:
             number = secrets.token_hex(8)
@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._upload(place, b"".join(parts[number] for number in sorted(parts)), in_body=True)
 
     def do_DELETE(self) -> None:
-        place, query = self._place()
+        place, query = self._location()
         if "uploadId" in query:
             with self.lock:
                 self.uploads.pop(query["uploadId"], None)
@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     # --- messages ---------------------------------------------------------------------------------------------------------------------
 
-    def _place(self) -> tuple[str, dict[str, str]]:
+    def _location(self) -> tuple[str, dict[str, str]]:
         """The path without its first slash, still quoted, and the query."""
         asked = urlsplit(self.path)
         return asked.path.strip("/"), {

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from tests.stores.tables import subset
+from tests.stores.draft_operations import subset
 
 from frazil.stores import LocalStore, MemoryStore, ReadOnlyStore, Store, adapt
 from frazil.testing import StoreReadingTests

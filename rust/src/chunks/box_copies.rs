@@ -34,8 +34,8 @@ impl Sides<'_> {
 
     /// Where an element lies from the first one of either side.
     fn offsets(&self, dimension: usize, run: &Run, number: i64) -> (isize, isize) {
-        let (element, place) = (run[0] + number * run[2], run[3] + number);
-        (self.chunk[dimension].wrapping_mul(element as isize), self.array[dimension].wrapping_mul(place as isize))
+        let (element, position) = (run[0] + number * run[2], run[3] + number);
+        (self.chunk[dimension].wrapping_mul(element as isize), self.array[dimension].wrapping_mul(position as isize))
     }
 
     /// # Safety
@@ -52,7 +52,7 @@ impl Sides<'_> {
 }
 
 /// The box of one chunk, planned: dimensions before `split` are walked element by element, the others are one copy. Plans are kept
-/// from one chunk to the next, as neighbours mostly differ in their place alone.
+/// from one chunk to the next, as neighbours mostly differ in their position alone.
 pub struct Mover<'a> {
     boxes: &'a Boxes<'a>,
     sides: Sides<'a>,
@@ -73,19 +73,19 @@ impl<'a> Mover<'a> {
     }
 
     /// Turns to a chunk, whose box is not empty; at least `walked` dimensions are walked.
-    pub fn select(&mut self, unit: usize, walked: usize) {
-        if walked > 0 || self.split > 0 || !self.select_like_before(unit) {
-            self.select_anew(unit, walked);
+    pub fn select(&mut self, inner_chunk: usize, walked: usize) {
+        if walked > 0 || self.split > 0 || !self.select_like_before(inner_chunk) {
+            self.select_anew(inner_chunk, walked);
         }
     }
 
-    /// Turns to a chunk whose box differs from the one before in its place alone, as most do; false where it does not.
-    fn select_like_before(&mut self, unit: usize) -> bool {
+    /// Turns to a chunk whose box differs from the one before in its position alone, as most do; false where it does not.
+    fn select_like_before(&mut self, inner_chunk: usize) -> bool {
         if self.key.len() != self.sides.chunk.len() {
             return false;
         }
         let (mut chunk, mut array) = (0isize, 0isize);
-        for (dimension, (run, key)) in self.boxes.only_runs(unit).zip(&self.key).enumerate() {
+        for (dimension, (run, key)) in self.boxes.only_runs(inner_chunk).zip(&self.key).enumerate() {
             let Some(run) = run.filter(|run| (run[1], run[2]) == *key) else { return false };
             chunk = chunk.wrapping_add(self.sides.chunk[dimension].wrapping_mul(run[0] as isize));
             array = array.wrapping_add(self.sides.array[dimension].wrapping_mul(run[3] as isize));
@@ -94,9 +94,9 @@ impl<'a> Mover<'a> {
         true
     }
 
-    fn select_anew(&mut self, unit: usize, walked: usize) {
+    fn select_anew(&mut self, inner_chunk: usize, walked: usize) {
         self.runs.clear();
-        self.runs.extend(self.boxes.runs_of(unit));
+        self.runs.extend(self.boxes.runs_of(inner_chunk));
         let split = self.runs.iter().rposition(|runs| runs.len() != 1).map_or(0, |last| last + 1).max(walked);
         self.base = (0, 0);
         let mut same = split == self.split && self.key.len() == self.runs.len() - split;
@@ -172,7 +172,7 @@ impl<'a> Mover<'a> {
     /// Copies one part.
     ///
     /// # Safety
-    /// As `copy`, with the places where the part begins.
+    /// As `copy`, with the addresses where the part begins.
     pub unsafe fn copy_part(&self, chunk: *mut u8, array: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe { self.sides.run(&self.copier, chunk, array) }

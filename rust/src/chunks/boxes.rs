@@ -15,7 +15,7 @@ struct Fact {
     only: Option<Run>, // where there is one run
     low: usize,        // the first element of the chunk that they touch
     reach: usize,      // one more than the last
-    place: usize,      // one more than the last place in the array
+    position: usize,   // one more than the last position in the array
     elements: usize,   // how many, repeated ones counted
     covered: usize,    // `reach` where every element below it is among them, otherwise 0
 }
@@ -39,69 +39,75 @@ impl<'a> Entries<'a> {
 
 /// The boxes of n chunks of d dimensions.
 pub struct Boxes<'a> {
-    units: usize,
+    inner_chunks: usize,
     dimensions: usize,
     index: &'a [i64],
     entries: &'a Entries<'a>,
 }
 
 impl<'a> Boxes<'a> {
-    /// Checks that every box lies inside a chunk of `shape` and inside an array of shape `places`. An Err says what does not.
-    /// index: for each of `units` boxes an entry a dimension
-    pub fn new(units: usize, index: &'a [i64], entries: &'a Entries<'a>, shape: &[usize], places: &[usize]) -> Result<Boxes<'a>, String> {
-        if shape.len() != places.len() {
-            return Err(format!("the array has {} dimensions, the chunk {}", places.len(), shape.len()));
+    /// Checks that every box lies inside a chunk of `shape` and inside an array of shape `array`. An Err says what does not.
+    /// index: for each of `inner_chunks` boxes an entry a dimension
+    pub fn new(
+        inner_chunks: usize,
+        index: &'a [i64],
+        entries: &'a Entries<'a>,
+        shape: &[usize],
+        array: &[usize],
+    ) -> Result<Boxes<'a>, String> {
+        if shape.len() != array.len() {
+            return Err(format!("the array has {} dimensions, the chunk {}", array.len(), shape.len()));
         }
         let dimensions = shape.len();
-        if units.checked_mul(dimensions) != Some(index.len()) {
-            return Err(format!("index: {} numbers are not those of {units} chunks", index.len()));
+        if inner_chunks.checked_mul(dimensions) != Some(index.len()) {
+            return Err(format!("index: {} numbers are not those of {inner_chunks} chunks", index.len()));
         }
-        let boxes = Boxes { units, dimensions, index, entries };
+        let boxes = Boxes { inner_chunks, dimensions, index, entries };
         for (i, &entry) in boxes.index.iter().enumerate() {
             let dimension = i % dimensions;
             let fact = usize::try_from(entry).ok().and_then(|entry| entries.facts.get(entry));
             let fact = fact.ok_or_else(|| format!("index: there is no entry {entry}"))?;
-            if fact.reach > shape[dimension] || fact.place > places[dimension] {
-                let unit = i / dimensions;
-                return Err(format!("the box of chunk {unit} reaches outside along dimension {dimension}"));
+            if fact.reach > shape[dimension] || fact.position > array[dimension] {
+                let inner_chunk = i / dimensions;
+                return Err(format!("the box of chunk {inner_chunk} reaches outside along dimension {dimension}"));
             }
         }
         Ok(boxes)
     }
 
-    pub fn units(&self) -> usize {
-        self.units
+    pub fn inner_chunks(&self) -> usize {
+        self.inner_chunks
     }
 
-    fn facts(&self, unit: usize) -> impl DoubleEndedIterator<Item = &Fact> + ExactSizeIterator {
-        let row = &self.index[unit * self.dimensions..(unit + 1) * self.dimensions];
+    fn facts(&self, inner_chunk: usize) -> impl DoubleEndedIterator<Item = &Fact> + ExactSizeIterator {
+        let row = &self.index[inner_chunk * self.dimensions..(inner_chunk + 1) * self.dimensions];
         row.iter().map(|&entry| &self.entries.facts[entry as usize])
     }
 
     /// The runs of a chunk along each dimension.
-    pub fn runs_of(&self, unit: usize) -> impl DoubleEndedIterator<Item = &'a [Run]> + ExactSizeIterator {
-        self.facts(unit).map(|fact| &self.entries.runs[fact.runs.clone()])
+    pub fn runs_of(&self, inner_chunk: usize) -> impl DoubleEndedIterator<Item = &'a [Run]> + ExactSizeIterator {
+        self.facts(inner_chunk).map(|fact| &self.entries.runs[fact.runs.clone()])
     }
 
     /// The run of a chunk along each dimension; None along those that have several.
-    pub fn only_runs(&self, unit: usize) -> impl Iterator<Item = Option<&Run>> {
-        self.facts(unit).map(|fact| fact.only.as_ref())
+    pub fn only_runs(&self, inner_chunk: usize) -> impl Iterator<Item = Option<&Run>> {
+        self.facts(inner_chunk).map(|fact| fact.only.as_ref())
     }
 
-    pub fn is_empty(&self, unit: usize) -> bool {
-        self.entries.some_empty && self.facts(unit).any(|fact| fact.elements == 0)
+    pub fn is_empty(&self, inner_chunk: usize) -> bool {
+        self.entries.some_empty && self.facts(inner_chunk).any(|fact| fact.elements == 0)
     }
 
     /// Whether the box has every element of a chunk of `shape`.
-    pub fn covers(&self, unit: usize, shape: &[usize]) -> bool {
-        self.facts(unit).zip(shape).all(|(fact, &extent)| fact.covered == extent)
+    pub fn covers(&self, inner_chunk: usize, shape: &[usize]) -> bool {
+        self.facts(inner_chunk).zip(shape).all(|(fact, &extent)| fact.covered == extent)
     }
 
     /// How many elements the box has along the dimensions from `from` on, and the bytes of the chunk, given its strides along all
     /// dimensions, from the first of them to the end of the last.
-    pub fn hull(&self, unit: usize, from: usize, strides: &[isize], itemsize: usize) -> (usize, Range<usize>) {
+    pub fn hull(&self, inner_chunk: usize, from: usize, strides: &[isize], itemsize: usize) -> (usize, Range<usize>) {
         let (mut elements, mut low, mut high) = (1usize, 0, 0);
-        for (fact, &stride) in self.facts(unit).zip(strides).skip(from) {
+        for (fact, &stride) in self.facts(inner_chunk).zip(strides).skip(from) {
             elements = elements.saturating_mul(fact.elements);
             low += fact.low * stride as usize;
             high += fact.reach.saturating_sub(1) * stride as usize;
@@ -116,12 +122,12 @@ fn fact([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<Fact, Str
     let first = usize::try_from(first).map_err(|_| wrong())?;
     let end = usize::try_from(count).ok().and_then(|count| first.checked_add(count)).ok_or_else(wrong)?;
     let mine = runs.get(first..end).ok_or_else(wrong)?;
-    let mut fact = Fact { runs: first..end, only: None, low: usize::MAX, reach: 0, place: 0, elements: 0, covered: 0 };
+    let mut fact = Fact { runs: first..end, only: None, low: usize::MAX, reach: 0, position: 0, elements: 0, covered: 0 };
     for run in mine {
-        let (reach, place) = ends(run).ok_or_else(|| format!("runs: {run:?} is not a run"))?;
+        let (reach, position) = ends(run).ok_or_else(|| format!("runs: {run:?} is not a run"))?;
         fact.low = fact.low.min(run[0] as usize);
         fact.reach = fact.reach.max(reach);
-        fact.place = fact.place.max(place);
+        fact.position = fact.position.max(position);
         fact.elements = fact.elements.saturating_add(run[1] as usize);
     }
     fact.low = if mine.is_empty() { 0 } else { fact.low };
@@ -134,7 +140,7 @@ fn fact([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<Fact, Str
     Ok(fact)
 }
 
-/// One more than the last element, and than the last place.
+/// One more than the last element, and than the last position in the array.
 fn ends(&[start, count, step, at]: &Run) -> Option<(usize, usize)> {
     if start < 0 || count < 1 || step < 1 || at < 0 {
         return None;

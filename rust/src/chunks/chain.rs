@@ -59,6 +59,11 @@ impl Chain {
         self.codecs.is_empty()
     }
 
+    /// Whether decoding takes much longer than a copy.
+    pub fn is_slow(&self) -> bool {
+        self.codecs.iter().any(Codec::is_slow)
+    }
+
     /// Whether the first codec makes the decoded bytes anew, so that they can be put anywhere at no cost.
     pub fn makes_bytes(&self) -> bool {
         self.codecs.first().is_some_and(|codec| !codec.is_checksum())

@@ -1,4 +1,4 @@
-//! Copies of strided boxes between two places in memory, swapping bytes on the way. What lies where is decided elsewhere.
+//! Copies of strided boxes in memory, swapping bytes on the way. What lies where is decided elsewhere.
 
 use std::ptr;
 
@@ -74,7 +74,7 @@ pub struct Axis {
 enum Row {
     /// Bytes that lie one after the other at both ends.
     Bytes(usize),
-    /// One value at `from`, over and over, to places one after the other.
+    /// One value at `from`, over and over, to addresses one after the other.
     Repeat(usize),
     Items(Axis),
     Swaps(Axis),
@@ -88,12 +88,12 @@ pub struct Copier {
     /// A loop that, as reads go, is inside the rows: both are done in tiles.
     across: Option<Axis>,
     row: Row,
-    unit: usize,
+    width: usize,
 }
 
 impl Default for Copier {
     fn default() -> Copier {
-        Copier { axes: Vec::new(), across: None, row: Row::Bytes(0), unit: 1 }
+        Copier { axes: Vec::new(), across: None, row: Row::Bytes(0), width: 1 }
     }
 }
 
@@ -102,9 +102,9 @@ impl Copier {
     pub fn plan(&mut self, axes: impl Iterator<Item = Axis>, item: &Item) {
         self.axes.clear();
         self.axes.extend(axes.filter(|axis| axis.count != 1));
-        self.unit = item.size();
+        self.width = item.size();
         if let Item::Swapped { size, width } = *item {
-            self.unit = width;
+            self.width = width;
             if size > width {
                 self.axes.push(Axis { count: size / width, from: width as isize, to: width as isize });
             }
@@ -140,11 +140,11 @@ impl Copier {
     }
 
     fn innermost(&mut self, item: &Item) -> Row {
-        let unit = self.unit as isize;
-        let axis = self.axes.pop().unwrap_or(Axis { count: 1, from: unit, to: unit });
+        let width = self.width as isize;
+        let axis = self.axes.pop().unwrap_or(Axis { count: 1, from: width, to: width });
         match item {
-            Item::Plain { .. } if axis.from == unit && axis.to == unit => Row::Bytes(axis.count * self.unit),
-            Item::Plain { .. } if axis.from == 0 && axis.to == unit => Row::Repeat(axis.count),
+            Item::Plain { .. } if axis.from == width && axis.to == width => Row::Bytes(axis.count * self.width),
+            Item::Plain { .. } if axis.from == 0 && axis.to == width => Row::Repeat(axis.count),
             Item::Plain { .. } => Row::Items(axis),
             Item::Swapped { .. } => Row::Swaps(axis),
             Item::Fields { .. } => Row::Fields(axis),
@@ -162,12 +162,12 @@ impl Copier {
     /// Copies the box whose first element lies at `from` and goes to `to`.
     ///
     /// # Safety
-    /// Every place that the planned axes reach from `from` may be read, and from `to` written, for the size of the item; the two
+    /// Every address that the planned axes reach from `from` may be read, and from `to` written, for the size of the item; the two
     /// do not overlap; `item` is the one that the plan was made with.
     pub unsafe fn run(&self, item: &Item, from: *const u8, to: *mut u8) {
         macro_rules! rows {
             ($row:expr, $($argument:expr),*) => {
-                // SAFETY: the caller's promise: `each` and the rows visit the places of the planned axes and no other.
+                // SAFETY: the caller's promise: `each` and the rows visit the addresses of the planned axes and no other.
                 each(&self.axes, from, to, &|from, to| unsafe { $row($($argument,)* from, to) })
             };
         }
@@ -176,11 +176,11 @@ impl Copier {
                 // SAFETY: as above: tiles are parts of two of the loops.
                 each(&self.axes, from, to, &|from, to| unsafe {
                     let rows = |axis, from, to| $row(axis, $argument, from, to);
-                    tiles(self.across, $axis, self.unit, from, to, &rows);
+                    tiles(self.across, $axis, self.width, from, to, &rows);
                 })
             };
         }
-        match (self.row, self.unit) {
+        match (self.row, self.width) {
             // SAFETY: the caller's promise, handed on.
             (Row::Bytes(len), _) => unsafe { self.bytes(len, from, to) },
             (Row::Repeat(count), 1) => rows!(repeat::<u8>, count),
@@ -188,7 +188,7 @@ impl Copier {
             (Row::Repeat(count), 4) => rows!(repeat::<u32>, count),
             (Row::Repeat(count), 8) => rows!(repeat::<u64>, count),
             (Row::Repeat(count), 16) => rows!(repeat::<u128>, count),
-            (Row::Repeat(count), unit) => rows!(elements, Axis { count, from: 0, to: unit as isize }, item),
+            (Row::Repeat(count), width) => rows!(elements, Axis { count, from: 0, to: width as isize }, item),
             (Row::Items(axis), 1) => items!(strided::<u8>, axis, |value| value),
             (Row::Items(axis), 2) => items!(strided::<u16>, axis, |value| value),
             (Row::Items(axis), 4) => items!(strided::<u32>, axis, |value| value),
@@ -224,7 +224,7 @@ impl Copier {
     }
 }
 
-/// Calls `row` at each place of the outer loops.
+/// Calls `row` at each step of the outer loops.
 #[inline(always)]
 fn each(axes: &[Axis], from: *const u8, to: *mut u8, row: &impl Fn(*const u8, *mut u8)) {
     match axes {
@@ -260,9 +260,9 @@ fn along(axis: &Axis, from: *const u8, to: *mut u8, row: &impl Fn(*const u8, *mu
 
 /// Calls `row` for the rows of a loop, or for parts of them, tile by tile, so that cache lines are used up while they are at hand.
 #[inline(always)]
-fn tiles(across: Option<Axis>, row: Axis, unit: usize, from: *const u8, to: *mut u8, each_row: &impl Fn(Axis, *const u8, *mut u8)) {
+fn tiles(across: Option<Axis>, row: Axis, width: usize, from: *const u8, to: *mut u8, each_row: &impl Fn(Axis, *const u8, *mut u8)) {
     let Some(across) = across else { return each_row(row, from, to) };
-    let side = (LINE / unit).clamp(4, 16);
+    let side = (LINE / width).clamp(4, 16);
     for i in (0..across.count).step_by(side) {
         let strip = Axis { count: side.min(across.count - i), ..across };
         for j in (0..row.count).step_by(side) {
@@ -335,7 +335,7 @@ pub fn is_all(bytes: &[u8], item: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn places(axes: &[Axis], mut visit: impl FnMut(isize, isize)) {
+    fn addresses(axes: &[Axis], mut visit: impl FnMut(isize, isize)) {
         let total: usize = axes.iter().map(|axis| axis.count).product();
         for mut number in 0..total {
             let (mut from, mut to) = (0, 0);
@@ -378,8 +378,8 @@ mod tests {
                 let axes: Vec<Axis> = axes.iter().map(|&(count, from, to)| Axis { count, from, to }).collect();
                 let (mut found, mut wanted) = (vec![0u8; 40_000], vec![0u8; 40_000]);
                 let (a, b) = (20_000isize, 20_000isize);
-                // SAFETY: the boxes above stay within 12,000 bytes of these places, on either side.
-                places(&axes, |from, to| unsafe {
+                // SAFETY: the boxes above stay within 12,000 bytes of these addresses, on either side.
+                addresses(&axes, |from, to| unsafe {
                     item.copy(source.as_ptr().offset(a + from), wanted.as_mut_ptr().offset(b + to));
                 });
                 let mut copier = Copier::default();

@@ -11,7 +11,7 @@ use crate::columns::{Bytes, Column, Room, Strided, Table, wrong};
 use crate::failures::{Code, Fault, Outcome};
 use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
 use crate::sources::{Files, Sources};
-use crate::threads::{Worker, detached};
+use crate::threads::{Worker, on_threads};
 
 pub type FailureRows = Vec<(usize, i64, String)>;
 
@@ -19,7 +19,7 @@ pub type FailureRows = Vec<(usize, i64, String)>;
 const COST_OF_A_READ: usize = 4 << 10;
 /// Chunks of at most this many bytes are read whole, as one read takes in several of them.
 const SMALL: usize = 4 << 10;
-/// Rows of at least this many bytes are read straight to their place.
+/// Rows of at least this many bytes are read straight into the array.
 const STRAIGHT: usize = 64 << 10;
 
 /// Chunks that are decoded into their boxes of an array.
@@ -28,7 +28,7 @@ pub struct Chunks<'a> {
     boxes: Boxes<'a>,
     out: Room,
     out_strides: &'a [isize],
-    // For what is missing: the fill value as a chunk whose elements all lie in one place, in memory order already.
+    // For what is missing: the fill value as a chunk whose elements all have one address, in memory order already.
     no_strides: Vec<isize>,
     plain: Item,
 }
@@ -67,14 +67,14 @@ impl<'a> Chunks<'a> {
 
     /// How many dimensions are walked when parts of the box of a raw chunk are read one by one, and bytes of each read: as soon as
     /// the parts are small or dense. None where one read of the hull is cheaper.
-    fn slabs(&self, unit: usize) -> Option<usize> {
+    fn slabs(&self, inner_chunk: usize) -> Option<usize> {
         let (program, boxes) = (self.program, &self.boxes);
-        let (all, hull) = boxes.hull(unit, 0, &program.strides, program.itemsize);
+        let (all, hull) = boxes.hull(inner_chunk, 0, &program.strides, program.itemsize);
         if hull.len() < 64 * COST_OF_A_READ || !program.in_order {
             return None;
         }
         for walked in 1..=program.shape.len() {
-            let (inner, part) = boxes.hull(unit, walked, &program.strides, program.itemsize);
+            let (inner, part) = boxes.hull(inner_chunk, walked, &program.strides, program.itemsize);
             let dense = part.len() <= COST_OF_A_READ || part.len() / program.itemsize <= 4 * inner;
             if dense || walked == program.shape.len() {
                 let cost = (all / inner.max(1)).saturating_mul(part.len() + COST_OF_A_READ);
@@ -93,58 +93,58 @@ impl<'a> Sink for &'a Chunks<'a> {
         Movers { chunk: chunks.mover(&chunks.program.item, &chunks.program.strides), fill: chunks.mover(&chunks.plain, &chunks.no_strides) }
     }
 
-    fn weight(&self, _unit: usize) -> usize {
+    fn weight(&self, _inner_chunk: usize) -> usize {
         self.program.size
     }
 
-    fn decodes(&self) -> bool {
-        !self.program.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.program.chain.is_slow()
     }
 
-    fn check_length(&self, _unit: usize, length: u64) -> Outcome {
+    fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
         self.program.check_length(length)
     }
 
-    fn wanted(&self, unit: usize) -> Wanted {
-        if self.boxes.is_empty(unit) {
+    fn wanted(&self, inner_chunk: usize) -> Wanted {
+        if self.boxes.is_empty(inner_chunk) {
             return Wanted::Part(0..0);
         }
-        if self.decodes() || self.program.size <= SMALL {
+        if !self.program.chain.is_empty() || self.program.size <= SMALL {
             return Wanted::All;
         }
-        if self.slabs(unit).is_some() {
+        if self.slabs(inner_chunk).is_some() {
             return Wanted::Scattered;
         }
-        Wanted::Part(self.boxes.hull(unit, 0, &self.program.strides, self.program.itemsize).1)
+        Wanted::Part(self.boxes.hull(inner_chunk, 0, &self.program.strides, self.program.itemsize).1)
     }
 
-    fn straight(&self, local: &mut Movers<'a>, unit: usize, length: usize) -> Option<&mut [u8]> {
-        if self.decodes() || length < STRAIGHT || self.boxes.is_empty(unit) {
+    fn straight(&self, local: &mut Movers<'a>, inner_chunk: usize, length: usize) -> Option<&mut [u8]> {
+        if !self.program.chain.is_empty() || length < STRAIGHT || self.boxes.is_empty(inner_chunk) {
             return None;
         }
-        local.chunk.select(unit, 0);
+        local.chunk.select(inner_chunk, 0);
         let (_, at, row) = local.chunk.one_row().filter(|row| row.2 == length)?;
         // SAFETY: the box lies inside `out`, which is lent for the call, as `row` bytes one after the other from `at` on; the boxes of a call have
         // no element in common (the contract), so nobody else touches these.
         Some(unsafe { std::slice::from_raw_parts_mut(self.out.start().wrapping_offset(at), row) })
     }
 
-    fn missing(&self, local: &mut Movers<'a>, _worker: &mut Worker, unit: usize) -> Outcome {
-        if !self.boxes.is_empty(unit) {
-            local.fill.select(unit, 0);
+    fn missing(&self, local: &mut Movers<'a>, _worker: &mut Worker, inner_chunk: usize) -> Outcome {
+        if !self.boxes.is_empty(inner_chunk) {
+            local.fill.select(inner_chunk, 0);
             // SAFETY: all strides of this side are 0, so it is read at one element, the fill value; `out` as in `straight`.
             unsafe { local.fill.copy(self.program.fill.as_ptr().cast_mut(), self.out.start()) };
         }
         Ok(())
     }
 
-    fn take(&self, local: &mut Movers<'a>, worker: &mut Worker, unit: usize, bytes: &[u8], start: usize) -> Outcome {
+    fn take(&self, local: &mut Movers<'a>, worker: &mut Worker, inner_chunk: usize, bytes: &[u8], start: usize) -> Outcome {
         let program = self.program;
-        if self.boxes.is_empty(unit) {
+        if self.boxes.is_empty(inner_chunk) {
             return Ok(());
         }
         let mover = &mut local.chunk;
-        mover.select(unit, 0);
+        mover.select(inner_chunk, 0);
         if let Some((_, at, row)) = mover.one_row()
             && row == program.size
             && program.chain.makes_bytes()
@@ -157,7 +157,7 @@ impl<'a> Sink for &'a Chunks<'a> {
         let chunk = match program.chain.is_empty() {
             true => bytes,
             false => {
-                let wanted = self.boxes.hull(unit, 0, &program.strides, program.itemsize).1;
+                let wanted = self.boxes.hull(inner_chunk, 0, &program.strides, program.itemsize).1;
                 program.chain.view(&mut worker.tools, bytes, &program.sizes, wanted)?
             }
         };
@@ -166,11 +166,11 @@ impl<'a> Sink for &'a Chunks<'a> {
         Ok(())
     }
 
-    fn scattered(&self, local: &mut Movers<'a>, worker: &mut Worker, unit: usize, read: ReadPart<'_>) -> Outcome {
-        let walked = self.slabs(unit).unwrap_or(0);
-        local.chunk.select(unit, walked);
+    fn scattered(&self, local: &mut Movers<'a>, worker: &mut Worker, inner_chunk: usize, read: ReadPart<'_>) -> Outcome {
+        let walked = self.slabs(inner_chunk).unwrap_or(0);
+        local.chunk.select(inner_chunk, walked);
         let mover = &local.chunk;
-        let hull = self.boxes.hull(unit, mover.walked(), &self.program.strides, self.program.itemsize).1;
+        let hull = self.boxes.hull(inner_chunk, mover.walked(), &self.program.strides, self.program.itemsize).1;
         let bytes = worker.chunk.room(hull.len())?;
         mover.parts(&mut |(chunk, array)| {
             read(chunk as usize, bytes)?;
@@ -216,7 +216,7 @@ fn decode_chunks(
     let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, out.shape()).map_err(wrong)?;
     let chunks = Chunks::new(program, boxes, out.room(), out.strides());
     let rows: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, rows, watch.as_ref(), threads, &&chunks))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, watch.as_ref(), threads, &&chunks))?;
     Ok(failures.into_rows())
 }
 

@@ -17,7 +17,7 @@ use crate::failures::{Failures, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Blob, Files, Opened, Sources, span};
-use crate::threads::{Lease, Worker, detached, share};
+use crate::threads::{Lease, Threads, Worker, on_threads};
 
 /// Decoded bytes that a segment is made from, more or less; the same whatever the number of threads, as are the segments.
 const SEGMENT: usize = 1 << 20;
@@ -34,15 +34,15 @@ trait Gather: Sync {
     fn local(&self) -> Self::Local<'_>;
 
     /// Turns to a chunk.
-    fn select(&self, local: &mut Self::Local<'_>, unit: usize);
+    fn select(&self, local: &mut Self::Local<'_>, inner_chunk: usize);
 
     /// Whether every element of the chunk is given.
-    fn covers(&self, unit: usize) -> bool;
+    fn covers(&self, inner_chunk: usize) -> bool;
 
     /// The whole chunk, where it lies in the source just as it is stored.
-    fn ready(&self, local: &Self::Local<'_>, unit: usize) -> Option<&[u8]>;
+    fn ready(&self, local: &Self::Local<'_>, inner_chunk: usize) -> Option<&[u8]>;
 
-    fn gather(&self, local: &mut Self::Local<'_>, unit: usize, chunk: &mut [u8]);
+    fn gather(&self, local: &mut Self::Local<'_>, inner_chunk: usize, chunk: &mut [u8]);
 }
 
 struct BoxGather<'a> {
@@ -64,18 +64,18 @@ impl Gather for BoxGather<'_> {
         Mover::new(&self.boxes, sides)
     }
 
-    fn select(&self, mover: &mut Mover<'_>, unit: usize) {
-        if !self.boxes.is_empty(unit) {
-            mover.select(unit, 0);
+    fn select(&self, mover: &mut Mover<'_>, inner_chunk: usize) {
+        if !self.boxes.is_empty(inner_chunk) {
+            mover.select(inner_chunk, 0);
         }
     }
 
-    fn covers(&self, unit: usize) -> bool {
-        self.boxes.covers(unit, &self.program.shape)
+    fn covers(&self, inner_chunk: usize) -> bool {
+        self.boxes.covers(inner_chunk, &self.program.shape)
     }
 
-    fn ready(&self, mover: &Mover<'_>, unit: usize) -> Option<&[u8]> {
-        if self.boxes.is_empty(unit) {
+    fn ready(&self, mover: &Mover<'_>, inner_chunk: usize) -> Option<&[u8]> {
+        if self.boxes.is_empty(inner_chunk) {
             return None;
         }
         let (_, at, len) = mover.one_row().filter(|row| row.2 == self.program.size)?;
@@ -83,8 +83,8 @@ impl Gather for BoxGather<'_> {
         Some(unsafe { std::slice::from_raw_parts(self.source.start().wrapping_offset(at), len) })
     }
 
-    fn gather(&self, mover: &mut Mover<'_>, unit: usize, chunk: &mut [u8]) {
-        if !self.boxes.is_empty(unit) {
+    fn gather(&self, mover: &mut Mover<'_>, inner_chunk: usize, chunk: &mut [u8]) {
+        if !self.boxes.is_empty(inner_chunk) {
             debug_assert_eq!(chunk.len(), self.program.size);
             // SAFETY: `chunk` is a whole chunk of our own; the box lies inside the source, which is lent for the call.
             unsafe { mover.copy(chunk.as_mut_ptr(), self.source.start()) };
@@ -100,18 +100,18 @@ impl Gather for Points<'_> {
 
     fn local(&self) {}
 
-    fn select(&self, (): &mut (), _unit: usize) {}
+    fn select(&self, (): &mut (), _inner_chunk: usize) {}
 
-    fn covers(&self, unit: usize) -> bool {
-        Points::covers(self, unit)
+    fn covers(&self, inner_chunk: usize) -> bool {
+        Points::covers(self, inner_chunk)
     }
 
-    fn ready(&self, (): &(), _unit: usize) -> Option<&[u8]> {
+    fn ready(&self, (): &(), _inner_chunk: usize) -> Option<&[u8]> {
         None
     }
 
-    fn gather(&self, (): &mut (), unit: usize, chunk: &mut [u8]) {
-        Points::gather(self, unit, chunk);
+    fn gather(&self, (): &mut (), inner_chunk: usize, chunk: &mut [u8]) {
+        Points::gather(self, inner_chunk, chunk);
     }
 }
 
@@ -130,51 +130,54 @@ struct Encode<'a, G> {
 
 /// What one ticket makes.
 struct Slot<'a> {
-    units: Range<usize>,
+    inner_chunks: Range<usize>,
     lengths: &'a mut [[i64; 1]],
     segment: Growing,
 }
 
 impl<G: Gather> Encode<'_, G> {
-    fn slot(&self, worker: &mut Worker, local: &mut G::Local<'_>, slot: &mut Slot<'_>, failures: &Failures) {
+    fn slot(&self, worker: &mut Worker, local: &mut G::Local<'_>, slot: &mut Slot<'_>, threads: &Threads, failures: &Failures) {
         let bound = self.program.chain.bound(self.program.size).unwrap_or(0);
-        if let Ok(segment) = Growing::with_room(bound.saturating_mul(slot.units.len())) {
+        if let Ok(segment) = Growing::with_room(bound.saturating_mul(slot.inner_chunks.len())) {
             slot.segment = segment; // otherwise it grows, and what does not fit fails alone
         }
-        for unit in slot.units.clone() {
+        for inner_chunk in slot.inner_chunks.clone() {
+            if !self.program.chain.is_empty() && threads.ended() {
+                return;
+            }
             let start = slot.segment.len();
-            let length = self.unit(worker, local, unit, &mut slot.segment).unwrap_or_else(|fault| {
-                failures.add(unit as i64, unit, fault);
+            let length = self.encode(worker, local, inner_chunk, &mut slot.segment).unwrap_or_else(|fault| {
+                failures.add(inner_chunk as i64, inner_chunk, fault);
                 Some(0)
             });
             if length.is_none_or(|length| length == 0) {
                 slot.segment.cut(start);
             }
-            slot.lengths[unit - slot.units.start] = [length.map_or(-1, |length| length as i64)];
+            slot.lengths[inner_chunk - slot.inner_chunks.start] = [length.map_or(-1, |length| length as i64)];
         }
     }
 
     /// Appends a chunk; its length, or None where it is nothing but the fill value.
-    fn unit(&self, worker: &mut Worker, local: &mut G::Local<'_>, unit: usize, out: &mut Growing) -> Outcome<Option<usize>> {
+    fn encode(&self, worker: &mut Worker, local: &mut G::Local<'_>, inner_chunk: usize, out: &mut Growing) -> Outcome<Option<usize>> {
         let program = self.program;
         let is_fill = |chunk: &[u8], stored: &[u8]| !self.keep_fill && is_all(chunk, stored);
-        self.gather.select(local, unit);
-        if self.gather.covers(unit)
-            && let Some(chunk) = self.gather.ready(local, unit)
+        self.gather.select(local, inner_chunk);
+        if self.gather.covers(inner_chunk)
+            && let Some(chunk) = self.gather.ready(local, inner_chunk)
         {
             // Nothing is swapped here, so the fill value is as it is stored.
             let skip = is_fill(chunk, &program.stored_fill);
             return if skip { Ok(None) } else { program.chain.encode(&mut worker.tools, chunk, out).map(Some) };
         }
         if program.chain.is_empty() {
-            self.assemble(worker, local, unit, Place::Segment(out))?;
+            self.assemble(worker, local, inner_chunk, Output::Segment(out))?;
             let start = out.len();
             out.advance(program.size);
             let skip = is_fill(&out.bytes()[start..], &program.stored_fill);
             return Ok((!skip).then_some(program.size));
         }
         let mut scratch = std::mem::take(&mut worker.chunk);
-        let done = self.assemble(worker, local, unit, Place::Scratch(&mut scratch)).and_then(|()| {
+        let done = self.assemble(worker, local, inner_chunk, Output::Scratch(&mut scratch)).and_then(|()| {
             let chunk = &scratch.bytes()[..program.size];
             if is_fill(chunk, &program.stored_fill) {
                 return Ok(None);
@@ -185,23 +188,23 @@ impl<G: Gather> Encode<'_, G> {
         done
     }
 
-    fn assemble(&self, worker: &mut Worker, local: &mut G::Local<'_>, unit: usize, place: Place<'_>) -> Outcome {
-        let chunk = match place {
-            Place::Segment(out) => out.tail(self.program.size)?,
-            Place::Scratch(scratch) => scratch.room(self.program.size)?,
+    fn assemble(&self, worker: &mut Worker, local: &mut G::Local<'_>, inner_chunk: usize, output: Output<'_>) -> Outcome {
+        let chunk = match output {
+            Output::Segment(out) => out.tail(self.program.size)?,
+            Output::Scratch(scratch) => scratch.room(self.program.size)?,
         };
-        if !self.gather.covers(unit) {
-            self.load_old(worker, unit, chunk)?;
+        if !self.gather.covers(inner_chunk) {
+            self.load_old(worker, inner_chunk, chunk)?;
         }
-        self.gather.gather(local, unit, chunk);
+        self.gather.gather(local, inner_chunk, chunk);
         Ok(())
     }
 
-    fn load_old(&self, worker: &mut Worker, unit: usize, chunk: &mut [u8]) -> Outcome {
+    fn load_old(&self, worker: &mut Worker, inner_chunk: usize, chunk: &mut [u8]) -> Outcome {
         let program = self.program;
         let none = (Blob::Missing, [MISSING, 0, 0]);
         let (blob, [_, start, length]) = match &self.old {
-            Some(old) => (old.sources.blob(old.rows[unit][0]).unwrap_or(Blob::Missing), old.rows[unit]),
+            Some(old) => (old.sources.blob(old.rows[inner_chunk][0]).unwrap_or(Blob::Missing), old.rows[inner_chunk]),
             None => none,
         };
         let mut decode = |worker: &mut Worker, bytes: &[u8]| {
@@ -232,16 +235,16 @@ impl<G: Gather> Encode<'_, G> {
     }
 }
 
-enum Place<'a> {
+enum Output<'a> {
     Segment(&'a mut Growing),
     Scratch(&'a mut crate::memory::Memory),
 }
 
 /// Runs of chunks that make a segment each: never over the end of a group.
-fn tickets(groups: &[[i64; 1]], units: usize, size: usize) -> Result<Vec<Range<usize>>, String> {
-    let sound = groups.first() == Some(&[0]) && groups.is_sorted() && groups.last() == Some(&[units as i64]);
+fn tickets(groups: &[[i64; 1]], inner_chunks: usize, size: usize) -> Result<Vec<Range<usize>>, String> {
+    let sound = groups.first() == Some(&[0]) && groups.is_sorted() && groups.last() == Some(&[inner_chunks as i64]);
     if !sound {
-        return Err(format!("groups: does not go from 0 upward to {units}"));
+        return Err(format!("groups: does not go from 0 upward to {inner_chunks}"));
     }
     let most = (SEGMENT / size).max(1);
     let mut tickets = Vec::new();
@@ -265,27 +268,27 @@ fn run<G: Gather>(
     mut lengths: &mut [[i64; 1]],
     threads: isize,
 ) -> PyResult<Answer> {
-    let (program, units) = (encode.program, lengths.len());
-    let tickets = tickets(groups, units, program.size).map_err(wrong)?;
-    let table = std::iter::once(0).chain(tickets.iter().map(|units| units.end)).collect();
+    let (program, inner_chunks) = (encode.program, lengths.len());
+    let tickets = tickets(groups, inner_chunks, program.size).map_err(wrong)?;
+    let table = std::iter::once(0).chain(tickets.iter().map(|inner_chunks| inner_chunks.end)).collect();
     let mut slots = Vec::with_capacity(tickets.len());
-    for units in tickets {
-        let (mine, rest) = lengths.split_at_mut(units.len());
+    for inner_chunks in tickets {
+        let (mine, rest) = lengths.split_at_mut(inner_chunks.len());
         lengths = rest;
-        slots.push(Mutex::new(Slot { units, lengths: mine, segment: Growing::default() }));
+        slots.push(Mutex::new(Slot { inner_chunks, lengths: mine, segment: Growing::default() }));
     }
     let enough = if program.chain.is_empty() { WORTH_A_THREAD_COPIED } else { WORTH_A_THREAD };
-    let threads = if units.saturating_mul(program.size) < enough { 1 } else { threads.max(1) as usize };
+    let most = if inner_chunks.saturating_mul(program.size) < enough { 1 } else { usize::MAX };
     let failures = Failures::default();
-    detached(py, || {
-        share(
+    on_threads(py, threads, |threads| {
+        threads.share(
             slots.len(),
-            threads,
+            most,
             || (Lease::take(), encode.gather.local()),
             |(worker, local), ticket| {
                 // Each ticket is one thread's: the lock is never waited for.
                 if let Ok(mut slot) = slots[ticket].lock() {
-                    encode.slot(worker, local, &mut slot, &failures);
+                    encode.slot(worker, local, &mut slot, threads, &failures);
                 }
             },
         );
@@ -302,10 +305,10 @@ struct OldColumns<'py> {
 }
 
 impl<'py> OldColumns<'py> {
-    fn new(old: Option<&Bound<'py, PyAny>>, units: usize) -> PyResult<Option<OldColumns<'py>>> {
+    fn new(old: Option<&Bound<'py, PyAny>>, inner_chunks: usize) -> PyResult<Option<OldColumns<'py>>> {
         let Some(old) = old else { return Ok(None) };
         let (files, buffers, rows): (Option<Bound<'py, Files>>, Bound<'py, PyAny>, Bound<'py, PyAny>) = old.extract()?;
-        Ok(Some(OldColumns { files, buffers: Bytes::all(&buffers, "old")?, rows: Column::of(&rows, "old", units)? }))
+        Ok(Some(OldColumns { files, buffers: Bytes::all(&buffers, "old")?, rows: Column::of(&rows, "old", inner_chunks)? }))
     }
 
     fn view(&self) -> PyResult<Old<'_>> {
@@ -339,10 +342,10 @@ fn encode_chunks(
     }
     let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
     let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, source.shape()).map_err(wrong)?;
-    let units = boxes.units();
-    let old = OldColumns::new(old, units)?;
+    let inner_chunks = boxes.inner_chunks();
+    let old = OldColumns::new(old, inner_chunks)?;
     let groups = Column::<1>::new(groups, "groups")?;
-    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", units)?;
+    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", inner_chunks)?;
     let gather = BoxGather { program, boxes, source: source.room(), strides: source.strides() };
     let old = old.as_ref().map(OldColumns::view).transpose()?;
     let encode = Encode { program, gather: &gather, old, keep_fill };
@@ -366,11 +369,11 @@ fn encode_points(
     let program = program.get();
     let (first, points) = (Column::<1>::new(first, "first")?, Column::<2>::new(points, "points")?);
     let source = Strided::readable(source, "source")?;
-    let units = first.len().saturating_sub(1);
-    let gather = Points::new(program, &first, &points, source.view(), units).map_err(wrong)?;
-    let old = OldColumns::new(old, units)?;
+    let inner_chunks = first.len().saturating_sub(1);
+    let gather = Points::new(program, &first, &points, source.view(), inner_chunks).map_err(wrong)?;
+    let old = OldColumns::new(old, inner_chunks)?;
     let groups = Column::<1>::new(groups, "groups")?;
-    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", units)?;
+    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", inner_chunks)?;
     let old = old.as_ref().map(OldColumns::view).transpose()?;
     let encode = Encode { program, gather: &gather, old, keep_fill };
     run(py, &encode, &groups, lengths.rows(), threads)

@@ -1,4 +1,4 @@
-//! Points: single elements of chunks, each with its place in a one-dimensional array. The columns and `decode_points`.
+//! Points: single elements of chunks, each with its position in a one-dimensional array. The columns and `decode_points`.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::columns::{Bytes, Column, Room, Strided, View, wrong};
 use crate::failures::Outcome;
 use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
 use crate::sources::{Files, Sources};
-use crate::threads::{Worker, detached};
+use crate::threads::{Worker, on_threads};
 
 /// A read costs about as much as copying this many bytes.
 const COST_OF_A_READ: usize = 4 << 10;
@@ -30,10 +30,10 @@ impl<'a> Points<'a> {
         first: &'a [[i64; 1]],
         points: &'a [[i64; 2]],
         array: View<'_>,
-        units: usize,
+        inner_chunks: usize,
     ) -> Result<Points<'a>, String> {
-        if first.len().checked_sub(1) != Some(units) {
-            return Err(format!("first: expected {} numbers, got {}", units + 1, first.len()));
+        if first.len().checked_sub(1) != Some(inner_chunks) {
+            return Err(format!("first: expected {} numbers, got {}", inner_chunks + 1, first.len()));
         }
         let (&[extent], &[stride]) = (array.shape, array.strides) else {
             return Err(format!("the array has {} dimensions, not one", array.shape.len()));
@@ -41,11 +41,11 @@ impl<'a> Points<'a> {
         if array.itemsize != program.itemsize {
             return Err(format!("the array's items have {} bytes, the program's {}", array.itemsize, program.itemsize));
         }
-        if first[0][0] < 0 || !first.is_sorted() || first[units][0] > points.len() as i64 {
+        if first[0][0] < 0 || !first.is_sorted() || first[inner_chunks][0] > points.len() as i64 {
             return Err(format!("first: does not go upward within 0..={}", points.len()));
         }
         let inside = |value: i64, end: usize| usize::try_from(value).is_ok_and(|value| value < end);
-        if let Some(point) = points[first[0][0] as usize..first[units][0] as usize]
+        if let Some(point) = points[first[0][0] as usize..first[inner_chunks][0] as usize]
             .iter()
             .find(|point| !inside(point[0], program.elements) || !inside(point[1], extent))
         {
@@ -54,26 +54,26 @@ impl<'a> Points<'a> {
         Ok(Points { program, first, points, array: array.room, stride })
     }
 
-    fn of(&self, unit: usize) -> &'a [[i64; 2]] {
-        &self.points[self.first[unit][0] as usize..self.first[unit + 1][0] as usize]
+    fn of(&self, inner_chunk: usize) -> &'a [[i64; 2]] {
+        &self.points[self.first[inner_chunk][0] as usize..self.first[inner_chunk + 1][0] as usize]
     }
 
     /// Where each point of a chunk lies in it, in bytes, and in the array.
-    fn places(&self, unit: usize) -> impl Iterator<Item = (usize, *mut u8)> {
-        self.of(unit).iter().map(|&[position, at]| {
+    fn addresses(&self, inner_chunk: usize) -> impl Iterator<Item = (usize, *mut u8)> {
+        self.of(inner_chunk).iter().map(|&[position, at]| {
             let offset = self.stride.wrapping_mul(at as isize);
             (self.program.offset(position as usize), self.array.start().wrapping_offset(offset))
         })
     }
 
-    fn hull(&self, unit: usize) -> Range<usize> {
-        let (low, high) = self.places(unit).fold((usize::MAX, 0), |(low, high), (offset, _)| (low.min(offset), high.max(offset)));
+    fn hull(&self, inner_chunk: usize) -> Range<usize> {
+        let (low, high) = self.addresses(inner_chunk).fold((usize::MAX, 0), |(low, high), (offset, _)| (low.min(offset), high.max(offset)));
         if low > high { 0..0 } else { low..high + self.program.itemsize }
     }
 
     /// Whether the points are every element of the chunk.
-    pub fn covers(&self, unit: usize) -> bool {
-        let (points, elements) = (self.of(unit), self.program.elements);
+    pub fn covers(&self, inner_chunk: usize) -> bool {
+        let (points, elements) = (self.of(inner_chunk), self.program.elements);
         if points.len() < elements {
             return false;
         }
@@ -83,22 +83,22 @@ impl<'a> Points<'a> {
     }
 
     /// Copies the points of a chunk out of it.
-    fn scatter(&self, unit: usize, chunk: &[u8], start: usize) {
+    fn scatter(&self, inner_chunk: usize, chunk: &[u8], start: usize) {
         let item = &self.program.item;
-        for (offset, place) in self.places(unit) {
+        for (offset, address) in self.addresses(inner_chunk) {
             let from = &chunk[offset - start..][..item.size()];
-            // SAFETY: `from` is one item; `place` lies in the array (Points::new), which is lent for the call.
-            unsafe { item.copy(from.as_ptr(), place) };
+            // SAFETY: `from` is one item; `address` lies in the array (Points::new), which is lent for the call.
+            unsafe { item.copy(from.as_ptr(), address) };
         }
     }
 
     /// Copies the points of a chunk into it.
-    pub fn gather(&self, unit: usize, chunk: &mut [u8]) {
+    pub fn gather(&self, inner_chunk: usize, chunk: &mut [u8]) {
         let item = &self.program.item;
-        for (offset, place) in self.places(unit) {
+        for (offset, address) in self.addresses(inner_chunk) {
             let to = &mut chunk[offset..][..item.size()];
             // SAFETY: as in `scatter`, the other way.
-            unsafe { item.copy(place, to.as_mut_ptr()) };
+            unsafe { item.copy(address, to.as_mut_ptr()) };
         }
     }
 }
@@ -108,55 +108,55 @@ impl<'a> Sink for &'a Points<'a> {
 
     fn local(&self) {}
 
-    fn weight(&self, unit: usize) -> usize {
-        if self.decodes() { self.program.size } else { self.of(unit).len() * self.program.itemsize }
+    fn weight(&self, inner_chunk: usize) -> usize {
+        if !self.program.chain.is_empty() { self.program.size } else { self.of(inner_chunk).len() * self.program.itemsize }
     }
 
-    fn decodes(&self) -> bool {
-        !self.program.chain.is_empty()
+    fn is_slow(&self) -> bool {
+        self.program.chain.is_slow()
     }
 
-    fn check_length(&self, _unit: usize, length: u64) -> Outcome {
+    fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
         self.program.check_length(length)
     }
 
-    fn wanted(&self, unit: usize) -> Wanted {
-        if self.decodes() {
+    fn wanted(&self, inner_chunk: usize) -> Wanted {
+        if !self.program.chain.is_empty() {
             return Wanted::All;
         }
-        let hull = self.hull(unit);
-        if hull.len() > COST_OF_A_READ && hull.len() / COST_OF_A_READ > self.of(unit).len() {
+        let hull = self.hull(inner_chunk);
+        if hull.len() > COST_OF_A_READ && hull.len() / COST_OF_A_READ > self.of(inner_chunk).len() {
             return Wanted::Scattered;
         }
         Wanted::Part(hull)
     }
 
-    fn missing(&self, (): &mut (), _worker: &mut Worker, unit: usize) -> Outcome {
-        for (_, place) in self.places(unit) {
+    fn missing(&self, (): &mut (), _worker: &mut Worker, inner_chunk: usize) -> Outcome {
+        for (_, address) in self.addresses(inner_chunk) {
             let fill = &self.program.fill;
             // SAFETY: as in `scatter`; the fill value is one item.
-            unsafe { std::ptr::copy_nonoverlapping(fill.as_ptr(), place, fill.len()) };
+            unsafe { std::ptr::copy_nonoverlapping(fill.as_ptr(), address, fill.len()) };
         }
         Ok(())
     }
 
-    fn take(&self, (): &mut (), worker: &mut Worker, unit: usize, bytes: &[u8], start: usize) -> Outcome {
+    fn take(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, bytes: &[u8], start: usize) -> Outcome {
         let program = self.program;
-        let chunk = match self.decodes() {
-            true => program.chain.view(&mut worker.tools, bytes, &program.sizes, self.hull(unit))?,
+        let chunk = match !self.program.chain.is_empty() {
+            true => program.chain.view(&mut worker.tools, bytes, &program.sizes, self.hull(inner_chunk))?,
             false => bytes,
         };
-        self.scatter(unit, chunk, start);
+        self.scatter(inner_chunk, chunk, start);
         Ok(())
     }
 
-    fn scattered(&self, (): &mut (), worker: &mut Worker, unit: usize, read: ReadPart<'_>) -> Outcome {
+    fn scattered(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, read: ReadPart<'_>) -> Outcome {
         let item = &self.program.item;
-        for (offset, place) in self.places(unit) {
+        for (offset, address) in self.addresses(inner_chunk) {
             let bytes = worker.chunk.room(item.size())?;
             read(offset, bytes)?;
             // SAFETY: as in `scatter`.
-            unsafe { item.copy(bytes.as_ptr(), place) };
+            unsafe { item.copy(bytes.as_ptr(), address) };
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ fn decode_points(
     let out = Strided::writable(out, "out")?;
     let points = Points::new(program, &first, &points, out.view(), rows.len()).map_err(wrong)?;
     let rows: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, rows, watch.as_ref(), threads, &&points))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, watch.as_ref(), threads, &&points))?;
     Ok(failures.into_rows())
 }
 

@@ -5,11 +5,11 @@ use rustix::fd::BorrowedFd;
 
 use crate::chunks::program::Program;
 use crate::chunks::selection::{BoxSelection, PointSelection, Selection};
-use crate::chunks::shard_batch::{Answer, Became, Call, Place, Tables};
+use crate::chunks::shard_batch::{Answer, Became, Call, Location, Tables};
 use crate::chunks::shard_index::ShardIndex;
 use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
 use crate::sources::{Files, Sources};
-use crate::threads::detached;
+use crate::threads::on_threads;
 
 /// Indexes that are remembered: many tables, and the version of the shard of each; None: they hold for ever.
 struct Remembered {
@@ -37,13 +37,13 @@ struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     fn run<S: Selection>(&mut self, py: Python<'_>, selection: &S) -> PyResult<Answer> {
         let (shards, total) = (selection.shards(), self.levels.first().map_or(0, |level| level.total));
-        let place = match &self.named {
-            Some((root, lead, separator)) => Place::Named { root: *root, lead, separator },
-            None if self.objects.len() == shards => Place::Listed { files: self.files, rows: &self.objects },
+        let location = match &self.named {
+            Some((root, lead, separator)) => Location::Named { root: *root, lead, separator },
+            None if self.objects.len() == shards => Location::Listed { files: self.files, rows: &self.objects },
             None => return Err(wrong(format!("objects: got {} for {shards} shards", self.objects.len()))),
         };
         let buffers: Vec<&[u8]> = self.buffers.iter().map(Bytes::as_slice).collect();
-        if let Place::Listed { files, rows } = place {
+        if let Location::Listed { files, rows } = location {
             Sources { files, buffers: buffers.clone() }.check(rows)?;
         }
         let remembered: Vec<Tables<'_>> = self.remembered.iter().map(|block| (&*block.tables, block.versions.as_deref())).collect();
@@ -70,9 +70,11 @@ impl<'a> Arguments<'a> {
             return Err(wrong(format!("states: expected {shards} rows, got {}", states.len())));
         }
         let slots = self.slots.as_deref();
-        let (levels, threads) = (&self.levels[..], self.threads);
-        let call = Call { selection, levels, place, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads };
-        detached(py, || call.run(states))?.map_err(wrong)
+        let levels = &self.levels[..];
+        on_threads(py, self.threads, |threads| {
+            Call { selection, levels, location, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads }.run(states)
+        })?
+        .map_err(wrong)
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a read wants of an array: boxes, as columns of each axis, or points. From these follow the shards that are read, and in each its units: the inner chunks that hold something of
-//! it. Nothing is read here.
+//! What a read wants of an array: boxes, as columns of each axis, or points. From these follow the shards that are read, and in each the inner chunks that
+//! hold something of it. Nothing is read here.
 
 use std::iter;
 use std::ops::Range;
@@ -16,31 +16,32 @@ use crate::columns::{Column, View, wrong};
 use crate::failures::Failures;
 use crate::fetch::{Watch, fetch};
 use crate::sources::Sources;
+use crate::threads::Threads;
 
-/// Shards in some order, each with its units; both are counted from 0.
+/// Shards in some order, each with its inner chunks; both are counted from 0.
 pub trait Selection: Sync {
     fn shards(&self) -> usize;
 
     /// Coordinates of a shard in the grid of the array.
     fn coordinates(&self, shard: usize) -> Vec<i64>;
 
-    /// The number of units of a shard.
-    fn units(&self, shard: usize) -> usize;
+    /// The number of inner chunks of a shard.
+    fn inner_chunks(&self, shard: usize) -> usize;
 
-    /// For each unit of a shard the number of its inner chunk in the index of a level.
+    /// For each inner chunk of a shard its number in the index of a level.
     fn numbers(&self, shard: usize, level: usize) -> Vec<i64>;
 
-    /// Coordinates of a unit's inner chunk in the array's grid of such chunks.
-    fn chunk(&self, shard: usize, unit: usize) -> Vec<i64>;
+    /// Coordinates of an inner chunk in the array's grid of inner chunks.
+    fn chunk(&self, shard: usize, inner_chunk: usize) -> Vec<i64>;
 
-    /// Decodes the units of these shards, a row each. An Err is a mistake of the caller's.
+    /// Decodes the inner chunks of these shards, a row each. An Err is a mistake of the caller's.
     fn decode(
         &self,
         shards: Range<usize>,
         sources: &Sources<'_>,
         rows: &[[i64; 3]],
         watch: Option<&Watch>,
-        threads: isize,
+        threads: &Threads,
     ) -> Result<Failures, String>;
 }
 
@@ -101,8 +102,8 @@ fn regular([start, step, size, length, extent, low, high]: [i64; 7]) -> PyResult
         }
         let chunk = start / extent + number;
         let base = chunk * extent;
-        let place = |element: i128| (-(start - element).div_euclid(step)).clamp(0, size); // of the first selected element from there on
-        let (begin, end) = (place(base), place(base + extent.min(length - base)));
+        let position = |element: i128| (-(start - element).div_euclid(step)).clamp(0, size); // of the first selected element from there on
+        let (begin, end) = (position(base), position(base + extent.min(length - base)));
         (chunk, [start + begin * step - base, end - begin, step, begin])
     };
     let entries = (low..high).map(|number| entry(i128::from(number)));
@@ -176,7 +177,7 @@ impl<'a> BoxSelection<'a> {
         ranges
     }
 
-    /// For each unit of a shard the sum of what its entries have in `columns`.
+    /// For each inner chunk of a shard the sum of what its entries have in `columns`.
     fn sums<'b>(&'b self, shard: usize, column: impl Fn(&'b Axis) -> &'b [i64]) -> Vec<i64> {
         let mut sums = vec![0];
         for (axis, range) in self.axes.iter().zip(self.ranges(shard)) {
@@ -201,7 +202,7 @@ impl Selection for BoxSelection<'_> {
             .collect()
     }
 
-    fn units(&self, shard: usize) -> usize {
+    fn inner_chunks(&self, shard: usize) -> usize {
         self.ranges(shard).into_iter().map(|range| range.len()).product()
     }
 
@@ -209,8 +210,8 @@ impl Selection for BoxSelection<'_> {
         self.sums(shard, |axis| &axis.numbers[level])
     }
 
-    fn chunk(&self, shard: usize, unit: usize) -> Vec<i64> {
-        let mut rest = unit;
+    fn chunk(&self, shard: usize, inner_chunk: usize) -> Vec<i64> {
+        let mut rest = inner_chunk;
         let mut chunk = vec![0; self.axes.len()];
         for ((axis, range), at) in self.axes.iter().zip(self.ranges(shard)).zip(&mut chunk).rev() {
             *at = axis.chunks[range.start + rest % range.len().max(1)];
@@ -225,7 +226,7 @@ impl Selection for BoxSelection<'_> {
         sources: &Sources<'_>,
         rows: &[[i64; 3]],
         watch: Option<&Watch>,
-        threads: isize,
+        threads: &Threads,
     ) -> Result<Failures, String> {
         let mut index = Vec::with_capacity(rows.len() * self.axes.len());
         for shard in shards {
@@ -274,10 +275,10 @@ impl<'a> PointSelection<'a> {
         out: View<'a>,
     ) -> PyResult<PointSelection<'a>> {
         let rank = program.shape.len();
-        let units = first.len().saturating_sub(1);
+        let inner_chunks = first.len().saturating_sub(1);
         let fits = |column: &[i64], rows: usize| rows.checked_mul(rank) == Some(column.len());
-        let ends = offsets.first() == Some(&[0]) && offsets.last() == Some(&[units as i64]);
-        if !ends || !offsets.is_sorted() || first.is_empty() || !fits(shards, offsets.len() - 1) || !fits(chunks, units) {
+        let ends = offsets.first() == Some(&[0]) && offsets.last() == Some(&[inner_chunks as i64]);
+        if !ends || !offsets.is_sorted() || first.is_empty() || !fits(shards, offsets.len() - 1) || !fits(chunks, inner_chunks) {
             return Err(wrong("shards, offsets, chunks, first: do not fit each other"));
         }
         let axes = (0..rank).map(|axis| (extent(levels, axis), divisors(levels, axis))).collect();
@@ -288,8 +289,8 @@ impl<'a> PointSelection<'a> {
         self.offsets[shard][0] as usize..self.offsets[shard + 1][0] as usize
     }
 
-    fn chunk_of(&self, unit: usize) -> &'a [i64] {
-        &self.chunks[unit * self.axes.len()..(unit + 1) * self.axes.len()]
+    fn chunk_of(&self, inner_chunk: usize) -> &'a [i64] {
+        &self.chunks[inner_chunk * self.axes.len()..(inner_chunk + 1) * self.axes.len()]
     }
 }
 
@@ -302,7 +303,7 @@ impl Selection for PointSelection<'_> {
         self.shards[shard * self.axes.len()..(shard + 1) * self.axes.len()].to_vec()
     }
 
-    fn units(&self, shard: usize) -> usize {
+    fn inner_chunks(&self, shard: usize) -> usize {
         self.range(shard).len()
     }
 
@@ -311,11 +312,11 @@ impl Selection for PointSelection<'_> {
             let [divide, count, stride] = by[level];
             chunk.rem_euclid(*extent) / divide % count * stride
         };
-        self.range(shard).map(|unit| iter::zip(self.chunk_of(unit), &self.axes).map(number).sum()).collect()
+        self.range(shard).map(|inner_chunk| iter::zip(self.chunk_of(inner_chunk), &self.axes).map(number).sum()).collect()
     }
 
-    fn chunk(&self, shard: usize, unit: usize) -> Vec<i64> {
-        self.chunk_of(self.range(shard).start + unit).to_vec()
+    fn chunk(&self, shard: usize, inner_chunk: usize) -> Vec<i64> {
+        self.chunk_of(self.range(shard).start + inner_chunk).to_vec()
     }
 
     fn decode(
@@ -324,10 +325,11 @@ impl Selection for PointSelection<'_> {
         sources: &Sources<'_>,
         rows: &[[i64; 3]],
         watch: Option<&Watch>,
-        threads: isize,
+        threads: &Threads,
     ) -> Result<Failures, String> {
-        let units = self.offsets[shards.start][0] as usize..self.offsets[shards.end][0] as usize;
-        let points = Points::new(self.program, &self.first[units.start..=units.end], self.points, self.out, units.len())?;
+        let inner_chunks = self.offsets[shards.start][0] as usize..self.offsets[shards.end][0] as usize;
+        let points =
+            Points::new(self.program, &self.first[inner_chunks.start..=inner_chunks.end], self.points, self.out, inner_chunks.len())?;
         Ok(fetch(sources, rows, watch, threads, &&points))
     }
 }

@@ -31,10 +31,10 @@ impl<'a> Chunks<'a> {
 
     /// The chunks that have bytes, by shard, and in a shard by key; among equals as they are given.
     fn in_order(&self, keys: Option<&[[i64; 1]]>) -> Vec<usize> {
-        let place = |&chunk: &usize| (self.shard[chunk][0], keys.map_or(0, |keys| keys[chunk][0] as u64), chunk);
+        let key = |&chunk: &usize| (self.shard[chunk][0], keys.map_or(0, |keys| keys[chunk][0] as u64), chunk);
         let mut order: Vec<usize> = (0..self.shard.len()).filter(|&chunk| self.rows_of(chunk).iter().all(|row| row[2] >= 0)).collect();
-        if !order.is_sorted_by_key(place) {
-            order.sort_unstable_by_key(place);
+        if !order.is_sorted_by_key(key) {
+            order.sort_unstable_by_key(key);
         }
         order
     }
@@ -67,7 +67,7 @@ impl Shards<'_> {
             if present && !indexes.at_end {
                 self.append(&mut used, begin, index);
             }
-            let mut place = start[0];
+            let mut offset = start[0];
             for &chunk in &order[at..at + count] {
                 let mut length = 0;
                 for &row in chunks.rows_of(chunk) {
@@ -75,9 +75,9 @@ impl Shards<'_> {
                     length += row[2];
                 }
                 if chunks.number[chunk][0] != NO_ENTRY {
-                    self.tables[shard * total + chunks.number[chunk][0] as usize] = [place, length];
+                    self.tables[shard * total + chunks.number[chunk][0] as usize] = [offset, length];
                 }
-                place += length;
+                offset += length;
             }
             if present && indexes.at_end {
                 self.append(&mut used, begin, index);

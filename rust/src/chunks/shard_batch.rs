@@ -1,4 +1,4 @@
-//! One batch of chunks of an array on a local disk: files are opened and compared with their version, indexes read and checked, inner chunks found, decoded and put in place.
+//! One batch of chunks of an array on a local disk: files are opened and compared with their version, indexes read and checked, inner chunks found, decoded and scattered.
 //! What a selection touches is in selection.rs, the walk through one shard in shard_walk.rs, what Python hands over in read_shards.rs.
 
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::failures::{Code, Fault, MISSING};
 use crate::fetch::Watch;
 use crate::files::beneath::retry;
 use crate::sources::{Files, Opened, Sources, State, Version};
-use crate::threads::{Lease, share};
+use crate::threads::{Lease, Threads};
 
 /// Files that are open at once, and shards that are worth a thread.
 const OPEN: usize = 256;
@@ -34,7 +34,7 @@ pub enum Became {
 
 /// Where chunks of the array lie.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
+pub enum Location<'a> {
     /// In files beneath a root, named by their coordinates.
     Named { root: BorrowedFd<'a>, lead: &'a str, separator: &'a str },
     /// (blob, base, length) of each shard.
@@ -48,23 +48,23 @@ pub type Tables<'a> = (&'a [Entry], Option<&'a [[i64; 3]]>);
 pub struct Call<'a, S> {
     pub selection: &'a S,
     pub levels: &'a [&'a ShardIndex],
-    pub place: Place<'a>,
+    pub location: Location<'a>,
     pub buffers: &'a [&'a [u8]],
     pub remembered: Vec<Tables<'a>>,
     pub slots: Option<&'a [[i64; 2]]>,
     /// For each shard its table in `fresh`; None where one is remembered.
     pub fresh_tables: Vec<Option<usize>>,
     pub fresh: Room,
-    pub threads: isize,
+    pub threads: &'a Threads,
 }
 
 /// A shard that was looked up.
 struct Shard {
     opened: Option<Opened>,
     became: Became,
-    /// For each unit its bytes in the object.
+    /// For each inner chunk its bytes in the object.
     rows: Vec<[i64; 3]>,
-    /// The unit at fault; None: the shard itself.
+    /// The inner chunk at fault; None: the shard itself.
     fault: Option<(Option<usize>, Fault)>,
 }
 
@@ -74,21 +74,21 @@ pub type Answer = (FailureRows, (usize, usize, usize));
 
 impl<S: Selection> Call<'_, S> {
     fn name(&self, shard: usize) -> String {
-        match self.place {
-            Place::Named { lead, separator, .. } => {
+        match self.location {
+            Location::Named { lead, separator, .. } => {
                 let coordinates: Vec<String> = self.selection.coordinates(shard).iter().map(i64::to_string).collect();
                 format!("{lead}{}", coordinates.join(separator))
             }
-            Place::Listed { .. } => String::new(),
+            Location::Listed { .. } => String::new(),
         }
     }
 
     /// The open file of a shard; None where nothing is there.
     fn open(&self, shard: usize) -> Result<Option<Opened>, Errno> {
-        let opened = match self.place {
-            Place::Named { root, .. } => Opened::open(root, &self.name(shard)),
-            Place::Listed { files: Some(files), rows } => files.open(rows[shard][0] as usize),
-            Place::Listed { .. } => return Ok(None),
+        let opened = match self.location {
+            Location::Named { root, .. } => Opened::open(root, &self.name(shard)),
+            Location::Listed { files: Some(files), rows } => files.open(rows[shard][0] as usize),
+            Location::Listed { .. } => return Ok(None),
         };
         match opened {
             Ok(opened) => Ok(Some(opened)),
@@ -98,18 +98,18 @@ impl<S: Selection> Call<'_, S> {
     }
 
     fn row(&self, shard: usize) -> [i64; 3] {
-        match self.place {
-            Place::Named { .. } => [0, 0, -1],
-            Place::Listed { rows, .. } => rows[shard],
+        match self.location {
+            Location::Named { .. } => [0, 0, -1],
+            Location::Listed { rows, .. } => rows[shard],
         }
     }
 
-    /// Opens a shard and finds its units; `number` is its number among the files of the window.
+    /// Opens a shard and finds its inner chunks; `number` is its number among the files of the window.
     fn look_up(&self, shard: usize, number: usize, scratch: &mut Lease) -> Shard {
         let mut made = Shard { opened: None, became: Became::Missing, rows: Vec::new(), fault: None };
         let [blob, base, length] = self.row(shard);
         if blob == MISSING {
-            made.rows = vec![[MISSING, 0, 0]; self.selection.units(shard)];
+            made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
             return made;
         }
         if blob >= 0 {
@@ -118,7 +118,7 @@ impl<S: Selection> Call<'_, S> {
                 Err(error) => made.fault = Some((None, Fault::io(error))),
             }
             if made.opened.is_none() {
-                made.rows = vec![[MISSING, 0, 0]; self.selection.units(shard)];
+                made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
                 made.became = if made.fault.is_some() { Became::Failed } else { Became::Missing };
                 return made;
             }
@@ -135,10 +135,10 @@ impl<S: Selection> Call<'_, S> {
         });
         match found {
             Ok((became, rows)) => (made.became, made.rows) = (became, rows),
-            Err((unit, fault)) => (made.became, made.fault) = (Became::Failed, Some((unit, fault))),
+            Err((inner_chunk, fault)) => (made.became, made.fault) = (Became::Failed, Some((inner_chunk, fault))),
         }
         if made.rows.is_empty() {
-            made.rows = vec![[MISSING, 0, 0]; self.selection.units(shard)];
+            made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
         }
         made
     }
@@ -172,20 +172,23 @@ impl<S: Selection> Call<'_, S> {
         };
         let numbers = |level| self.selection.numbers(shard, level);
         let found = find_chunks(extent, self.levels, table, numbers, &mut scratch.read);
-        Ok((became, found.map_err(|(unit, fault)| (Some(unit), fault))?))
+        Ok((became, found.map_err(|(inner_chunk, fault)| (Some(inner_chunk), fault))?))
     }
 
     /// Shards from `low` on, as many as may be open at once. Answers how many were done.
     fn window(&self, low: usize, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<usize, String> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
-        let threads = if high - low < WORTH_A_THREAD { 1 } else { self.threads.max(1) as usize };
-        share(slots.len(), threads, Lease::take, |scratch, ticket| {
+        let most = if high - low < WORTH_A_THREAD { 1 } else { usize::MAX };
+        self.threads.share(slots.len(), most, Lease::take, |scratch, ticket| {
             let found = self.look_up(low + ticket, ticket, scratch);
             if let Ok(mut slot) = slots[ticket].lock() {
                 *slot = Some(found);
             }
         });
+        if self.threads.ended() {
+            return Ok(high - low);
+        }
         let shards = slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let mut shards: Vec<Shard> = shards.collect();
         // Where the process may not open so many files, the rest waits for the next window, and the first for others.
@@ -209,21 +212,24 @@ impl<S: Selection> Call<'_, S> {
         let sources = Sources { files: Some(&files), buffers: self.buffers.to_vec() };
         let watch = Watch::new(versions.clone());
         let faults = self.selection.decode(low..low + count, &sources, &rows, Some(&watch), self.threads)?.into_objects();
-        for (object, (unit, fault)) in faults {
-            let number = usize::try_from(object).unwrap_or_else(|_| ends.partition_point(|&end| end <= unit));
+        for (object, (inner_chunk, fault)) in faults {
+            let number = usize::try_from(object).unwrap_or_else(|_| ends.partition_point(|&end| end <= inner_chunk));
             let first = if number == 0 { 0 } else { ends[number - 1] };
             if shards[number].fault.is_none() {
-                shards[number].fault = Some((Some(unit - first), fault));
+                shards[number].fault = Some((Some(inner_chunk - first), fault));
             }
         }
         for (number, shard) in shards.into_iter().enumerate() {
             let mut became = shard.became;
-            if let Some((unit, fault)) = shard.fault {
+            if let Some((inner_chunk, fault)) = shard.fault {
                 became = Became::Stale;
                 // What is wrong with a shard that was replaced meanwhile is no news.
                 if fault.code != Code::Stale && !self.was_replaced(low + number, versions[number]) {
                     became = Became::Failed;
-                    let at = unit.map_or_else(|| self.selection.coordinates(low + number), |unit| self.selection.chunk(low + number, unit));
+                    let at = inner_chunk.map_or_else(
+                        || self.selection.coordinates(low + number),
+                        |inner_chunk| self.selection.chunk(low + number, inner_chunk),
+                    );
                     failures.push((low + number, fault.code as i64, fault.text, at));
                 }
             }
@@ -245,8 +251,8 @@ impl<S: Selection> Call<'_, S> {
     fn whole_chunks(&self, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<(), String> {
         let count = self.selection.shards();
         let made;
-        let (files, rows) = match self.place {
-            Place::Named { root, .. } => {
+        let (files, rows) = match self.location {
+            Location::Named { root, .. } => {
                 made = match retry(|| Files::beneath(root, (0..count).map(|chunk| self.name(chunk)).collect())) {
                     Ok(files) => files,
                     Err(error) => {
@@ -258,7 +264,7 @@ impl<S: Selection> Call<'_, S> {
                 };
                 (Some(&made), (0..count as i64).map(|chunk| [chunk, 0, -1]).collect())
             }
-            Place::Listed { files, rows } => (files, rows.to_vec()),
+            Location::Listed { files, rows } => (files, rows.to_vec()),
         };
         let sources = Sources { files, buffers: self.buffers.to_vec() };
         let faults = self.selection.decode(0..count, &sources, &rows, None, self.threads)?.into_objects();
@@ -266,9 +272,9 @@ impl<S: Selection> Call<'_, S> {
             let fault = faults.get(&row[0]).filter(|(_, fault)| fault.code == Code::Missing);
             state[0] = if row[0] == MISSING || fault.is_some() { Became::Missing } else { Became::Known } as i64;
         }
-        for (unit, fault) in faults.into_values().filter(|(_, fault)| fault.code != Code::Missing) {
-            states[unit][0] = Became::Failed as i64;
-            failures.push((unit, fault.code as i64, fault.text, self.selection.chunk(unit, 0)));
+        for (inner_chunk, fault) in faults.into_values().filter(|(_, fault)| fault.code != Code::Missing) {
+            states[inner_chunk][0] = Became::Failed as i64;
+            failures.push((inner_chunk, fault.code as i64, fault.text, self.selection.chunk(inner_chunk, 0)));
         }
         failures.sort_unstable();
         Ok(())
@@ -281,7 +287,7 @@ impl<S: Selection> Call<'_, S> {
             self.whole_chunks(states, &mut failures)?;
         } else {
             let mut low = 0;
-            while low < self.selection.shards() {
+            while low < self.selection.shards() && !self.threads.ended() {
                 low += self.window(low, states, &mut failures)?;
             }
         }
@@ -320,23 +326,23 @@ mod tests {
 
         fn local(&self) {}
 
-        fn weight(&self, _unit: usize) -> usize {
+        fn weight(&self, _inner_chunk: usize) -> usize {
             1
         }
 
-        fn decodes(&self) -> bool {
+        fn is_slow(&self) -> bool {
             false
         }
 
-        fn check_length(&self, _unit: usize, _length: u64) -> Outcome {
+        fn check_length(&self, _inner_chunk: usize, _length: u64) -> Outcome {
             Ok(())
         }
 
-        fn missing(&self, (): &mut (), _worker: &mut Worker, _unit: usize) -> Outcome {
+        fn missing(&self, (): &mut (), _worker: &mut Worker, _inner_chunk: usize) -> Outcome {
             Ok(())
         }
 
-        fn take(&self, (): &mut (), _worker: &mut Worker, _unit: usize, _bytes: &[u8], _start: usize) -> Outcome {
+        fn take(&self, (): &mut (), _worker: &mut Worker, _inner_chunk: usize, _bytes: &[u8], _start: usize) -> Outcome {
             Ok(())
         }
     }
@@ -350,7 +356,7 @@ mod tests {
             vec![shard as i64]
         }
 
-        fn units(&self, _shard: usize) -> usize {
+        fn inner_chunks(&self, _shard: usize) -> usize {
             1
         }
 
@@ -358,7 +364,7 @@ mod tests {
             vec![0]
         }
 
-        fn chunk(&self, shard: usize, _unit: usize) -> Vec<i64> {
+        fn chunk(&self, shard: usize, _inner_chunk: usize) -> Vec<i64> {
             vec![shard as i64]
         }
 
@@ -368,7 +374,7 @@ mod tests {
             sources: &Sources<'_>,
             rows: &[[i64; 3]],
             watch: Option<&Watch>,
-            threads: isize,
+            threads: &Threads,
         ) -> Result<Failures, String> {
             for shard in shards.filter(|shard| shard % 3 == 1 && shard % 5 != 0) {
                 let file = fs::OpenOptions::new().append(true).open(self.folder.join(shard.to_string())).unwrap();
@@ -393,13 +399,13 @@ mod tests {
         let call = Call {
             selection: &selection,
             levels: &[&level],
-            place: Place::Named { root: root.as_fd(), lead: "", separator: "/" },
+            location: Location::Named { root: root.as_fd(), lead: "", separator: "/" },
             buffers: &[],
             remembered: Vec::new(),
             slots: None,
             fresh_tables: (0..shards).map(Some).collect(),
             fresh: Room::of(&mut memory),
-            threads: 2,
+            threads: &Threads::new(2),
         };
         let mut states = vec![[9; 4]; shards];
         let (failures, _) = call.run(&mut states).unwrap();

@@ -11,7 +11,7 @@ use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
 use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
 use crate::fetch::{Sink, fetch};
 use crate::sources::{Files, Sources};
-use crate::threads::{Worker, detached};
+use crate::threads::{Worker, on_threads};
 
 /// Start and length of an inner chunk; EMPTY where there is none.
 pub type Entry = [i64; 2];
@@ -45,7 +45,7 @@ impl ShardIndex {
     }
 
     /// Where the index lies in a shard of `size` bytes.
-    pub fn place(&self, size: u64) -> Outcome<Range<u64>> {
+    pub fn span(&self, size: u64) -> Outcome<Range<u64>> {
         let nbytes = self.nbytes as u64;
         if size < nbytes {
             return Err(Fault::new(Code::Index, format!("a shard of {size} bytes is too short for its index of {nbytes} bytes")));
@@ -86,7 +86,7 @@ impl ShardIndex {
 
     /// Refuses an entry that is half empty, reaches outside a shard of `size` bytes or into its index, or past 64 bits.
     pub fn check(&self, size: u64, table: &[Entry]) -> Outcome {
-        let index = self.place(size)?;
+        let index = self.span(size)?;
         let (low, high) = if self.at_end { (0, index.start) } else { (index.end, size) };
         let fits = |&[start, length]: &Entry| {
             let (start, length) = (start as u64, length as u64);
@@ -158,7 +158,7 @@ impl Indexes<'_> {
     #[allow(clippy::mut_from_ref)] // each shard has a table of its own
     fn table(&self, shard: usize) -> Option<&mut [Entry]> {
         let nbytes = 16 * self.index.total;
-        // SAFETY: `tables` is lent for the call; tables of two shards have nothing in common, and each shard is one unit, which one thread takes.
+        // SAFETY: `tables` is lent for the call; tables of two shards have nothing in common, and each shard is one row, which one thread takes.
         let bytes = unsafe { self.tables.part(shard * nbytes, nbytes) }?;
         // SAFETY: ColumnMut checked the alignment of int64, and any bytes are an int64.
         let (before, entries, _) = unsafe { bytes.align_to_mut::<Entry>() };
@@ -171,33 +171,33 @@ impl Sink for Indexes<'_> {
 
     fn local(&self) {}
 
-    fn weight(&self, _unit: usize) -> usize {
+    fn weight(&self, _row: usize) -> usize {
         self.index.nbytes
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         true
     }
 
-    fn check_length(&self, unit: usize, length: u64) -> Outcome {
-        let size = self.sizes[unit][0].max(0) as u64;
-        self.index.place(size)?;
+    fn check_length(&self, row: usize, length: u64) -> Outcome {
+        let size = self.sizes[row][0].max(0) as u64;
+        self.index.span(size)?;
         if length != self.index.nbytes as u64 {
             return Err(Fault::new(Code::Range, format!("{length} bytes where an index of {} is expected", self.index.nbytes)));
         }
         Ok(())
     }
 
-    fn missing(&self, (): &mut (), _worker: &mut Worker, unit: usize) -> Outcome {
-        if let Some(table) = self.table(unit) {
+    fn missing(&self, (): &mut (), _worker: &mut Worker, row: usize) -> Outcome {
+        if let Some(table) = self.table(row) {
             table.fill(EMPTY);
         }
         Ok(())
     }
 
-    fn take(&self, (): &mut (), _worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
-        match self.table(unit) {
-            Some(table) => self.index.decode(bytes, self.sizes[unit][0].max(0) as u64, table),
+    fn take(&self, (): &mut (), _worker: &mut Worker, row: usize, bytes: &[u8], _start: usize) -> Outcome {
+        match self.table(row) {
+            Some(table) => self.index.decode(bytes, self.sizes[row][0].max(0) as u64, table),
             None => Err(Fault::new(Code::Range, "there is no table for the index")),
         }
     }
@@ -231,13 +231,13 @@ fn read_indexes(
     let sizes = Column::<1>::of(sizes, "sizes", rows.len())?;
     let mut tables = tables_of(index, tables, rows.len())?;
     let indexes = Indexes { index, sizes: &sizes, tables: tables.room() };
-    let short = |&(row, size): &(&[i64; 3], &[i64; 1])| row[0] != MISSING && index.place(size[0].max(0) as u64).is_err();
-    if let Some(unit) = rows.iter().zip(indexes.sizes).position(|pair| short(&pair)) {
-        let fault = index.place(indexes.sizes[unit][0].max(0) as u64).err();
-        return Ok(fault.map(|fault| (unit, fault.code as i64, fault.text)).into_iter().collect());
+    let short = |&(row, size): &(&[i64; 3], &[i64; 1])| row[0] != MISSING && index.span(size[0].max(0) as u64).is_err();
+    if let Some(row) = rows.iter().zip(indexes.sizes).position(|pair| short(&pair)) {
+        let fault = index.span(indexes.sizes[row][0].max(0) as u64).err();
+        return Ok(fault.map(|fault| (row, fault.code as i64, fault.text)).into_iter().collect());
     }
     let rows: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, rows, None, threads, &indexes))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, None, threads, &indexes))?;
     Ok(failures.into_rows())
 }
 

@@ -33,8 +33,8 @@ impl<'a> Extent<'a> {
 
     /// Reads and decodes the index of a shard that lies in this chunk, `size` bytes from `start` on.
     pub fn read_index(&self, index: &ShardIndex, start: u64, size: u64, scratch: &mut Memory, table: &mut [Entry]) -> Outcome {
-        let place = index.place(size)?;
-        let (from, to) = (self.base + start + place.start, self.base + start + place.end);
+        let span = index.span(size)?;
+        let (from, to) = (self.base + start + span.start, self.base + start + span.end);
         match self.bytes {
             Bytes::Buffer(bytes) => index.decode(&bytes[from as usize..to as usize], size, table),
             Bytes::File(opened) => {
@@ -46,9 +46,9 @@ impl<'a> Extent<'a> {
     }
 }
 
-/// Where each inner chunk lies in the chunk of the array, EMPTY where it is not there. An Err names the unit at fault.
+/// Where each inner chunk lies in the chunk of the array, EMPTY where it is not there. An Err names the inner chunk at fault.
 ///
-/// table: the index of the outermost level. numbers: for each level, of each unit's inner chunk.
+/// table: the index of the outermost level. numbers: for each level, the number of each inner chunk in its index.
 pub fn find_chunks(
     extent: &Extent<'_>,
     levels: &[&ShardIndex],
@@ -58,32 +58,32 @@ pub fn find_chunks(
 ) -> Result<Vec<Entry>, (usize, Fault)> {
     let mut outer = numbers(0);
     let mut found: Vec<Entry> = outer.iter().map(|&number| table[number as usize]).collect();
-    let mut group = vec![0usize; if levels.len() > 1 { outer.len() } else { 0 }]; // of each unit, the shard of the level above that it lies in
+    let mut group = vec![0usize; if levels.len() > 1 { outer.len() } else { 0 }]; // of each inner chunk, the shard of the level above that it lies in
     for (depth, level) in levels.iter().enumerate().skip(1) {
         let inner = numbers(depth);
         let mut groups: HashMap<(usize, i64), usize> = HashMap::new();
         let mut tables: Vec<Option<(i64, Vec<Entry>)>> = Vec::new();
-        for unit in 0..found.len() {
-            let key = (group[unit], outer[unit]);
+        for inner_chunk in 0..found.len() {
+            let key = (group[inner_chunk], outer[inner_chunk]);
             let number = match groups.get(&key) {
                 Some(&number) => number,
                 None => {
-                    let [start, length] = found[unit];
+                    let [start, length] = found[inner_chunk];
                     tables.push(if start < 0 {
                         None
                     } else {
                         let mut table = vec![EMPTY; level.total];
                         let read = extent.read_index(level, start as u64, length as u64, scratch, &mut table);
-                        read.map_err(|fault| (unit, fault))?;
+                        read.map_err(|fault| (inner_chunk, fault))?;
                         Some((start, table))
                     });
                     groups.insert(key, tables.len() - 1);
                     tables.len() - 1
                 }
             };
-            group[unit] = number;
-            found[unit] = match &tables[number] {
-                Some((base, table)) => match table[inner[unit] as usize] {
+            group[inner_chunk] = number;
+            found[inner_chunk] = match &tables[number] {
+                Some((base, table)) => match table[inner[inner_chunk] as usize] {
                     EMPTY => EMPTY,
                     [start, length] => [base + start, length],
                 },

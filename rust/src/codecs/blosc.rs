@@ -100,13 +100,13 @@ impl<'a> Blocks<'a> {
             && self.block / self.typesize >= LEAST_SPLIT
     }
 
-    /// Decodes these elements of a block of planes, which is not a shorter last one, to their place in `out`. None: something is wrong.
+    /// Decodes these elements of a block of planes, which is not a shorter last one, to their position in `out`. None: something is wrong.
     fn elements(&self, block: usize, elements: Range<usize>, out: &mut [u8]) -> Option<()> {
         let first = HEADER.checked_add(4 * block)?;
         let mut at = number(self.frame, first)?;
         let mut plane = vec![0; self.block / self.typesize];
         let start = block * self.block + elements.start * self.typesize;
-        let places = out.get_mut(start..start + elements.len() * self.typesize)?;
+        let target = out.get_mut(start..start + elements.len() * self.typesize)?;
         for byte in 0..self.typesize {
             let stream = self.frame.get(at.checked_add(4)?..)?.get(..number(self.frame, at)?)?;
             at += 4 + stream.len();
@@ -115,8 +115,8 @@ impl<'a> Blocks<'a> {
                 short if short < plane.len() / LONG_MATCHES => lz4::decode_block(stream, &mut plane)?,
                 _ => lz4::decode_start(stream, &mut plane[..elements.end])?,
             }
-            for (place, &value) in places[byte..].iter_mut().step_by(self.typesize).zip(&plane[elements.start..]) {
-                *place = value;
+            for (out, &value) in target[byte..].iter_mut().step_by(self.typesize).zip(&plane[elements.start..]) {
+                *out = value;
             }
         }
         Some(())
@@ -128,7 +128,7 @@ fn number(frame: &[u8], at: usize) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(*bytes)).ok()
 }
 
-/// Decodes the bytes in `wanted` to their place in `out`, which has the size of all. Of a block of planes no more is decoded than the elements need, where they are few;
+/// Decodes the bytes in `wanted` to their position in `out`, which has the size of all. Of a block of planes no more is decoded than the elements need, where they are few;
 /// other blocks are decoded whole. False where that spares nothing or something is wrong: then all has to be decoded, which says what is wrong.
 pub fn decode_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> bool {
     try_part(input, out, wanted).is_some()
@@ -146,14 +146,19 @@ fn try_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Option<()> {
     if end - first == size.div_ceil(blocks.block) || elements.end * blocks.typesize > size {
         return None;
     }
-    let places = &mut out[elements.start * blocks.typesize..elements.end * blocks.typesize];
+    let target = &mut out[elements.start * blocks.typesize..elements.end * blocks.typesize];
     let (start, count) = (c_int::try_from(elements.start).ok()?, c_int::try_from(elements.len()).ok()?);
-    // SAFETY: validated above; the library reads no more than input.len(), and writes `count` elements of the header's type, as many as `places` has.
-    let made = unsafe { sys::blosc_getitem(input.as_ptr().cast(), start, count, places.as_mut_ptr().cast()) };
-    (usize::try_from(made) == Ok(places.len())).then_some(())
+    // SAFETY: validated above; the library reads no more than input.len(), and writes `count` elements of the header's type, as many as `target` has.
+    let made = unsafe { sys::blosc_getitem(input.as_ptr().cast(), start, count, target.as_mut_ptr().cast()) };
+    (usize::try_from(made) == Ok(target.len())).then_some(())
 }
 
 impl Blosc {
+    /// As Codec::is_slow.
+    pub fn is_slow(&self) -> bool {
+        matches!(self.compressor.as_bytes(), b"zlib" | b"zstd")
+    }
+
     pub fn encode(&self, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
         let refused = || Fault::new(Code::Decode, format!("blosc: could not encode {} bytes", input.len()));
         if self.compressor.as_bytes() == b"snappy" {

@@ -94,6 +94,15 @@ impl Codec {
         matches!(self, Codec::Crc32c | Codec::Fletcher32)
     }
 
+    /// Whether decoding takes much longer than a copy.
+    pub fn is_slow(&self) -> bool {
+        match self {
+            Codec::Crc32c | Codec::Fletcher32 | Codec::Shuffle { .. } | Codec::Lz4 { .. } => false,
+            Codec::Blosc(blosc) => blosc.is_slow(),
+            Codec::Gzip { .. } | Codec::Zlib { .. } | Codec::Zstd { .. } | Codec::Gdeflate { .. } => true,
+        }
+    }
+
     /// Bytes that `len` bytes are encoded to, where that does not depend on their values.
     pub fn exact(&self, len: usize) -> Option<usize> {
         match self {

@@ -57,7 +57,7 @@ fn join<const SIZE: usize>(planes: &[u8], elements: &mut [u8]) {
     }
 }
 
-/// Calls `copy` with (element, its place in a plane, byte of the element) for all bytes, strip by strip.
+/// Calls `copy` with (element, its position in a plane, byte of the element) for all bytes, strip by strip.
 fn any(size: usize, count: usize, mut copy: impl FnMut(usize, usize, usize)) {
     let strip = (STRIP / size).max(1);
     for first in (0..count).step_by(strip) {

@@ -114,7 +114,7 @@ pub fn encode(level: i32, shuffle: i32, typesize: usize, blocksize: usize, input
 /// Whole elements, eight of them at a time where there are as many: bits are shuffled so.
 fn block_size(wanted: usize, typesize: usize, len: usize) -> usize {
     let block = wanted.min(len).max(1);
-    [8 * typesize, typesize].iter().find(|&&unit| block >= unit).map_or(block, |unit| block / unit * unit)
+    [8 * typesize, typesize].iter().find(|&&group| block >= group).map_or(block, |group| block / group * group)
 }
 
 /// The first bytes of all elements, then the second ones ...; what is no whole element stays at the end.

@@ -16,7 +16,7 @@ use crate::fetch::{Sink, fetch};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Files, Sources};
-use crate::threads::{Worker, detached};
+use crate::threads::{Worker, on_threads};
 
 /// Decoded bytes of an element, where nothing is known of it: for the division of work alone.
 const USUAL: usize = 32;
@@ -51,7 +51,7 @@ impl Layout<'_> {
             return Err(bad(format!("has {} bytes, too few for {count} elements", chunk.len())));
         };
         let start = out.len();
-        let place = out.tail(most)?; // the lengths take the rest, so that all elements fit
+        let text = out.tail(most)?; // the lengths take the rest, so that all elements fit
         let mut at = 0;
         for (i, bytes) in views.iter_mut().enumerate() {
             let element = number_of(rest).and_then(|(length, tail)| tail.split_at_checked(length));
@@ -59,7 +59,7 @@ impl Layout<'_> {
                 return Err(bad(format!("ends within its element {i}")));
             };
             rest = tail;
-            let Some(into) = place.get_mut(at..at + element.len()) else {
+            let Some(into) = text.get_mut(at..at + element.len()) else {
                 return Err(bad(format!("ends within its element {i}")));
             };
             into.copy_from_slice(element);
@@ -69,9 +69,9 @@ impl Layout<'_> {
         if !rest.is_empty() {
             return Err(bad(format!("has {} bytes behind the last element", rest.len())));
         }
-        let place = &place[..at];
+        let text = &text[..at];
         if self.text {
-            check_text(place, views, start, number)?;
+            check_text(text, views, start, number)?;
         }
         out.advance(at);
         Ok(())
@@ -126,15 +126,15 @@ impl Sink for Elements<'_> {
 
     fn local(&self) {}
 
-    fn weight(&self, _unit: usize) -> usize {
+    fn weight(&self, _inner_chunk: usize) -> usize {
         self.layout.count.saturating_mul(USUAL)
     }
 
-    fn decodes(&self) -> bool {
+    fn is_slow(&self) -> bool {
         true
     }
 
-    fn check_length(&self, _unit: usize, length: u64) -> Outcome {
+    fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
         match self.sizes.last() {
             Some(Size::AtMost(most)) if length > *most as u64 => {
                 Err(Fault::new(Code::Size, format!("{length} encoded bytes where at most {most} are expected")))
@@ -143,19 +143,19 @@ impl Sink for Elements<'_> {
         }
     }
 
-    fn missing(&self, (): &mut (), _worker: &mut Worker, _unit: usize) -> Outcome {
+    fn missing(&self, (): &mut (), _worker: &mut Worker, _inner_chunk: usize) -> Outcome {
         Ok(())
     }
 
-    fn take(&self, (): &mut (), worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
+    fn take(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, bytes: &[u8], _start: usize) -> Outcome {
         let chunk = self.chain.view(&mut worker.tools, bytes, &self.sizes, ALL)?;
         let size = self.layout.count * VIEW;
-        // SAFETY: `views` is lent for the call; each unit has a place of its own, and is taken once.
-        let views = unsafe { self.views.part(unit * size, size) }.unwrap_or_default().as_chunks_mut::<VIEW>().0;
+        // SAFETY: `views` is lent for the call; each inner chunk has a part of its own, and is taken once.
+        let views = unsafe { self.views.part(inner_chunk * size, size) }.unwrap_or_default().as_chunks_mut::<VIEW>().0;
         let (number, mut buffer) = self.buffer();
         let done = self.layout.parse(chunk, &mut buffer, number, views);
         self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((number, buffer));
-        self.present[unit].store(done.is_ok(), Ordering::Relaxed);
+        self.present[inner_chunk].store(done.is_ok(), Ordering::Relaxed);
         done
     }
 }
@@ -198,7 +198,7 @@ fn decode_elements(
         next: AtomicU32::new(0),
     };
     let all: &[[i64; 3]] = &rows;
-    let failures = detached(py, || fetch(&sources, all, None, threads, &elements))?;
+    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &elements))?;
     for (present, length) in elements.present.iter().zip(lengths.rows()) {
         *length = [if present.load(Ordering::Relaxed) { (count * VIEW) as i64 } else { -1 }];
     }

@@ -12,7 +12,7 @@ use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Blob, Sources, span};
-use crate::threads::{Lease, Worker, detached, share};
+use crate::threads::{Lease, Worker, on_threads};
 
 /// Elements that a segment is made of, more or less.
 const SEGMENT: usize = 32 << 10;
@@ -28,8 +28,8 @@ struct Encode<'a> {
 
 impl Encode<'_> {
     /// Appends a chunk; its length, or None where the row is missing.
-    fn unit(&self, worker: &mut Worker, unit: usize, out: &mut Growing) -> Outcome<Option<usize>> {
-        let [blob, start, length] = self.rows[unit];
+    fn encode(&self, worker: &mut Worker, inner_chunk: usize, out: &mut Growing) -> Outcome<Option<usize>> {
+        let [blob, start, length] = self.rows[inner_chunk];
         let Some(Blob::Buffer(bytes)) = self.sources.blob(blob).filter(|_| blob != MISSING && length >= 0) else { return Ok(None) };
         let (start, length) = span(start, length, bytes.len() as u64)?;
         let views = bytes[start as usize..(start + length) as usize].as_chunks::<VIEW>().0;
@@ -49,9 +49,9 @@ impl Encode<'_> {
         for view in views.iter().map(View::read) {
             let element = self.heap.element(view)?;
             let (head, tail) = std::mem::take(&mut rest).split_at_mut(4);
-            let (place, tail) = tail.split_at_mut(element.len());
+            let (text, tail) = tail.split_at_mut(element.len());
             head.copy_from_slice(&view.length.to_le_bytes());
-            place.copy_from_slice(element);
+            text.copy_from_slice(element);
             rest = tail;
         }
         Ok(size)
@@ -83,18 +83,18 @@ fn encode_elements(
     let most = (SEGMENT / elements).max(1);
     let slots: Vec<_> = lengths.rows().chunks_mut(most).map(|lengths| Mutex::new((lengths, Growing::default()))).collect();
     let table = (0..slots.len()).map(|slot| slot * most).chain([rows.len()]).collect();
-    let threads = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { threads.max(1) as usize };
+    let helped = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { usize::MAX };
     let failures = Failures::default();
-    detached(py, || {
-        share(slots.len(), threads, Lease::take, |worker, slot| {
+    on_threads(py, threads, |threads| {
+        threads.share(slots.len(), helped, Lease::take, |worker, slot| {
             // Each slot is one thread's: the lock is never waited for.
             let Ok(mut held) = slots[slot].lock() else { return };
             let (lengths, segment) = &mut *held;
             for (i, length) in lengths.iter_mut().enumerate() {
-                let (unit, start) = (slot * most + i, segment.len());
-                let made = encode.unit(worker, unit, segment).unwrap_or_else(|fault| {
+                let (inner_chunk, start) = (slot * most + i, segment.len());
+                let made = encode.encode(worker, inner_chunk, segment).unwrap_or_else(|fault| {
                     segment.cut(start);
-                    failures.add(unit as i64, unit, fault);
+                    failures.add(inner_chunk as i64, inner_chunk, fault);
                     Some(0)
                 });
                 *length = [made.map_or(-1, |made| made as i64)];

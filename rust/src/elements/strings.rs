@@ -117,7 +117,7 @@ impl Packed {
         work(held.1)
     }
 
-    fn place(&self, i: usize) -> *mut c_void {
+    fn address(&self, i: usize) -> *mut c_void {
         debug_assert!(i < self.len);
         // SAFETY: i is below `len`: the array is in C order, its elements have 16 bytes.
         unsafe { self.start.as_ptr().add(i * PACKED).cast() }
@@ -127,12 +127,12 @@ impl Packed {
         self.with_allocator(|allocator| {
             for (i, view) in views.iter().enumerate().take(self.len) {
                 let done = if valid.is_some_and(|valid| valid.get(i) == Some(&0)) {
-                    // SAFETY: the place of element i, of an array of this allocator, which is held.
-                    unsafe { (self.functions.pack_null)(allocator, self.place(i)) }
+                    // SAFETY: the address of element i, of an array of this allocator, which is held.
+                    unsafe { (self.functions.pack_null)(allocator, self.address(i)) }
                 } else {
                     let element = heap.element(View::read(view))?;
                     // SAFETY: as above; the bytes live as long as the heap is held, and are copied.
-                    unsafe { (self.functions.pack)(allocator, self.place(i), element.as_ptr().cast(), element.len()) }
+                    unsafe { (self.functions.pack)(allocator, self.address(i), element.as_ptr().cast(), element.len()) }
                 };
                 if done < 0 {
                     return Err(Fault::new(Code::Io, "12 no memory for a string"));
@@ -154,8 +154,8 @@ impl Packed {
             for (i, into) in views.iter_mut().enumerate().take(self.len) {
                 // SAFETY: i is below `len`, and the allocator is that of the array, which is held: nobody changes the strings.
                 let (state, element) = unsafe { self.string(allocator, i) };
-                if let Some(place) = valid.as_deref_mut().and_then(|valid| valid.get_mut(i)) {
-                    *place = u8::from(state == 0);
+                if let Some(valid) = valid.as_deref_mut().and_then(|valid| valid.get_mut(i)) {
+                    *valid = u8::from(state == 0);
                 } else if state == 1 {
                     return Err(Fault::new(Code::Encode, format!("element {i} is missing")));
                 }
@@ -175,8 +175,8 @@ impl Packed {
     /// The allocator is that of the array and is held while the bytes are used.
     unsafe fn string(&self, allocator: *mut c_void, i: usize) -> (c_int, &[u8]) {
         let mut string = StaticString { size: 0, bytes: ptr::null() };
-        // SAFETY: the place of element i, of an array of this allocator.
-        let state = unsafe { (self.functions.load)(allocator, self.place(i), &raw mut string) };
+        // SAFETY: the address of element i, of an array of this allocator.
+        let state = unsafe { (self.functions.load)(allocator, self.address(i), &raw mut string) };
         if state != 0 || string.bytes.is_null() || string.size == 0 {
             return (state, &[]);
         }

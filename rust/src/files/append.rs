@@ -387,7 +387,7 @@ mod tests {
 
     type Case = (Vec<u8>, Vec<(u64, Vec<u8>)>, u64, Vec<u8>);
 
-    /// Both places of an index: (the shard before, what is written, the head that is overwritten, the shard after).
+    /// Both locations of an index: (the shard before, what is written, the head that is overwritten, the shard after).
     fn cases() -> Vec<Case> {
         let old: Vec<u8> = (0..200).collect();
         let behind = [(200, vec![1; 30]), (230, vec![2; 5]), (235, vec![3; 16])];

@@ -283,14 +283,14 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     /// A folder with a file "source", removed in the end.
-    struct Place(PathBuf);
+    struct TestFolder(PathBuf);
 
-    impl Place {
-        fn new(name: &str, value: &[u8]) -> Place {
+    impl TestFolder {
+        fn new(name: &str, value: &[u8]) -> TestFolder {
             let path = std::env::temp_dir().join(format!("frazil-copies-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
             fs::write(path.join("source"), value).unwrap();
-            Place(path)
+            TestFolder(path)
         }
 
         fn folder(&self) -> File {
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -314,9 +314,9 @@ mod tests {
     #[test]
     fn both_ways_copy_the_bytes_there_are() {
         let value: Vec<u8> = (0..2 * BUFFER as usize + 5).map(|i| (i % 251) as u8).collect();
-        let place = Place::new("bytes", &value);
+        let scratch = TestFolder::new("bytes", &value);
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
-        let source = File::open(place.0.join("source")).unwrap();
+        let source = File::open(scratch.0.join("source")).unwrap();
         type Way = fn(BorrowedFd<'_>, BorrowedFd<'_>, u64, &Wait<'_>) -> System<u64>;
         let ways: [Way; 2] = [
             |file, made, size, wait| pour(file, made, size, &mut vec![], wait),
@@ -324,22 +324,22 @@ mod tests {
         ];
         for way in ways {
             for size in [0, 1, value.len() as u64, value.len() as u64 + 9] {
-                let made = File::create(place.0.join("made")).unwrap();
+                let made = File::create(scratch.0.join("made")).unwrap();
                 let there = size.min(value.len() as u64);
                 assert_eq!(way(source.as_fd(), made.as_fd(), size, &wait), Ok(there));
-                assert_eq!(fs::read(place.0.join("made")).unwrap(), value[..there as usize]);
+                assert_eq!(fs::read(scratch.0.join("made")).unwrap(), value[..there as usize]);
             }
         }
     }
 
     #[test]
     fn a_file_that_changes_meanwhile_is_no_copy() {
-        let place = Place::new("changes", b"value");
-        let folder = place.folder();
-        fs::write(place.0.join("old"), b"old").unwrap();
+        let scratch = TestFolder::new("changes", b"value");
+        let folder = scratch.folder();
+        fs::write(scratch.0.join("old"), b"old").unwrap();
         let (file, before) = open_file(folder.as_fd(), "source").unwrap();
         let write_also = |made: BorrowedFd<'_>| {
-            File::options().append(true).open(place.0.join("source")).unwrap().write_all(b"more").unwrap();
+            File::options().append(true).open(scratch.0.join("source")).unwrap().write_all(b"more").unwrap();
             pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![])
         };
         assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, write_also), Ok(false));
@@ -347,22 +347,22 @@ mod tests {
         let cut = |made: BorrowedFd<'_>| pour_by_hand(file.as_fd(), made, 0, 4, &mut vec![]);
         assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, cut), Ok(false));
         assert_eq!(copy_named(folder.as_fd(), "old", |_| Ok(false)), Ok(false));
-        assert_eq!(fs::read(place.0.join("old")).unwrap(), b"old");
-        assert_eq!(place.names(), ["old", "source"]);
+        assert_eq!(fs::read(scratch.0.join("old")).unwrap(), b"old");
+        assert_eq!(scratch.names(), ["old", "source"]);
     }
 
     #[test]
     fn a_copy_gets_its_name_when_it_is_whole_and_fails_without_a_trace() {
-        let place = Place::new("names", b"value");
-        let folder = place.folder();
+        let scratch = TestFolder::new("names", b"value");
+        let folder = scratch.folder();
         let (file, before) = open_file(folder.as_fd(), "source").unwrap();
-        fs::create_dir(place.0.join("folder")).unwrap();
+        fs::create_dir(scratch.0.join("folder")).unwrap();
         let fill = |made: BorrowedFd<'_>| {
-            assert!(place.names().iter().all(|name| name == "source" || name == "folder" || name.ends_with('d')));
+            assert!(scratch.names().iter().all(|name| name == "source" || name == "folder" || name.ends_with('d')));
             pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![])
         };
         let hidden = |made: BorrowedFd<'_>| {
-            assert!(place.names()[0].ends_with(".__lock"));
+            assert!(scratch.names()[0].ends_with(".__lock"));
             pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![]).map(|_| true)
         };
         for _ in 0..2 {
@@ -374,11 +374,11 @@ mod tests {
         assert_eq!(copy_named(folder.as_fd(), "named", |_| Err(Errno::NOSPC)), Err(Errno::NOSPC));
         let pour = |made: BorrowedFd<'_>| pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![]);
         assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "folder", false, pour), Err(Errno::ISDIR));
-        assert_eq!(place.names(), ["folder", "named", "source", "unnamed"]);
+        assert_eq!(scratch.names(), ["folder", "named", "source", "unnamed"]);
         for name in ["named", "unnamed"] {
-            assert_eq!(fs::read(place.0.join(name)).unwrap(), b"value");
+            assert_eq!(fs::read(scratch.0.join(name)).unwrap(), b"value");
         }
-        let changed = |name: &str| fs::metadata(place.0.join(name)).unwrap().modified().unwrap();
+        let changed = |name: &str| fs::metadata(scratch.0.join(name)).unwrap().modified().unwrap();
         assert_eq!(changed("unnamed"), changed("source"));
     }
 }

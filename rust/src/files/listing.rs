@@ -140,8 +140,8 @@ fn list_folder<'py>(py: Python<'py>, folder: i32, length: usize, suffix: String,
     };
     let sizes = sizes.map(|sizes| {
         PyBytes::new_with(py, sizes.len() * 8, |bytes| {
-            for (place, size) in bytes.chunks_exact_mut(8).zip(sizes) {
-                place.copy_from_slice(&size.to_ne_bytes());
+            for (bytes, size) in bytes.chunks_exact_mut(8).zip(sizes) {
+                bytes.copy_from_slice(&size.to_ne_bytes());
             }
             Ok(())
         })

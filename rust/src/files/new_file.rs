@@ -46,11 +46,11 @@ fn create_named<T>(
 ) -> Result<Option<T>, WriteError> {
     let mut lock = Lock::acquire(folder, &last_name(), wait)?;
     let written = write(lock.file())?;
-    let placed = match lock.publish_new(base) {
+    let published = match lock.publish_new(base) {
         Err(error) if cannot_rename(error) => lock.link(base), // and dropping the lock removes the other name
         renamed => renamed,
     };
-    match placed {
+    match published {
         Ok(()) => Ok(Some(written)),
         Err(Errno::EXIST) => Ok(None),
         Err(error) => Err(error.into()),
@@ -111,13 +111,13 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     /// An empty folder, removed in the end.
-    struct Place(PathBuf);
+    struct TestFolder(PathBuf);
 
-    impl Place {
-        fn new(name: &str) -> Place {
+    impl TestFolder {
+        fn new(name: &str) -> TestFolder {
             let path = std::env::temp_dir().join(format!("frazil-fresh-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
-            Place(path)
+            TestFolder(path)
         }
 
         fn names(&self) -> Vec<String> {
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -141,44 +141,44 @@ mod tests {
 
     #[test]
     fn both_ways_create_and_replace_nothing() {
-        let place = Place::new("both");
-        let folder = fs::File::open(&place.0).unwrap();
+        let scratch = TestFolder::new("both");
+        let folder = fs::File::open(&scratch.0).unwrap();
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
         let unnamed = create_whole(folder.as_fd(), "Z.json", &wait, |file| {
-            assert!(place.names().iter().all(|name| name.as_str() >= "~"));
+            assert!(scratch.names().iter().all(|name| name.as_str() >= "~"));
             fill(file)
         });
         assert!(matches!(unnamed, Ok(Some(7))));
         let named = create_named(folder.as_fd(), "a.json", &wait, |file| {
-            let names = place.names();
+            let names = scratch.names();
             assert_eq!(names[0], "Z.json");
             assert!(names[1].starts_with('~') && names[1].ends_with(".__lock"));
             fill(file)
         });
         assert!(matches!(named, Ok(Some(7))));
-        fs::create_dir(place.0.join("folder")).unwrap();
+        fs::create_dir(scratch.0.join("folder")).unwrap();
         for base in ["a.json", "Z.json", "folder"] {
             assert!(matches!(create_whole(folder.as_fd(), base, &wait, fill), Ok(None)));
             assert!(matches!(create_named(folder.as_fd(), base, &wait, fill), Ok(None)));
         }
-        assert_eq!(place.names(), ["Z.json", "a.json", "folder"]);
+        assert_eq!(scratch.names(), ["Z.json", "a.json", "folder"]);
         for base in ["a.json", "Z.json"] {
-            assert_eq!(fs::read(place.0.join(base)).unwrap(), b"value");
-            assert_eq!(fs::metadata(place.0.join(base)).unwrap().nlink(), 1);
+            assert_eq!(fs::read(scratch.0.join(base)).unwrap(), b"value");
+            assert_eq!(fs::metadata(scratch.0.join(base)).unwrap().nlink(), 1);
         }
     }
 
     #[test]
     fn what_fails_leaves_nothing() {
-        let place = Place::new("fails");
-        let folder = fs::File::open(&place.0).unwrap();
+        let scratch = TestFolder::new("fails");
+        let folder = fs::File::open(&scratch.0).unwrap();
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
         let fail = |_: BorrowedFd<'_>| -> Result<(), WriteError> { Err(Errno::NOSPC.into()) };
         let failed = |done| matches!(done, Err(WriteError::System(Errno::NOSPC)));
         assert!(failed(create_whole(folder.as_fd(), "a", &wait, fail)));
         assert!(failed(create_named(folder.as_fd(), "a", &wait, fail)));
-        assert!(place.names().is_empty());
-        fs::remove_dir(&place.0).unwrap();
+        assert!(scratch.names().is_empty());
+        fs::remove_dir(&scratch.0).unwrap();
         let gone = create_whole(folder.as_fd(), "a", &wait, fill);
         assert!(matches!(gone, Err(WriteError::System(Errno::NOENT))));
         let long = create_whole(folder.as_fd(), &"n".repeat(249), &wait, fill);
@@ -187,16 +187,16 @@ mod tests {
 
     #[test]
     fn a_linked_lock_file_is_never_cut() {
-        let place = Place::new("linked");
-        let folder = fs::File::open(&place.0).unwrap();
+        let scratch = TestFolder::new("linked");
+        let folder = fs::File::open(&scratch.0).unwrap();
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
-        fs::write(place.0.join("a"), b"value").unwrap();
-        fs::hard_link(place.0.join("a"), place.0.join("b.__lock")).unwrap();
+        fs::write(scratch.0.join("a"), b"value").unwrap();
+        fs::hard_link(scratch.0.join("a"), scratch.0.join("b.__lock")).unwrap();
         let mut lock = Lock::acquire(folder.as_fd(), "b", &wait).unwrap();
-        assert_eq!(fs::read(place.0.join("a")).unwrap(), b"value");
+        assert_eq!(fs::read(scratch.0.join("a")).unwrap(), b"value");
         assert_eq!(lock.publish_new("a"), Err(Errno::EXIST));
         lock.link("c").unwrap();
         drop(lock);
-        assert_eq!(place.names(), ["a", "c"]);
+        assert_eq!(scratch.names(), ["a", "c"]);
     }
 }

@@ -234,13 +234,13 @@ fn publish_new(
     mut write: impl FnMut(BorrowedFd<'_>) -> Result<Version, WriteError>,
 ) -> Result<Answer, WriteError> {
     for _ in 0..TRIES {
-        let placed = match lock.publish_new(base) {
+        let created = match lock.publish_new(base) {
             Ok(()) => Some(version),
             Err(Errno::EXIST) => None,
             Err(error) if cannot_rename(error) => create_whole(folder, base, wait, &mut write)?,
             Err(error) => return Err(error.into()),
         };
-        if let Some(version) = placed {
+        if let Some(version) = created {
             return Ok(published(version));
         }
         if let Some(present) = present(folder, base)? {

@@ -63,7 +63,7 @@ pub fn encode(columns: [&[u8]; COLUMNS]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// A number that may be negative, for which there is no place then.
+/// A number that may be negative, which is out of range then.
 fn natural(column: &[[u8; 8]], row: usize, name: &str) -> Result<u64, String> {
     let number = i64::from_ne_bytes(column[row]);
     u64::try_from(number).map_err(|_| bad(name, row, number))
@@ -126,8 +126,8 @@ impl Columns<'_> {
 
     fn location(&self, row: usize) -> Result<&[u8], String> {
         let number = i32::from_ne_bytes(self.locations[row]);
-        let place = usize::try_from(number).ok().filter(|&place| place + 1 < self.location_starts.len());
-        let text = place.map(|place| &self.location_text[span(self.location_starts, place)]);
+        let index = usize::try_from(number).ok().filter(|&index| index + 1 < self.location_starts.len());
+        let text = index.map(|index| &self.location_text[span(self.location_starts, index)]);
         let text = text.filter(|text| text.len() as u64 <= LONGEST && str::from_utf8(text).is_ok());
         text.ok_or_else(|| bad("locations", row, number))
     }

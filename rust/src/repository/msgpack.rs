@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         self.data.len() - self.at
     }
 
-    /// Goes on from a place where it has been before.
+    /// Goes on from an offset where it has been before.
     pub fn go(&mut self, at: usize) {
         self.at = at.min(self.data.len());
     }
@@ -207,10 +207,10 @@ impl<'a> Reader<'a> {
             Head::Array(count) if count == N => (0..N).try_for_each(|field| read(self, field)),
             Head::Array(count) => broken(at, format!("{what} has {count} fields, {N} are expected")),
             Head::Map(count) => {
-                let places = self.named(count, what, names)?;
+                let offsets = self.named(count, what, names)?;
                 let end = self.at;
-                for (field, place) in places.into_iter().enumerate() {
-                    self.go(place);
+                for (field, offset) in offsets.into_iter().enumerate() {
+                    self.go(offset);
                     read(self, field)?;
                 }
                 self.go(end);
@@ -221,22 +221,22 @@ impl<'a> Reader<'a> {
     }
 
     fn named<const N: usize>(&mut self, count: usize, what: &str, names: [&str; N]) -> Read<[usize; N]> {
-        let mut places = [None; N];
+        let mut offsets = [None; N];
         let start = self.at;
         for _ in 0..count {
             let at = self.at;
             let name = self.text("the name of a field")?;
             if let Some(field) = names.iter().position(|known| known.as_bytes() == name)
-                && places[field].replace(self.at).is_some()
+                && offsets[field].replace(self.at).is_some()
             {
                 return broken(at, format!("{what} has its field {} twice", names[field]));
             }
             self.skip()?;
         }
         let mut found = [0; N];
-        for ((place, found), name) in places.into_iter().zip(&mut found).zip(names) {
-            let Some(place) = place else { return broken(start, format!("{what} has no field {name}")) };
-            *found = place;
+        for ((offset, found), name) in offsets.into_iter().zip(&mut found).zip(names) {
+            let Some(offset) = offset else { return broken(start, format!("{what} has no field {name}")) };
+            *found = offset;
         }
         Ok(found)
     }

@@ -120,7 +120,7 @@ fn plain(mut reader: Reader<'_>, path: &str) -> Read<Option<[i64; 3]>> {
     Ok(Some([attributes, metadata, manifests]))
 }
 
-/// Paths, rows, the place behind the last entry, whether all ids are known and distinct.
+/// Paths, rows, the offset behind the last entry, whether all ids are known and distinct.
 type Found = (Vec<Py<PyString>>, Option<Segment>, usize, bool, FailureRows);
 
 #[pyfunction]

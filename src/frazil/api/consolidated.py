@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from frazil.api.places import open_group
+from frazil.api.nodes import open_group
 from frazil.array.arguments import check_flag
 from frazil.array.group import Group
 from frazil.array.hierarchy import consolidated
 from frazil.array.hierarchy.nodes import change_node
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import InvalidInputError, NodeKindError
 from frazil.metadata.json_text import dump_json
 from frazil.metadata.model import GroupMetadata
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.locations import Location
+from frazil.stores.locations import Location, given_location
 
 
 def consolidate_metadata(
-    location: Location | Group,
-    *,
-    path: str = "",
+    location: Location | Group | None = None,
+    path: str | None = "",
     zarr_format: int | str | None = None,
+    *,
+    store: Location | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
@@ -30,27 +32,31 @@ def consolidate_metadata(
     Whoever changes a node later makes its copy stale: Frazil then drops the copies, other programs may not. Nobody else may change nodes meanwhile.
     Raises NotFoundError, MetadataError for a document that is no JSON, InvalidInputError for the draft of 2022, which has no place for copies, and in a repository,
     where one read of a snapshot finds all nodes, ReadOnlyError, StoreError where the store cannot list."""
-    group = _opened(location, "r+", path, zarr_format, registry, runtime)
-    place = group._place
-    place.require_writable()
-    if place.nodes is not None:
+    group = _opened(_given(location, store), "r+", path or "", zarr_format, registry, runtime)
+    node_location = group._location
+    node_location.require_writable()
+    if node_location.nodes is not None:
         raise InvalidInputError(
             "a repository holds no consolidated metadata",
-            path=place.path or "/",
+            path=node_location.path or "/",
             hint="it needs none: one read of a snapshot finds all its nodes; frazil.copy to a plain store first",
         )
-    copies = consolidated.emit_copies(place, consolidated.documents_below(place) or {})
-    beside = place.layout.copies_key(place.path)
+    copies = consolidated.emit_copies(node_location, consolidated.documents_below(node_location) or {})
+    beside = node_location.layout.copies_key(node_location.path)
     if beside is not None:
-        place.store.set(beside, dump_json(copies, 4))
-        return Group(place, group.metadata)
-    return Group(place, change_node(place, GroupMetadata, lambda stored: stored.with_consolidated(copies)))
+        node_location.store.set(beside, dump_json(copies, 4))
+        return Group(node_location, group.metadata)
+    return Group(
+        node_location, change_node(node_location, GroupMetadata, lambda stored: stored.with_consolidated(copies))
+    )
 
 
 def open_consolidated(
-    location: Location | Group,
+    location: Location | Group | None = None,
     *,
-    path: str = "",
+    store: Location | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    path: str | None = "",
     check: bool | None = None,
     zarr_format: int | str | None = None,
     cache: str | os.PathLike[str] | None = None,
@@ -65,21 +71,20 @@ def open_consolidated(
            None: where that takes no requests, as on a local disk
     The other arguments are those of open_group. Raises NotFoundError where no group is or it has no consolidated metadata, MetadataError where that is stale or breaks the
     rules, InvalidInputError where an array is there, StoreError."""
-    group = _opened(location, "r", path, zarr_format, registry, runtime, cache, cache_limit)
-    place = group._place
+    group = _opened(
+        _given(location, store, storage_options), "r", path or "", zarr_format, registry, runtime, cache, cache_limit
+    )
+    node_location = group._location
     if check is not None:
         check_flag(check, "check")
-    copies = None if place.nodes is not None else consolidated.copies_at(place, group.metadata)
-    if copies is None:
-        raise NotFoundError(
-            f"the group has no consolidated metadata in {place.store!r}",
-            key=place.layout.document_keys(place.path)[0],
-            path=place.path or "/",
-            hint="frazil.consolidate_metadata writes it; frazil.open_group does without it",
-        )
-    if check or (check is None and place.store.capabilities.direct):
-        consolidated.check_copies(place._replace(copies=None), copies)
-    return Group(place._replace(copies=copies, read_only=True), group.metadata)
+    copies = consolidated.required_copies(node_location, group.metadata, check)
+    return Group(node_location._replace(copies=copies, read_only=True), group.metadata)
+
+
+def _given(
+    location: Location | Group | None, store: Location | None, storage_options: Mapping[str, object] | None = None
+) -> Location | Group:
+    return location if isinstance(location, Group) else given_location(location, store, storage_options)
 
 
 def _opened(
@@ -105,5 +110,5 @@ def _opened(
         )
     node = location[path] if path.strip("/") else location
     if not isinstance(node, Group):
-        raise InvalidInputError("an array is there, not a group", path=node.path, hint="name the group that it is in")
+        raise NodeKindError("an array is there, not a group", path=node.path, hint="name the group that it is in")
     return node

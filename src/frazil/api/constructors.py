@@ -1,27 +1,30 @@
 """Functions that make, save and load arrays in one call, with the names of zarr-python: zeros, full, array, from_array, save, load, group, ...
 
-Opening and creating at a location is in places.py. Without a location these functions keep the array in memory."""
+Opening and creating at a location is in nodes.py. Without a location these functions keep the array in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 
-from frazil.api.places import create_array, create_group, open_group, open_node
+from frazil.api.nodes import Mode, create_array, create_group, open_array, open_group, open_node
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.array.interface.zarr_group import like
+from frazil.array.interface.zarr_group import like, node_arguments
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.late import LateModule
+from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.creation.zarr_arguments import GroupArguments
+    from frazil.array.hierarchy import tree as _tree
     from frazil.stores import memory
-    from frazil.stores.locations import Location
 
 else:
     memory = LateModule("frazil.stores.memory")
@@ -57,7 +60,7 @@ def full(shape: Lengths, fill_value: object, *, store: Location | None = None, *
 
 
 def empty_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
-    """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks and shards of another array."""
+    """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array."""
     return _new(store, like(a, arguments))
 
 
@@ -109,32 +112,71 @@ def _copied(data: object, arguments: Mapping[str, object], *, write_data: bool) 
     return {"data": shaped, **given} if write_data else {"shape": shaped.shape, "dtype": shaped.dtype, **given}
 
 
-def save_array(store: Location, arr: object, *, path: str = "", **arguments: object) -> None:
+def save_array(store: Location, arr: object, *, path: str | None = "", **arguments: object) -> None:
     """Writes one array, over what is there; arguments as for frazil.create_array."""
     _new(store, {**_copied(arr, arguments, write_data=True), "path": path, "overwrite": True})
 
 
-def save_group(store: Location, *args: object, path: str = "", **kwargs: object) -> None:
+def save_group(
+    store: Location,
+    *args: object,
+    path: str | None = "",
+    zarr_format: int | str | None = None,
+    zarr_version: int | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    **kwargs: object,
+) -> None:
     """Writes several arrays into a group, over arrays of these names: by their keywords, the others as arr_0, arr_1, ... Raises InvalidInputError where there are none."""
     named = {**{f"arr_{i}": value for i, value in enumerate(args)}, **kwargs}
     if not named:
         raise InvalidInputError("there is nothing to save", hint="give at least one array")
-    group = open_group(store, "a", path=path)
+    group = open_group(
+        store,
+        "a",
+        path=path or "",
+        zarr_format=zarr_format,
+        zarr_version=zarr_version,
+        storage_options=storage_options,
+    )
     for name, value in named.items():
         group[name] = value
 
 
-def save(store: Location, *args: object, path: str = "", **kwargs: object) -> None:
+def save(
+    store: Location,
+    *args: object,
+    path: str | None = "",
+    zarr_format: int | str | None = None,
+    zarr_version: int | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    **kwargs: object,
+) -> None:
     """save_array of a single array without a name, otherwise save_group."""
+    where: dict[str, Any] = {
+        "path": path,
+        "zarr_format": zarr_format,
+        "zarr_version": zarr_version,
+        "storage_options": storage_options,
+    }
     if len(args) == 1 and not kwargs:
-        save_array(store, args[0], path=path)
+        save_array(store, args[0], **where)
     else:
-        save_group(store, *args, path=path, **kwargs)
+        save_group(store, *args, **where, **kwargs)  # type: ignore[arg-type] # the arrays are objects
 
 
-def load(store: Location, path: str = "") -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
-    """All elements of the array at a location, or of the arrays of the group there, by their names. Raises NotFoundError, MetadataError, DataError, StoreError."""
-    node = open_node(store, path=path)
+def load(
+    store: Location,
+    path: str | None = "",
+    zarr_format: int | str | None = None,
+    zarr_version: int | None = None,
+    *,
+    storage_options: Mapping[str, object] | None = None,
+) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
+    """All elements of the array at a location, or of the arrays of the group there, by their names. zarr_version: zarr_format by its older name.
+    Raises NotFoundError, MetadataError, DataError, StoreError."""
+    node = open_node(
+        store, path=path or "", zarr_format=zarr_format, zarr_version=zarr_version, storage_options=storage_options
+    )
     return node.read() if isinstance(node, Array) else {name: member.read() for name, member in node.arrays()}
 
 
@@ -142,19 +184,58 @@ def group(
     store: Location | None = None,
     *,
     overwrite: bool = False,
-    path: str = "",
+    path: str | None = "",
     attributes: Mapping[str, object] | None = None,
     zarr_format: int | str | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    **zarr: Unpack[GroupArguments],
 ) -> Group:
     """The group at a location, to be read and written; made where there is none, or with overwrite=True anew; in memory without a location.
-    Raises InvalidInputError where an array is, MetadataError, ReadOnlyError, StoreError."""
-    location = _at(store)
-    if overwrite:
-        return create_group(location, overwrite=True, path=path, attributes=attributes, zarr_format=zarr_format)
-    try:
-        return open_group(location, "r+", path=path)
-    except NotFoundError:
-        return open_group(location, "a", path=path, attributes=attributes, zarr_format=zarr_format)
+    zarr: other names of zarr-python, as in open_group. Raises InvalidInputError where an array is, MetadataError, ReadOnlyError, StoreError."""
+    location, path = given_location(_at(store), None, storage_options), path or ""
+    if not overwrite:
+        try:
+            return open_group(location, "r+", path=path, **zarr)
+        except NotFoundError:
+            pass
+    mode: Mode = "w" if overwrite else "a"
+    return open_group(location, mode, path=path, attributes=attributes, zarr_format=zarr_format, **zarr)
+
+
+def create_hierarchy(
+    *, store: Location, nodes: Mapping[str, object], overwrite: bool = False
+) -> Iterator[tuple[str, Array | Group]]:
+    """Many new nodes at a location: paths and nodes, as they were created. nodes are as in Group.create_hierarchy, which says what is raised; the path "" is the root.
+
+    overwrite  whether what is at these paths is removed first; with a root among them, all that is there"""
+    named = {path.strip("/"): node for path, node in nodes.items()}
+    if "" not in named:
+        return open_group(store, "a").create_hierarchy(named, overwrite=overwrite)
+    arguments = node_arguments("", named.pop(""))
+    if "shape" not in arguments:
+        group = create_group(store, overwrite=overwrite, **arguments)  # type: ignore[arg-type] # which checks them
+        return chain([("", group)], group.create_hierarchy(named))
+    if named:
+        raise InvalidInputError("an array has no nodes below it", path=min(named))
+    return iter([("", create_array(store, overwrite=overwrite, **arguments))])  # type: ignore[arg-type] # as above
+
+
+def open_like(a: object, path: str, *, store: Location | None = None, **arguments: object) -> Array:
+    """open_array in mode a, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array where one is made.
+
+    path  the location, or, with `store`, a path in that"""
+    at, below = (path, "") if store is None else (store, path)
+    return open_array(at, path=below, **{"mode": "a", **like(a, arguments)})  # type: ignore[arg-type] # which checks them
+
+
+def tree(
+    grp: Group | Location,
+    expand: bool | None = None,  # noqa: ARG001
+    level: int | None = None,
+) -> _tree.Tree:
+    """Group.tree of a group, or of the one at a location. level: how deep it goes, None for all; expand: without effect."""
+    found = grp if isinstance(grp, Group) else open_group(grp)
+    return found.tree(level)
 
 
 def _at(store: Location | None) -> Location:
@@ -162,4 +243,13 @@ def _at(store: Location | None) -> Location:
 
 
 def _new(store: Location | None, arguments: Mapping[str, object]) -> Array:
-    return create_array(_at(store), **arguments)  # type: ignore[arg-type] # which checks them
+    """create_array. Of the modes of zarr-python w overwrites; raises InvalidInputError for those that only open."""
+    given = {**arguments, "path": arguments.get("path") or ""}
+    mode = given.pop("mode", None)
+    if mode not in (None, "a", "w", "w-"):
+        raise InvalidInputError(
+            f"mode is {mode!r}; a new array is made", hint='"w" overwrites; frazil.open_array opens'
+        )
+    if mode == "w":
+        given["overwrite"] = True
+    return create_array(_at(store), **given)  # type: ignore[arg-type] # which checks them

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from frazil.api.references import split_reference
-from frazil.array.hierarchy.repository_places import check_none_below, check_outside, is_repository, outer_repository
+from frazil.array.hierarchy.repository_locations import check_none_below, check_outside, is_repository, outer_repository
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
@@ -17,13 +17,13 @@ from frazil.stores.store import Store
 def check_destination(
     location: object, store: Store, prefix: str, *, overwrite: bool = False, may_be_repository: bool = False
 ) -> None:
-    """Refuses a place where something is to be made. Reads nothing but listings.
+    """Refuses a location where something is to be made. Reads nothing but listings.
 
-    location           as its user wrote it: text of the form sea.repo@REF names a point in a repository, and no place of its own
-    store, prefix      the place: "" or ending in "/"
+    location           as its user wrote it: text of the form sea.repo@REF names a point in a repository, and no location of its own
+    store, prefix      the location: "" or ending in "/"
     overwrite          what is there is removed first: then no repository may be below it
-    may_be_repository  a repository at the place itself is no mistake, or the caller finds it: it is replaced by another one, or an interrupted copy of one is gone on with
-    Raises AlreadyExistsError for a repository at the place or below it, InvalidInputError for a place inside of one, StoreError."""
+    may_be_repository  a repository at the location itself is no mistake, or the caller finds it: it is replaced by another one, or an interrupted copy of one is gone on with
+    Raises AlreadyExistsError for a repository at the location or below it, InvalidInputError for a location inside of one, StoreError."""
     _refuse_reference(location)
     if not store.capabilities.listable:
         return
@@ -35,7 +35,7 @@ def check_destination(
             raise AlreadyExistsError(
                 f"a repository is there already in {store!r}",
                 path=prefix or "/",
-                hint="write to a branch of it, in a transaction or on the command line as in sea.repo@main; or choose another place: its history is never overwritten",
+                hint="write to a branch of it, in a transaction or on the command line as in sea.repo@main; or choose another location: its history is never overwritten",
             )
     elif overwrite:
         check_none_below(store, prefix)
@@ -47,9 +47,9 @@ def check_output(file: str) -> None:
     outer = outer_repository(LocalStore(file), "")
     if outer is not None:
         raise InvalidInputError(
-            f"the file would be among the files of a repository: {outer.place}",
+            f"the file would be among the files of a repository: {outer.location}",
             path=outer.inside,
-            hint="choose a place beside it",
+            hint="choose a location beside it",
         )
 
 

@@ -1,13 +1,13 @@
 """Names of points in repositories: sea.repo@REF/PATH, where REF is a branch, a tag, the id of a snapshot or the beginning of one. Whether a location is such a name.
 
-What is at the point is opened in places.py."""
+What is at the point is opened in nodes.py."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 
-from frazil.array.hierarchy.repository_places import is_repository
+from frazil.array.hierarchy.repository_locations import is_repository
 from frazil.errors import FrazilError
 from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.array.hierarchy.nodes import Place, find_node
+from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.metadata.model import ArrayMetadata
 from frazil.repository.merge.apply import Shift
 from frazil.repository.merge.rebase import Located
@@ -59,7 +59,7 @@ class ArrayRows:
         source, array = self._open(*ours), self._open(*target)
         extents = _extents(array)
         for chunk in changed.tolist():
-            low = [place * extent for place, extent in zip(chunk, extents, strict=True)]
+            low = [at * extent for at, extent in zip(chunk, extents, strict=True)]
             high = [min(a + extent, end) for a, extent, end in zip(low, extents, source.shape, strict=True)]
             high[shift.axis] = min(high[shift.axis], shift.old)
             box = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
@@ -73,10 +73,10 @@ class ArrayRows:
             low_row = high_row
 
     def _open(self, transaction: Transaction, path: str) -> Array:
-        place = Place(self._store, path.strip("/"), self._registry, self._runtime, nodes=transaction)
-        node = find_node(place)
+        node_location = NodeLocation(self._store, path.strip("/"), self._registry, self._runtime, nodes=transaction)
+        node = find_node(node_location)
         assert isinstance(node, ArrayMetadata), "only arrays are appended to"
-        return Array(place, node)
+        return Array(node_location, node)
 
     def _boxes(self, array: Array, axis: int, low: int, high: int) -> Iterator[Box]:
         """The rows of an axis, in boxes of whole chunks along the others that may be in memory together."""

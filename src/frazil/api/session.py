@@ -11,9 +11,9 @@ from frazil.api.row_copies import ArrayRows
 from frazil.array.arguments import check_flag
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import Place, find_node, missing
+from frazil.array.hierarchy.nodes import NodeLocation, find_node, missing
 from frazil.codecs.registry import Registry
-from frazil.errors import ConflictError, InvalidInputError
+from frazil.errors import ConflictError, InvalidInputError, NodeKindError
 from frazil.formats.ids import encode_id
 from frazil.metadata.members import json_object
 from frazil.metadata.model import GroupMetadata
@@ -59,15 +59,15 @@ class Session:
     @property
     def root(self) -> Group:
         """The root group. Where the hierarchy is one array alone, open it with `open`."""
-        place = self.place()
+        node_location = self.node_location()
         node = self._transaction.find("")
         if isinstance(node, Exception):
             raise node
         if node is None:
             node = GroupMetadata(implicit=True)
         if not isinstance(node, GroupMetadata):
-            raise InvalidInputError("an array is at the root, not a group", path="/", hint="session.open() gives it")
-        return Group(place, node)
+            raise NodeKindError("an array is at the root, not a group", path="/", hint="session.open() gives it")
+        return Group(node_location, node)
 
     @property
     def store(self) -> NodeStore:
@@ -116,10 +116,10 @@ class Session:
     def _ipython_key_completions_(self) -> list[str]:
         return self.root._ipython_key_completions_()
 
-    def place(self, path: str = "") -> Place:
-        """The place of the node at a path, to open it."""
+    def node_location(self, path: str = "") -> NodeLocation:
+        """The location of the node at a path, to open it."""
         transaction = self._transaction
-        return Place(
+        return NodeLocation(
             self._store,
             normalise(path),
             self._registry,
@@ -243,11 +243,11 @@ class Session:
 
     def open(self, path: str = "") -> Array | Group:
         """The array or group at a path. Raises NotFoundError, MetadataError."""
-        place = self.place(path)
-        node = find_node(place)
+        node_location = self.node_location(path)
+        node = find_node(node_location)
         if node is None:
-            raise missing(place)
-        return as_node(place, node)
+            raise missing(node_location)
+        return as_node(node_location, node)
 
     # --- workers -------------------------------------------------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class Session:
     def _array_path(self, path: str) -> str:
         array = self.open(path)
         if not isinstance(array, Array):
-            raise InvalidInputError("a group is there, not an array", path=array.path or "/")
+            raise NodeKindError("a group is there, not an array", path=array.path or "/")
         return array.path
 
     # --- adopted files -------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from frazil import _kernel
 from frazil.array.shards.shard_options import ShardOptions
 from frazil.codecs.codec import Refusal, cause_of
-from frazil.codecs.leaf import Chain
+from frazil.codecs.compiled_chain import Chain
 from frazil.codecs.sharding.shard import index_error
 from frazil.errors import (
     ChecksumError,
@@ -66,15 +66,15 @@ class Access(Record):
         """The same for one read or write of variable-length elements. target: the elements that a read fills."""
         assert self.variable is not None, "other elements need no heap"
         heap = heaps.Heap(self.variable.data_type.heap_fill(self.variable.fill), target)
-        return self._replace(chain=self.chain._replace(leaf=self.chain.leaf.with_heap(heap)))
+        return self._replace(chain=self.chain._replace(inner_chunk=self.chain.inner_chunk.with_heap(heap)))
 
     def elements_of(self, values: Values) -> tuple[Access, Values]:
         """Values that are written as elements of the engine, and the access that writes these. Raises InvalidInputError for what the data type does not have."""
         if self.variable is None:
             return self, values
         access = self.with_heap()
-        assert access.chain.leaf.heap is not None, "with_heap"
-        return access, self.variable.data_type.elements_of(values, access.chain.leaf.heap)
+        assert access.chain.inner_chunk.heap is not None, "with_heap"
+        return access, self.variable.data_type.elements_of(values, access.chain.inner_chunk.heap)
 
 
 class VariableElements(Record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,16 @@ from frazil.errors import InvalidInputError
 from frazil.runtime import DEFAULT, Runtime
 
 T = TypeVar("T")
+
+
+class _DefaultFill:
+    """The type of DEFAULT_FILL."""
+
+    def __repr__(self) -> str:
+        return "zero"
+
+
+DEFAULT_FILL: Final = _DefaultFill()  # a fill value that is left out; None is null in Zarr v2
 
 
 def check_flag(value: object, name: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import compile_array, with_array_options
-from frazil.array.hierarchy.nodes import Place, change_node, find_node
+from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
 from frazil.array.indexer import Indexer, as_values
@@ -75,11 +75,11 @@ class Array(ZarrArray):
     __slots__ = (
         "_documented",
         "_fill",
-        "_leaf",
+        "_inner_chunk",
         "_lengths",
         "_metadata",
         "_own",
-        "_place",
+        "_location",
         "_reached",
         "_seen",
         "_single",
@@ -87,19 +87,20 @@ class Array(ZarrArray):
         "_storage",
     )
 
-    def __init__(self, place: Place, metadata: ArrayMetadata, *, documented: bool = True) -> None:
+    def __init__(self, location: NodeLocation, metadata: ArrayMetadata, *, documented: bool = True) -> None:
         """documented: whether its document is stored; a conversion writes that behind the chunks."""
         try:
-            self._compiled = compile_array(place.registry, metadata)
-            self._storage = chunk_storage(place, metadata, self._compiled.chain.bound)
-            self._place, self._documented = with_array_options(place, metadata, self._compiled), documented
+            self._compiled = compile_array(location.registry, metadata)
+            self._storage = chunk_storage(location, metadata, self._compiled.chain.bound)
+            self._location, self._documented = with_array_options(location, metadata, self._compiled), documented
         except (MetadataError, UnknownExtensionError) as error:
-            error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
+            error.key = error.key or location.layout.document_key(location.path, ArrayMetadata)
             raise
-        self._leaf, self._fill, self._own = self._compiled.chain.leaf.shape, self._compiled.fill, OwnToken()
-        self._single = self._leaf if isinstance(metadata.chunk_grid, RegularGrid) else None
+        self._inner_chunk, self._fill = self._compiled.chain.inner_chunk.shape, self._compiled.fill
+        self._own = OwnToken()
+        self._single = self._inner_chunk if isinstance(metadata.chunk_grid, RegularGrid) else None
         self._reached: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many arrays are only looked at
-        self._seen = 0 if place.nodes is None else place.nodes.renewals
+        self._seen = 0 if location.nodes is None else location.nodes.renewals
         self._take(metadata)
 
     @property
@@ -112,14 +113,14 @@ class Array(ZarrArray):
 
     def _reach(self) -> list[tuple[Access, ForkSafeLock]]:
         """The first that any thread adds counts."""
-        chain, runtime = self._compiled.chain, self._place.runtime.checked()
-        indexes = remembered_indexes(self._place, self._metadata, chain)
-        document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
-        options = self._place.shard_options
+        chain, runtime = self._compiled.chain, self._location.runtime.checked()
+        indexes = remembered_indexes(self._location, self._metadata, chain)
+        document = StoredDocument(self._location, self._metadata, self._storage, self._documented)
+        options = self._location.shard_options
         variable = variable_elements(self._metadata)
         undefined = self._metadata.fill_is_undefined
         access = Access(
-            self._place.path,
+            self._location.path,
             document,
             self._storage,
             chain,
@@ -139,7 +140,7 @@ class Array(ZarrArray):
     @property
     def _shape(self) -> tuple[int, ...]:
         """The lengths; read anew where all nodes have changed, as in a session that was rebased."""
-        nodes = self._place.nodes
+        nodes = self._location.nodes
         if nodes is not None and nodes.renewals != self._seen:
             renewals = nodes.renewals
             self.refresh()
@@ -172,7 +173,7 @@ class Array(ZarrArray):
     @property
     def chunks(self) -> tuple[int, ...]:
         """Extent of a chunk; of the innermost chunks, where there are shards. The unit of reading. In a rectilinear grid the largest along each dimension."""
-        return self._leaf
+        return self._inner_chunk
 
     @property
     def shards(self) -> tuple[int, ...] | None:
@@ -201,17 +202,17 @@ class Array(ZarrArray):
     @property
     def path(self) -> str:
         """Path of the node in its store; "" at the root."""
-        return self._place.path
+        return self._location.path
 
     @property
     def store(self) -> Store:
         """The store in which the array is."""
-        return self._place.store
+        return self._location.store
 
     @property
     def read_only(self) -> bool:
         """True if the array was opened for reading; every write then raises ReadOnlyError."""
-        return self._place.read_only
+        return self._location.read_only
 
     @property
     def attrs(self) -> Attributes:
@@ -229,7 +230,7 @@ class Array(ZarrArray):
     @property
     def nchunks_initialized(self) -> int:
         """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
-        return chunk_count.stored_chunks(self._access, self._place, self.metadata)
+        return chunk_count.stored_chunks(self._access, self._location, self.metadata)
 
     def nbytes_stored(self) -> int:
         """Bytes of all stored chunks or shards, without the document. Lists the array's keys."""
@@ -264,7 +265,7 @@ class Array(ZarrArray):
                 return values if single.shape else values[()]
         elif (split := fields_of(self.dtype, selection)) is not None:
             return self.get_basic_selection(split[1], fields=split[0])
-        return self._read(self._select(basic, selection), None, scalar=True)
+        return self._read(self._select(basic, selection), None, True)
 
     @property
     def oindex(self) -> Indexer:
@@ -278,25 +279,19 @@ class Array(ZarrArray):
 
     @property
     def blocks(self) -> Indexer:
-        """Whole blocks by their place in the grid; a block is a shard, or a chunk where there are no shards."""
+        """Whole blocks by their position in the grid; a block is a shard, or a chunk where there are no shards."""
         if self._single is None:
             return self._indexer(partial(rectilinear.select_blocks, self._access, self.metadata))
         return self._indexer(partial(blocks, extents=self._outer))
 
     def _indexer(self, rules: Normalise) -> Indexer:
-        return Indexer(
-            partial(self._select, rules), partial(self._read, out=None, scalar=True), partial(self._write, rules)
-        )
+        return Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
         """a[selection] as an array; into `out` where it is given, which must have the result's shape and the array's dtype; any strides.
 
         Raises InvalidInputError for another out, SelectionError, DataError, StoreError."""
-        if out is not None and not isinstance(out, np.ndarray):
-            raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=self.path or "/")
-        values = self._read(self._select(basic, selection), out, scalar=False)
-        assert isinstance(values, np.ndarray)
-        return values
+        return self._indexer(basic).read(selection, out=out)
 
     def _select(self, normalise: Normalise, selection: object) -> Selection:
         try:
@@ -305,7 +300,7 @@ class Array(ZarrArray):
             self._tell(error)
             raise
 
-    def _read(self, selection: Selection, out: Values | None, *, scalar: bool) -> Values | np.generic:
+    def _read(self, selection: Selection, out: Values | None, scalar: bool) -> Values | np.generic:
         try:
             values = read_selection(self._access, self._plans, selection, self.dtype, self._fill, out)
         except FrazilError as error:
@@ -316,8 +311,8 @@ class Array(ZarrArray):
     def _plans(self, selection: Selection, access: Access) -> Iterable[tuple[Access, BoxPlan | PointPlan]]:
         """One plan, or one for each shape of chunks."""
         if self._single is None:
-            return rectilinear.shaped_plans(access, self._place, self._metadata, selection)
-        return ((access, plan_of(selection, self._leaf, self._compiled.counts)),)
+            return rectilinear.shaped_plans(access, self._location, self._metadata, selection)
+        return ((access, plan_of(selection, self._inner_chunk, self._compiled.counts)),)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         if copy is False:
@@ -332,8 +327,8 @@ class Array(ZarrArray):
 
     def __iter__(self) -> Iterator[Values | np.generic]:
         """The rows, read as many at a time as a shard has, or as fit bytes_in_flight."""
-        most = self._place.runtime.bytes_in_flight * len(self) // max(self.nbytes, 1)
-        for rows in row_batches(len(self), self._outer[0], self._leaf[0], most):
+        most = self._location.runtime.bytes_in_flight * len(self) // max(self.nbytes, 1)
+        for rows in row_batches(len(self), self._outer[0], self._inner_chunk[0], most):
             for row in self.read(rows):
                 yield row.copy() if self.ndim > 1 else row  # elements of variable length are Python's objects
 
@@ -344,7 +339,7 @@ class Array(ZarrArray):
         what is not assigned, also under concurrent writers.
 
         Raises ReadOnlyError, SelectionError, InvalidInputError, StoreError, DataError, ConflictError."""
-        self._place.require_writable()
+        self._location.require_writable()
         single = single_chunk(selection, self._shape, self._single)
         if single is None and (split := fields_of(self.dtype, selection)) is not None:
             self.set_basic_selection(split[1], value, fields=split[0])
@@ -357,7 +352,7 @@ class Array(ZarrArray):
         return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
 
     def _write(self, normalise: Normalise, where: object, value: ArrayLike) -> None:
-        self._place.require_writable()
+        self._location.require_writable()
         selection = self._select(normalise, where)
         (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         for shaped, plan in self._plans(selection, access):
@@ -395,12 +390,12 @@ class Array(ZarrArray):
     def _values(self, value: ArrayLike) -> Values:
         return as_values(value, self.dtype, self.path or "/")
 
-    def resize(self, shape: int | Sequence[int]) -> None:
-        """Changes the lengths. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
+    def resize(self, shape: int | Sequence[int], *more: int) -> None:
+        """Changes the lengths, given as one sequence or one by one. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
         what is outside in the others to the fill value, so that growing again shows no old values; then comes the document, then what others wrote meanwhile.
 
-        Raises ReadOnlyError, MetadataError, ConflictError where another array has taken the place, StoreError, DataError."""
-        lengths = lengths_from_user(shape, "shape", low=0)
+        Raises ReadOnlyError, MetadataError, ConflictError where another array is there now, StoreError, DataError."""
+        lengths = lengths_from_user((shape, *more) if more else shape, "shape", low=0)
         cleared, cut = None, None
         found: list[tuple[int, ...]] = []
 
@@ -418,56 +413,58 @@ class Array(ZarrArray):
         if cut is not None:
             self._do(cut.clear_again)
 
-    def append(self, values: ArrayLike, axis: int = 0) -> tuple[int, ...]:
-        """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of concurrent appends each gets its own place.
+    def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
+        """Grows the array along `axis` by the extent of `data` there, and writes it there; the new shape. Of concurrent appends each gets its own rows.
 
-        Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array has taken the place, StoreError."""
-        self._place.require_writable()
-        data, axis = self._values(values), checked_axis(axis, self.ndim, self.path or "/")
+        Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array is there now, StoreError."""
+        self._location.require_writable()
+        new, axis = self._values(data), checked_axis(axis, self.ndim, self.path or "/")
         old: list[tuple[int, ...]] = []
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
             old[:] = [stored.shape]
-            return stored.with_shape(grown_shape(stored.shape, data.shape, axis, self.path or "/"))
+            return stored.with_shape(grown_shape(stored.shape, new.shape, axis, self.path or "/"))
 
         grown = self._change(change, lengths_only=True)
-        if data.shape[axis]:
+        if new.shape[axis]:
             self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
-        place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
+        selection = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
         edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
-        single = single_chunk(place, edges, self._single) if self._access.variable is None else None
-        if single is None or not self._do(partial(write_single, self._access, single, edges, data, confirmed=True)):
-            confirm = self._access.document.confirm_for(basic(place, grown.shape))
-            access, elements = self._access.elements_of(data)
-            for shaped, plan in self._plans(basic(place, edges), access):
+        single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
+        if single is None or not self._do(partial(write_single, self._access, single, edges, new, confirmed=True)):
+            confirm = self._access.document.confirm_for(basic(selection, grown.shape))
+            access, elements = self._access.elements_of(new)
+            for shaped, plan in self._plans(basic(selection, edges), access):
                 self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
         """Reads the document anew, as others may have changed the shape or the attributes; self. One request.
 
-        Raises NotFoundError, ConflictError where another array has taken the place."""
+        Raises NotFoundError, ConflictError where another array is there now."""
         with self._changing:
-            self._place = followed(self._place, self._storage)
-            self._take(check_in_place(find_node(self._place), self._metadata, self._place, self._storage))
+            self._location = followed(self._location, self._storage)
+            self._take(check_in_place(find_node(self._location), self._metadata, self._location, self._storage))
         self._own.drop()
         return self
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Array:
         """The same array with its chunks read and written through more storage transformers, array side first, which its document does not name."""
-        place = self._place.through(transformers)
-        return self if len(place.transformers) == len(self._place.transformers) else Array(place, self._metadata)
+        location = self._location.through(transformers)
+        return (
+            self if len(location.transformers) == len(self._location.transformers) else Array(location, self._metadata)
+        )
 
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata], lengths_only: bool = False) -> ArrayMetadata:
         """Changes the stored document, as change_node. The lock keeps the order: of several threads the last to change it is the last to take it over."""
-        self._place.require_writable()
+        self._location.require_writable()
         with self._changing:
-            place = self._place = followed(self._place, self._storage)
+            location = self._location = followed(self._location, self._storage)
             written = change_node(
-                place,
+                location,
                 ArrayMetadata,
-                lambda stored: change(check_in_place(stored, self._metadata, place, self._storage)),
+                lambda stored: change(check_in_place(stored, self._metadata, location, self._storage)),
                 lengths_only=lengths_only,
             )
             self._take(written)
@@ -478,7 +475,7 @@ class Array(ZarrArray):
         whole at the end; see frazil.array.io.shard_writer.ShardWriter.
 
         Raises InvalidInputError where there are no shards, SelectionError, ReadOnlyError."""
-        self._place.require_writable()
+        self._location.require_writable()
         if self._single is None:
             raise InvalidInputError("a shard of several shapes is written by assignment", path=self.path or "/")
         return _shard_writer.ShardWriter(self._access, shard, self._shape, self.store, self._values, self._tell)
@@ -487,16 +484,16 @@ class Array(ZarrArray):
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
-        return one_line(f"<frazil.Array {self._place} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>")
+        return one_line(f"<frazil.Array {self._location} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Array) and self._place == other._place and self._metadata == other._metadata
+        return isinstance(other, Array) and self._location == other._location and self._metadata == other._metadata
 
     def __hash__(self) -> int:
-        return hash((type(self), self._place.path))
+        return hash((type(self), self._location.path))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        return token_of(self._place, self._shape, self._own)
+        return token_of(self._location, self._shape, self._own)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Array, (followed(self._place, self._storage), self._metadata)
+        return Array, (followed(self._location, self._storage), self._metadata)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from frazil.array.access import Access, ForkSafeLock, variable_elements
 from frazil.array.compiled_array import CompiledArray
-from frazil.array.hierarchy.nodes import Place
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.write import write
 from frazil.array.shards.shard_indexes import remembered_indexes
@@ -36,12 +36,12 @@ class ChunkAccess:
     __slots__ = ("_access", "_compiled", "dtype")
 
     def __init__(
-        self, storage: ChunkStorage, place: tuple[Store, str], metadata: ArrayMetadata, compiled: CompiledArray
+        self, storage: ChunkStorage, location: tuple[Store, str], metadata: ArrayMetadata, compiled: CompiledArray
     ) -> None:
-        """storage: where the chunks lie;  place: a store and a path in it, for messages;  metadata: of an array with the same chunks"""
-        store, path = place
+        """storage: where the chunks lie;  location: a store and a path in it, for messages;  metadata: of an array with the same chunks"""
+        store, path = location
         runtime = Runtime().checked()
-        at = Place(store, path, runtime=runtime, memory=ByteCache(runtime.cache_bytes))
+        at = NodeLocation(store, path, runtime=runtime, memory=ByteCache(runtime.cache_bytes))
         indexes = remembered_indexes(at, metadata, compiled.chain)
         document = cast("StoredDocument", _NoDocument())
         self._compiled, self.dtype = compiled, metadata.dtype
@@ -79,7 +79,7 @@ class ChunkAccess:
         return found
 
     def _plan(self, selection: BoxSelection | PointSelection) -> BoxPlan | PointPlan:
-        return plan_of(selection, self._compiled.chain.leaf.shape, self._compiled.counts)
+        return plan_of(selection, self._compiled.chain.inner_chunk.shape, self._compiled.counts)
 
 
 class _NoDocument:

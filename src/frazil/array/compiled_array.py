@@ -12,7 +12,7 @@ from frazil.array.shards.shard_options import check_location, check_strategy
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec, Codec
-from frazil.codecs.leaf import Chain
+from frazil.codecs.compiled_chain import Chain
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.late import LateModule
@@ -22,7 +22,7 @@ from frazil.record import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.array.hierarchy.nodes import Place
+    from frazil.array.hierarchy.nodes import NodeLocation
     from frazil.metadata.grids import rectilinear
     from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.types.core import DataType
@@ -69,7 +69,7 @@ def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
         )
     spec = chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value)
     chain = compile_chain(codecs, spec)
-    counts = chain.leaf_counts if chain.levels else None
+    counts = chain.inner_chunk_counts if chain.levels else None
     return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype).reshape(()))
 
 
@@ -82,13 +82,13 @@ def _compile_largest(
         for length in () if isinstance(runs, int) else {length for length, _ in runs}:
             shape = (*grid.largest[:axis], length, *grid.largest[axis + 1 :])
             inner = compile_shape(registry, metadata, shape)
-            if chain.levels and inner.leaf.shape != chain.leaf.shape:
+            if chain.levels and inner.inner_chunk.shape != chain.inner_chunk.shape:
                 raise MetadataError(
                     f"shards of {list(shape)} and of {list(grid.largest)} have inner chunks of different shapes",
                     path="codecs",
                 )
     spec = chunk_spec(metadata.data_type, grid.largest, metadata.fill_value)
-    counts = chain.leaf_counts if chain.levels else None
+    counts = chain.inner_chunk_counts if chain.levels else None
     return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype).reshape(()))
 
 
@@ -108,16 +108,16 @@ def chunk_spec(data_type: DataType, shape: tuple[int, ...], fill: FillValue) -> 
     return ChunkSpec(shape, data_type.element, data_type.swaps, data_type.fill_element(fill))
 
 
-def with_array_options(place: Place, metadata: ArrayMetadata, compiled: CompiledArray) -> Place:
-    """The place with the shard options that an array there has. Raises InvalidInputError where it does not allow those that it does not inherit."""
-    options = place.shard_options
+def with_array_options(location: NodeLocation, metadata: ArrayMetadata, compiled: CompiledArray) -> NodeLocation:
+    """The location with the shard options that an array there has. Raises InvalidInputError where it does not allow those that it does not inherit."""
+    options = location.shard_options
     if options.shard_writes != "rewrite":
         try:
-            transformed = bool(place.transformers or metadata.storage_transformers or place.nodes is not None)
-            check_location(options, place.store, transformed, place.path)
-            check_strategy(options, compiled.chain, compiled.inner_codecs, place.path)
+            transformed = bool(location.transformers or metadata.storage_transformers or location.nodes is not None)
+            check_location(options, location.store, transformed, location.path)
+            check_strategy(options, compiled.chain, compiled.inner_codecs, location.path)
         except InvalidInputError:
             if not options.inherited:
                 raise
-            return place._replace(shard_options=options._replace(shard_writes="rewrite"))
-    return place
+            return location._replace(shard_options=options._replace(shard_writes="rewrite"))
+    return location

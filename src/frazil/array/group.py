@@ -18,11 +18,11 @@ from weakref import ref
 
 import numpy as np
 
-from frazil.array.arguments import check_depth, check_flag, check_mapping
+from frazil.array.arguments import DEFAULT_FILL, check_depth, check_flag, check_mapping
 from frazil.array.array import Array
 from frazil.array.attributes import Attributes, Update
 from frazil.array.hierarchy.members import member_paths, nodes_below
-from frazil.array.hierarchy.nodes import Metadata, Place, as_stored, change_node, create_nodes, find_node, node_exists
+from frazil.array.hierarchy.nodes import NodeLocation, as_stored, change_node, create_nodes, find_node, node_exists
 from frazil.array.interface.zarr_group import ZarrGroup, path_of
 from frazil.array.shards.shard_options import options_below
 from frazil.codecs.registry import RuntimeTransformer
@@ -31,6 +31,7 @@ from frazil.errors import (
     FrazilError,
     InvalidInputError,
     MetadataError,
+    NodeKindError,
     NotFoundError,
     UnknownExtensionError,
     one_line,
@@ -42,16 +43,17 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from frazil.array.creation import array_creation, array_metadata
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.creation.zarr_arguments import ZarrArguments
-    from frazil.array.hierarchy import move, removal, repository_places
+    from frazil.array.creation.zarr_arguments import CreateArguments, TreeArguments
+    from frazil.array.hierarchy import move, removal, repository_locations
     from frazil.array.hierarchy import tree as _tree
+    from frazil.array.hierarchy.nodes import Metadata
 else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
     move = LateModule("frazil.array.hierarchy.move")
     removal = LateModule("frazil.array.hierarchy.removal")
     _tree = LateModule("frazil.array.hierarchy.tree")
-    repository_places = LateModule("frazil.array.hierarchy.repository_places")
+    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
 
 
 class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
@@ -62,16 +64,16 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     __slots__ = ("_asked", "_key", "_metadata", "_opened", "_seen")
 
-    def __init__(self, place: Place, metadata: GroupMetadata) -> None:
-        self._opened, self._metadata = place, metadata
-        nodes = place.nodes
+    def __init__(self, location: NodeLocation, metadata: GroupMetadata) -> None:
+        self._opened, self._metadata = location, metadata
+        nodes = location.nodes
         self._seen = 0 if nodes is None else nodes.renewals
-        self._key = None if nodes is None or place.read_only else nodes.node_key(place.path)
+        self._key = None if nodes is None or location.read_only else nodes.node_key(location.path)
         self._asked: ref[_Names] | None = None  # the last iteration
 
     @property
-    def _place(self) -> Place:
-        """The place, which follows a group that is moved in a session; the last one where it was removed."""
+    def _location(self) -> NodeLocation:
+        """The location, which follows a group that is moved in a session; the last one where it was removed."""
         if self._opened.nodes is not None and self._key is not None:
             now = self._opened.nodes.node_path(self._key)
             if now is not None and now != self._opened.path:
@@ -81,27 +83,27 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     @property
     def path(self) -> str:
         """Path of the node in its store; "" at the root."""
-        return self._place.path
+        return self._location.path
 
     @property
     def metadata(self) -> GroupMetadata:
         """The document, as a frozen value. It is read anew where all nodes have changed, as in a session that was rebased."""
-        nodes = self._place.nodes
+        nodes = self._location.nodes
         if nodes is not None and nodes.renewals != self._seen:
             self._seen = nodes.renewals
-            node = find_node(self._place)
+            node = find_node(self._location)
             self._metadata = node if isinstance(node, GroupMetadata) else GroupMetadata(implicit=True)
         return self._metadata
 
     @property
     def store(self) -> Store:
         """The store in which the group is."""
-        return self._place.store
+        return self._location.store
 
     @property
     def read_only(self) -> bool:
         """True if the group was opened for reading; every write then raises ReadOnlyError."""
-        return self._place.read_only
+        return self._location.read_only
 
     @property
     def attrs(self) -> Attributes:
@@ -114,11 +116,11 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     def change_attributes(self, update: Update) -> None:
         """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
-        place = self._place
-        if place.nodes is not None and self._key is not None and place.nodes.node_path(self._key) is None:
-            raise NotFoundError("the group is gone", path=place.path, hint="it was removed; open what is there now")
+        location = self._location
+        if location.nodes is not None and self._key is not None and location.nodes.node_path(self._key) is None:
+            raise NotFoundError("the group is gone", path=location.path, hint="it was removed; open what is there now")
         self._metadata = change_node(
-            place, GroupMetadata, lambda stored: stored.with_attributes(update(dict(stored.attributes)))
+            location, GroupMetadata, lambda stored: stored.with_attributes(update(dict(stored.attributes)))
         )
 
     # --- as a mapping --------------------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         Raises NotFoundError, InvalidInputError where a group is there, and where the array does not allow the options."""
         node = _open(self._with_options(path, inner_order, shard_writes), path)
         if not isinstance(node, Array):
-            raise InvalidInputError("a group is there, not an array", path=node.path)
+            raise NodeKindError("a group is there, not an array", path=node.path)
         return node
 
     def __setitem__(self, path: str, value: object) -> None:
@@ -191,7 +193,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return len(names)
 
     def _names(self) -> list[str]:
-        return [path.rpartition("/")[2] for path in member_paths(self._place)]
+        return [path.rpartition("/")[2] for path in member_paths(self._location)]
 
     def keys(self) -> KeysView[str]:
         """Names of the direct members."""
@@ -215,11 +217,11 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         One listing of each level, and one batch of requests for its documents; of all levels at once in a hierarchy of the 2022 draft."""
         check_depth(max_depth)
         below = len(self.path) + (self.path != "")
-        for path, metadata in nodes_below(self._place, max_depth):
+        for path, metadata in nodes_below(self._location, max_depth):
             try:
                 if isinstance(metadata, FrazilError):
                     raise metadata
-                node = as_node(self._place.at(path), metadata)
+                node = as_node(self._location.at(path), metadata)
             except (MetadataError, UnknownExtensionError) as error:
                 if skip_unreadable:
                     continue
@@ -236,24 +238,26 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         """Names and groups of the direct members."""
         return ((name, node) for name, node in self.members() if isinstance(node, Group))
 
-    def tree(self, max_depth: int | None = None) -> _tree.Tree:
-        """Everything below this group, as a value that prints as a tree."""
-        check_depth(max_depth)
+    def tree(
+        self, max_depth: int | None = None, *, level: int | None = None, **zarr: Unpack[TreeArguments]
+    ) -> _tree.Tree:
+        """Everything below this group, as a value that prints as a tree. level is max_depth by the name of zarr-python; its other arguments have no effect."""
+        check_depth(depth := max_depth if level is None else level)
         below = len(self.path) + (self.path != "")
-        nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._place, max_depth)]
+        nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._location, depth)]
         return _tree.Tree("/" + self.path, tuple(nodes))
 
-    def _with_options(self, path: str, inner_order: object, shard_writes: object) -> Place:
-        place = self._at(path)
-        return place._replace(shard_options=options_below(place.shard_options, inner_order, shard_writes))
+    def _with_options(self, path: str, inner_order: object, shard_writes: object) -> NodeLocation:
+        location = self._at(path)
+        return location._replace(shard_options=options_below(location.shard_options, inner_order, shard_writes))
 
-    def _at(self, path: object) -> Place:
-        below = self._place.below(path)  # type: ignore[arg-type] # which refuses what is no text
+    def _at(self, path: object) -> NodeLocation:
+        below = self._location.below(path)  # type: ignore[arg-type] # which refuses what is no text
         if below == self.path:
             raise InvalidInputError(
                 f"{path!r} is the group itself, not a path below it", path=self.path or "/", hint='name a member, "a/b"'
             )
-        return self._place.at(below)
+        return self._location.at(below)
 
     # --- creating ------------------------------------------------------------------------------------------------------------------
 
@@ -268,10 +272,10 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     ) -> Group:
         """A new group, with groups above it where there are none: in a hierarchy of the 2022 draft with documents of their own where
         explicit_groups says so. Raises AlreadyExistsError, ReadOnlyError."""
-        place = self._at(path_of(path, name))
-        metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
-        self._create({place.path: metadata}, overwrite, explicit_groups)
-        return Group(place, metadata)
+        location = self._at(path_of(path, name))
+        metadata = GroupMetadata(attributes=attributes, zarr_format=location.layout.zarr_format)
+        self._create({location.path: metadata}, overwrite, explicit_groups)
+        return Group(location, metadata)
 
     def create_array(
         self,
@@ -284,7 +288,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         chunks: Lengths | str = "auto",
         shards: Lengths | str | Mapping[str, object] | None = None,
         codecs: object = "auto",
-        fill_value: object = None,
+        fill_value: object = DEFAULT_FILL,
         attributes: Mapping[str, object] | None = None,
         dimension_names: Sequence[str | None] | None = None,
         chunk_key_encoding: object = None,
@@ -296,13 +300,13 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         inner_order: str | None = None,
         shard_writes: str | None = None,
         progress: Callable[[int], object] | None = None,
-        **zarr: Unpack[ZarrArguments],
+        **zarr: Unpack[CreateArguments],
     ) -> Array:
         """A new array below this group, at a path, which zarr-python calls name; arguments as in frazil.create_array, inner_order and shard_writes those of the group where left out. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
-        place = self._with_options(path_of(path, name), inner_order, shard_writes)
-        self._guard([place.path], overwrite)
+        location = self._with_options(path_of(path, name), inner_order, shard_writes)
+        self._guard([location.path], overwrite)
         array = array_creation.new_array(
-            place,
+            location,
             overwrite,
             data,
             progress,
@@ -328,10 +332,12 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         """Many new arrays in one batch: for each path the arguments of create_array (but data). All are checked before one is made."""
         nodes = self._planned(arrays)
         self._create(nodes, overwrite)
-        if self._place.nodes is not None:  # which may keep less than the metadata says
-            nodes = {at: array_creation.stored_array(self._place.at(at)) for at in nodes}
+        if self._location.nodes is not None:  # which may keep less than the metadata says
+            nodes = {at: array_creation.stored_array(self._location.at(at)) for at in nodes}
         found = zip(arrays, nodes.items(), strict=True)
-        return {path: Array(self._place.at(at), node) for path, (at, node) in found if isinstance(node, ArrayMetadata)}
+        return {
+            path: Array(self._location.at(at), node) for path, (at, node) in found if isinstance(node, ArrayMetadata)
+        }
 
     def _planned(self, arrays: Mapping[str, Mapping[str, object]]) -> dict[str, Metadata]:
         """The metadata of new arrays by their paths in the store; arguments as in create_arrays."""
@@ -339,12 +345,13 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         check_mapping(arrays, "arrays")
         for path, arguments in arrays.items():
             check_mapping(arguments, f"arrays[{path!r}]")
-            place = self._at(path)
-            if place.path in nodes:
-                raise InvalidInputError("two of the new arrays have one path", path=place.path)
-            array_metadata.check_arguments(arguments, required=("shape", "dtype"), path=place.path)
-            made = array_metadata.array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
-            nodes[place.path] = as_stored(place, made)
+            location = self._at(path)
+            if location.path in nodes:
+                raise InvalidInputError("two of the new arrays have one path", path=location.path)
+            array_metadata.check_arguments(arguments, required=("shape", "dtype"), path=location.path)
+            registry, zarr_format = location.registry, location.layout.zarr_format
+            made = array_metadata.array_metadata(registry, zarr_format=zarr_format, **arguments)  # type: ignore[arg-type]
+            nodes[location.path] = as_stored(location, made)
         return nodes
 
     def require_group(self, path: str | None = None, *, name: str | None = None) -> Group:
@@ -352,7 +359,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         path = path_of(path, name)
         node = self._required(self._at(path), lambda: self.create_group(path))
         if not isinstance(node, Group):
-            raise AlreadyExistsError("an array is there, not a group", path=node.path)
+            raise NodeKindError("an array is there, not a group", path=node.path)
         return node
 
     def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
@@ -361,37 +368,37 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         array_metadata.check_arguments(
             arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes")
         )
-        place = self._with_options(path, arguments.get("inner_order"), arguments.get("shard_writes"))
-        node = self._required(place, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
-        wanted = array_metadata.array_metadata(self._place.registry, shape=shape, dtype=dtype)
+        location = self._with_options(path, arguments.get("inner_order"), arguments.get("shard_writes"))
+        node = self._required(location, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
+        wanted = array_metadata.array_metadata(self._location.registry, shape=shape, dtype=dtype)
         if not isinstance(node, Array) or node.shape != wanted.shape or node.dtype != wanted.dtype:
             raise AlreadyExistsError(f"something else is there: {node!r}", path=node.path)
         return node
 
-    def _required(self, place: Place, create: Callable[[], Array | Group]) -> Array | Group:
-        if (node := find_node(place, to_create=True)) is None:
+    def _required(self, location: NodeLocation, create: Callable[[], Array | Group]) -> Array | Group:
+        if (node := find_node(location, to_create=True)) is None:
             try:
                 return create()
             except AlreadyExistsError:  # another process was faster
-                return _open(place, place.path)
-        return as_node(place, node)
+                return _open(location, location.path)
+        return as_node(location, node)
 
     def _create(self, nodes: Mapping[str, Metadata], overwrite: bool, explicit_groups: bool = False) -> None:
         self._guard(nodes, overwrite)
-        create_nodes(self._place, nodes, overwrite=overwrite, explicit_groups=explicit_groups)
+        create_nodes(self._location, nodes, overwrite=overwrite, explicit_groups=explicit_groups)
         self._changed_below()
 
     def _guard(self, paths: Iterable[str], overwrite: bool) -> None:
         """Refuses to overwrite repositories, and to write among their files. Without overwrite the latter costs requests, and is left to local disks."""
         check_flag(overwrite, "overwrite")
-        place = self._place
-        if place.nodes is not None or not place.store.capabilities.listable:
+        location = self._location
+        if location.nodes is not None or not location.store.capabilities.listable:
             return
-        for prefix in (prefix for path in paths for prefix in place.layout.prefixes(path)):
-            if overwrite or place.store.capabilities.local:
-                repository_places.check_outside(place.store, prefix)
+        for prefix in (prefix for path in paths for prefix in location.layout.prefixes(path)):
+            if overwrite or location.store.capabilities.local:
+                repository_locations.check_outside(location.store, prefix)
             if overwrite:
-                repository_places.check_none_below(place.store, prefix)
+                repository_locations.check_none_below(location.store, prefix)
 
     def _changed_below(self) -> None:
         """Forgets consolidated metadata, which is stale and has been dropped from the document too (nodes.py)."""
@@ -400,21 +407,21 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Group:
         """The same group with the chunks of the arrays below it read and written through more storage transformers, array side first."""
-        return Group(self._place.through(transformers), self._metadata)
+        return Group(self._location.through(transformers), self._metadata)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return one_line(f"<frazil.Group {self._place}>")
+        return one_line(f"<frazil.Group {self._location}>")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and self._place == other._place and self._metadata == other._metadata
+        return isinstance(other, Group) and self._location == other._location and self._metadata == other._metadata
 
     def __hash__(self) -> int:
-        return hash((type(self), self._place.path))
+        return hash((type(self), self._location.path))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Group, (self._place, self._metadata)
+        return Group, (self._location, self._metadata)
 
 
 class _Names(Iterator[str]):
@@ -479,17 +486,19 @@ class _Values(ValuesView["Array | Group"]):
         return len(self._items)
 
 
-def _open(place: Place, path: str) -> Array | Group:
-    node = find_node(place)
+def _open(location: NodeLocation, path: str) -> Array | Group:
+    node = find_node(location)
     if node is None:
         raise NotFoundError(
-            f"there is no {path!r} in the group", path=place.path, hint="list(group), or `frazil ls`, shows its members"
+            f"there is no {path!r} in the group",
+            path=location.path,
+            hint="list(group), or `frazil ls`, shows its members",
         )
-    return as_node(place, node)
+    return as_node(location, node)
 
 
-def as_node(place: Place, metadata: Metadata) -> Array | Group:
+def as_node(location: NodeLocation, metadata: Metadata) -> Array | Group:
     """The object that users get for a node. An array needs no copies of the documents of others, which would go into each of its pickles."""
     if isinstance(metadata, ArrayMetadata):
-        return Array(place if place.copies is None else place._replace(copies=None), metadata)
-    return Group(place, metadata)
+        return Array(location if location.copies is None else location._replace(copies=None), metadata)
+    return Group(location, metadata)

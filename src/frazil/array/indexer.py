@@ -20,20 +20,28 @@ Selection: TypeAlias = BoxSelection | PointSelection
 
 
 class Indexer:
-    """Brackets. select: makes a selection of what is written between them; read: takes a selection; write: takes what is between them"""
+    """Brackets. select: makes a selection of what is written between them; write: takes what is between them
+
+    read: takes a selection, the array that the result goes to, or None, and whether a result without dimensions is a scalar"""
 
     __slots__ = ("_read", "_select", "_write")
 
     def __init__(
         self,
         select: Callable[[object], Selection],
-        read: Callable[[Selection], Values | np.generic],
+        read: Callable[[Selection, Values | None, bool], Values | np.generic],
         write: Callable[[object, ArrayLike], None],
     ) -> None:
         self._select, self._read, self._write = select, read, write
 
     def __getitem__(self, selection: object) -> Values | np.generic:
-        return self._read(self._select(selection))
+        return self._read(self._select(selection), None, True)
+
+    def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
+        """As Array.read."""
+        values = self._read(self._select(selection), out, False)
+        assert isinstance(values, np.ndarray)
+        return values
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
         self._write(selection, value)

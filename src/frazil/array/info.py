@@ -1,4 +1,4 @@
-"""The description of an array (shape, codecs, sizes) as a value that prints as a table. io/chunk_count.py counts inner chunks."""
+"""The descriptions of arrays (shape, codecs, sizes) and groups as values that print as tables. io/chunk_count.py counts inner chunks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.array.access import Access
 from frazil.array.interface.html_table import table as html_table
 from frazil.errors import one_line
 from frazil.metadata.json_text import Json, copied
-from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from frazil.codecs.codec import Codec
+    from frazil.stores.store import Store
 
     class Described(Protocol):
         """What info asks of an array."""
@@ -102,6 +103,50 @@ class ArrayInfo(Record):
         if self.dimension_names is not None:
             lines.insert(3, ("dimensions", ", ".join(name or "-" for name in self.dimension_names)))
         return lines + [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]
+
+
+class GroupInfo(Record):
+    """arrays and groups: numbers of nodes below it, at all levels; None where nothing was listed."""
+
+    path: str
+    zarr_format: int | str
+    read_only: bool
+    store: str
+    attributes: dict[str, Json]
+    arrays: int | None = None
+    groups: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """The same, as JSON."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    def __repr__(self) -> str:
+        """What print shows, for those who evaluate it at a prompt."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return table(self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table("frazil.Group info", self.rows())
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values as text, in the order in which they are printed."""
+        lines = [
+            ("path", "/" + self.path),
+            ("format", FORMATS.get(self.zarr_format, str(self.zarr_format))),
+            ("read only", "yes" if self.read_only else "no"),
+            ("store", self.store),
+        ]
+        if self.arrays is not None and self.groups is not None:
+            lines.append(("members", f"{_counted(self.arrays, 'array')}, {_counted(self.groups, 'group')}"))
+        return lines + [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]
+
+
+def group_info(path: str, metadata: GroupMetadata, store: Store, *, read_only: bool) -> GroupInfo:
+    """What is known without a request: nothing of what is below it."""
+    attributes = {name: copied(value) for name, value in metadata.attributes.items()}
+    return GroupInfo(path, metadata.zarr_format, read_only, repr(store), attributes)
 
 
 def array_info(access: Access, metadata: ArrayMetadata, array: Described) -> ArrayInfo:

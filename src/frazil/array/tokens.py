@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import Place
+    from frazil.array.hierarchy.nodes import NodeLocation
 
 
 class OwnToken:
@@ -30,13 +30,13 @@ class OwnToken:
         return self._text
 
 
-def token_of(place: Place, shape: tuple[int, ...], own: OwnToken) -> tuple[object, ...]:
+def token_of(location: NodeLocation, shape: tuple[int, ...], own: OwnToken) -> tuple[object, ...]:
     """Of an array in a repository: where it is, and the snapshot. In a plain store: where it is, its document with the version of that, and for a handle that can
     write the handle's own token. One request in a plain store; raises StoreError."""
-    if place.nodes is not None:
-        begun, changes = place.nodes.version
-        told = ("frazil.Array", place.path, shape, begun)
+    if location.nodes is not None:
+        begun, changes = location.nodes.version
+        told = ("frazil.Array", location.path, shape, begun)
         return (*told, changes, own.get()) if changes else told
-    document = place.store.get_versioned(place.layout.document_key(place.path, ArrayMetadata))
-    told = ("frazil.Array", place.path, shape, (place.store, place.transformers, document))
-    return told if place.read_only else (*told, own.get())
+    document = location.store.get_versioned(location.layout.document_key(location.path, ArrayMetadata))
+    told = ("frazil.Array", location.path, shape, (location.store, location.transformers, document))
+    return told if location.read_only else (*told, own.get())

@@ -95,10 +95,10 @@ def bash(parser: ArgumentParser) -> str:
     lines += ["        *)", '            case "$command:$cur" in']
     for node in nodes:
         names = " ".join(name for option in node.options for name in option.options)
-        place = " ".join(node.words)
-        lines.append(f"                {_quoted(place + ':')}-*) words={_quoted(names)} ;;")
+        words = " ".join(node.words)
+        lines.append(f"                {_quoted(words + ':')}-*) words={_quoted(names)} ;;")
         values = f"words={_quoted(' '.join(node.commands))}" if node.commands else _bash_values(node.positional)
-        lines.append(f"                {_quoted(place + ':')}*) {values} ;;")
+        lines.append(f"                {_quoted(words + ':')}*) {values} ;;")
     lines += [
         "            esac",
         "            ;;",

@@ -40,8 +40,8 @@ def columns(dtype: np.dtype[np.generic], prefix: str = "") -> list[str]:
         if dtype.subdtype is None:
             return [_quoted(prefix)]
         base, shape = dtype.subdtype
-        places = product(*map(range, shape))
-        return [name for place in places for name in columns(base, ".".join([prefix, *map(str, place)]))]
+        positions = product(*map(range, shape))
+        return [name for position in positions for name in columns(base, ".".join([prefix, *map(str, position)]))]
     start = f"{prefix}." if prefix else ""
     return [column for name in dtype.names for column in columns(_field_dtype(dtype, name), start + name)]
 
@@ -75,8 +75,12 @@ def json_values(values: Values) -> Json:
             values if size == 8 else values.astype(np.str_).astype(np.float64)
         )  # 0.1, where float64 has 0.10000000149
         values = exact.astype(np.object_)
-        for name, places in (("NaN", np.isnan(exact)), ("Infinity", exact == np.inf), ("-Infinity", exact == -np.inf)):
-            values[places] = name
+        for name, positions in (
+            ("NaN", np.isnan(exact)),
+            ("Infinity", exact == np.inf),
+            ("-Infinity", exact == -np.inf),
+        ):
+            values[positions] = name
     plain: Json = values.tolist()
     return plain
 

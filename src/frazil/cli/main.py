@@ -92,12 +92,12 @@ def build_parser() -> ArgumentParser:
     parser = ArgumentParser("frazil", description=DESCRIPTION, epilog=TOUR, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"frazil {frazil.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    places = {"": commands}
+    groups = {"": commands}
     for command in COMMANDS:
         group, _, name = command.name.rpartition(" ")
-        if group not in places:
-            places[group] = _group_of_commands(commands, group)
-        command.fill(places[group].add_parser(name, help=command.summary))
+        if group not in groups:
+            groups[group] = _group_of_commands(commands, group)
+        command.fill(groups[group].add_parser(name, help=command.summary))
     parser.set_defaults(program=parser)  # for the scripts that complete its commands
     return parser
 

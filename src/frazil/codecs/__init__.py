@@ -1,6 +1,7 @@
 """Codecs: one file for each, in the package of its kind; the chain that they make (chain.py), the registry that knows them by name, and the sharding codec (sharding/).
 
 To add one, derive from ArrayToArray, ArrayToBytes or BytesToBytes (codec.py) and pass the result of Registry.with_codec to the function that opens or creates.
+zarr_names.py and numcodecs.py have the names that zarr.codecs gives to the same codecs.
 Not here: which chunks are read or written (array/io/)."""
 
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.late import late_names
 
 if TYPE_CHECKING:
+    from frazil.codecs import numcodecs
     from frazil.codecs.array_to_array.astype import AsType
     from frazil.codecs.array_to_array.bitround import BitRound, NumcodecsBitRound
     from frazil.codecs.array_to_array.cast_value import CastValue
@@ -44,6 +46,21 @@ if TYPE_CHECKING:
     from frazil.codecs.bytes_to_bytes.on_bytes import OnBytes
     from frazil.codecs.bytes_to_bytes.shuffle import Shuffle
     from frazil.codecs.bytes_to_bytes.zlib import Zlib
+    from frazil.codecs.zarr_names import (
+        BloscCname,
+        BloscCodec,
+        BloscShuffle,
+        BytesCodec,
+        Crc32cCodec,
+        Endian,
+        GzipCodec,
+        ShardingCodec,
+        ShardingCodecIndexLocation,
+        TransposeCodec,
+        VLenBytesCodec,
+        VLenUTF8Codec,
+        ZstdCodec,
+    )
 
 __all__ = [
     "DEFAULT_REGISTRY",
@@ -54,7 +71,11 @@ __all__ = [
     "Base64",
     "BitRound",
     "Blosc",
+    "BloscCname",
+    "BloscCodec",
+    "BloscShuffle",
     "Bytes",
+    "BytesCodec",
     "BytesToBytes",
     "Bz2",
     "CastValue",
@@ -64,11 +85,14 @@ __all__ = [
     "Conditional",
     "Crc32",
     "Crc32c",
+    "Crc32cCodec",
     "Delta",
+    "Endian",
     "FixedScaleOffset",
     "Fletcher32",
     "Gdeflate",
     "Gzip",
+    "GzipCodec",
     "Json2",
     "Lz4",
     "Lzma",
@@ -84,15 +108,44 @@ __all__ = [
     "Registry",
     "Reshape",
     "ScaleOffset",
+    "ShardingCodec",
+    "ShardingCodecIndexLocation",
     "ShardingIndexed",
     "Shuffle",
     "Squeeze",
     "Transpose",
+    "TransposeCodec",
+    "VLenBytesCodec",
+    "VLenUTF8Codec",
     "Zfp",
     "Zlib",
     "Zstd",
+    "ZstdCodec",
+    "numcodecs",
 ]
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(
-        __name__, {late.name: late.module for late in (*LATE.values(), PICKLE) if late.name in __all__}
+        __name__,
+        {
+            **{late.name: late.module for late in (*LATE.values(), PICKLE) if late.name in __all__},
+            **dict.fromkeys(
+                (
+                    "BloscCname",
+                    "BloscCodec",
+                    "BloscShuffle",
+                    "BytesCodec",
+                    "Crc32cCodec",
+                    "Endian",
+                    "GzipCodec",
+                    "ShardingCodec",
+                    "ShardingCodecIndexLocation",
+                    "TransposeCodec",
+                    "VLenBytesCodec",
+                    "VLenUTF8Codec",
+                    "ZstdCodec",
+                ),
+                "frazil.codecs.zarr_names",
+            ),
+            "numcodecs": "frazil.codecs.numcodecs",
+        },
     )

@@ -1,7 +1,7 @@
-"""A codec chain, checked and compiled once for an array: levels of sharding and a leaf.
+"""A codec chain, checked and compiled once for an array: levels of sharding and an inner chunk.
 
 Here lives what follows from the codecs of a document. Which bytes to fetch and where they go is the array engine's business;
-what a shard looks like is in sharding/shard.py, how a leaf runs in leaf.py."""
+what a shard looks like is in sharding/shard.py, how an inner chunk is decoded and encoded in compiled_chain.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from frazil.codecs.codec import (
     encoded_spec,
     size_of,
 )
-from frazil.codecs.leaf import Chain, Leaf
+from frazil.codecs.compiled_chain import Chain, InnerChunk
 from frazil.codecs.sharding.shard import IndexChain, Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 from frazil.late import LateModule
@@ -48,32 +48,32 @@ Parts = tuple[list[tuple[ArrayToArray, str]], tuple[ArrayToBytes, str], list[tup
 
 
 def split(codecs: Sequence[Codec], path: str) -> Parts:
-    """The three parts of a chain, each codec with its place in the document.
+    """The three parts of a chain, each codec with its path in the document.
 
     Raises MetadataError unless they are array-to-array codecs, one array-to-bytes codec, bytes-to-bytes codecs, in this order
     (Zarr v3.1 core, Codecs)."""
-    places: list[list[tuple[Codec, str]]] = [[], [], []]
+    parts: list[list[tuple[Codec, str]]] = [[], [], []]
     for i, codec in enumerate(codecs):
         kind = codec._part
-        if any(places[kind + 1 :]) or (kind == 1 and places[1]):
+        if any(parts[kind + 1 :]) or (kind == 1 and parts[1]):
             raise MetadataError(
                 f"codec {codec.name} cannot be here; a chain is array-to-array codecs, exactly one array-to-bytes codec,"
                 " then bytes-to-bytes codecs",
                 path=f"{path}[{i}]",
             )
-        places[kind].append((codec, f"{path}[{i}]"))
-    if not places[1]:
+        parts[kind].append((codec, f"{path}[{i}]"))
+    if not parts[1]:
         found = ", ".join(codec.name for codec in codecs) or "none"
         raise MetadataError(
             f"codecs are {found}; exactly one array-to-bytes codec (bytes, sharding_indexed) is required", path=path
         )
-    return places[0], places[1][0], places[2]  # type: ignore[return-value]
+    return parts[0], parts[1][0], parts[2]  # type: ignore[return-value]
 
 
 def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") -> Chain:
     """Checks a chain against the chunks that it is to encode, and compiles it.
 
-    Raises MetadataError that names the codec's place in the document."""
+    Raises MetadataError that names the codec's path in the document."""
     if len(spec.shape) > _MOST_DIMENSIONS:
         raise MetadataError(
             f"the array has {len(spec.shape)} dimensions; at most {_MOST_DIMENSIONS} are possible", path="shape"
@@ -91,19 +91,19 @@ def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], p
     before, (serializer, where), after = split(codecs, path)
     seen = spec._replace(shape=tuple(spec.shape[d] for d in order))
     if isinstance(serializer, Sharding) and all(type(codec) is Transpose for codec, _ in before):
-        for codec, place in before:
+        for codec, codec_path in before:
             assert isinstance(codec, Transpose)
-            seen = encoded_spec(codec, seen, place)
+            seen = encoded_spec(codec, seen, codec_path)
             order = tuple(order[d] for d in codec.order)
         level = _level(serializer, seen, order, [codec for codec, _ in after], where)
         inner = _compile(serializer.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
         return _with_limit(level, inner)
-    leaf = _leaf(before, (serializer, where), after, seen, order, spec)
-    return Chain((), leaf, leaf.middle is None)
+    inner_chunk = _inner_chunk(before, (serializer, where), after, seen, order, spec)
+    return Chain((), inner_chunk, inner_chunk.stage is None)
 
 
 def compile_shard(codec: Sharding, spec: ChunkSpec, where: str) -> whole_shard.WholeShard:
-    """A sharding codec as one that runs, for chunks of this kind. Raises MetadataError that names the place beneath `where`, the codec's own."""
+    """A sharding codec as one that runs, for chunks of this kind. Raises MetadataError that names the path beneath `where`, the codec's own."""
     order = tuple(range(len(spec.shape)))
     level = _level(codec, spec, order, [], where)
     inner = _compile(codec.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
@@ -143,23 +143,23 @@ def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") 
     """Raises MetadataError where a codec cannot take as many bytes as each chunk of this kind gives it: for arrays that are made. What a codec gets whose input
     depends on the values (a compressor behind another, or behind shards) is seen when it is written."""
     before, (serializer, where), after = split(codecs, path)
-    for codec, place in before:
-        spec = encoded_spec(codec, spec, place)
+    for codec, codec_path in before:
+        spec = encoded_spec(codec, spec, codec_path)
     if isinstance(serializer, Sharding):
         inner = spec._replace(shape=tuple(serializer.chunk_shape))
         check_sizes(serializer.codecs, inner, f"{where}.configuration.codecs")
         return
     size = size_of(serializer, lambda: serializer.encoded_size(spec), where)
-    for following, place in after:
+    for following, codec_path in after:
         most = following.most_bytes
         if size is not None and most is not None and size > most:
             raise MetadataError(
                 f"a chunk has {size} bytes, and {following.name} takes at most {most}",
-                path=place,
+                path=codec_path,
                 hint="choose smaller chunks, or a codec without this limit, such as zstd",
             )
         if size is not None:
-            size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), place)  # type: ignore[misc]
+            size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), codec_path)  # type: ignore[misc]
 
 
 def _with_limit(level: Level, inner: Chain) -> Chain:
@@ -168,23 +168,23 @@ def _with_limit(level: Level, inner: Chain) -> Chain:
     for codec in level.after:
         full = bound_of(codec, lambda codec=codec, full=full: codec.bound(full), "codecs")  # type: ignore[misc]
     levels = (level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels)
-    return Chain(levels, inner.leaf, inner.native and level.addressable and level.index_codecs.plain)
+    return Chain(levels, inner.inner_chunk, inner.native and level.addressable and level.index_codecs.plain)
 
 
 def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> IndexChain:
     """The codecs of a shard index, checked: the encoded size must not depend on the values (sharding codec 1.0, index_codecs)."""
     before, (serializer, where), after = split(codecs, path)
     specs = [index_spec(counts)]
-    for codec, place in before:
-        specs.append(encoded_spec(codec, specs[-1], place))
+    for codec, codec_path in before:
+        specs.append(encoded_spec(codec, specs[-1], codec_path))
     with asking(serializer, where):
         serializer.check(specs[-1], where)
     size = size_of(serializer, lambda: serializer.encoded_size(specs[-1]), where)
     sizes = [size]
-    for following, place in after:
+    for following, codec_path in after:
         if size is not None:
-            size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), place)  # type: ignore[misc]
-            where = place
+            size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), codec_path)  # type: ignore[misc]
+            where = codec_path
         sizes.append(size)
     if size is None:
         raise MetadataError(
@@ -200,17 +200,17 @@ def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> 
     )
 
 
-def _leaf(
+def _inner_chunk(
     before: list[tuple[ArrayToArray, str]],
     serializer: tuple[ArrayToBytes, str],
     after: list[tuple[BytesToBytes, str]],
     seen: ChunkSpec,
     order: tuple[int, ...],
     spec: ChunkSpec,
-) -> Leaf:
+) -> InnerChunk:
     specs = [seen]
-    for first, place in before:
-        specs.append(encoded_spec(first, specs[-1], place))
+    for first, codec_path in before:
+        specs.append(encoded_spec(first, specs[-1], codec_path))
     codec, where = serializer
     runs: ArrayToBytes | whole_shard.WholeShard = codec
     if isinstance(codec, Sharding):
@@ -220,12 +220,12 @@ def _leaf(
         with asking(codec, where):
             codec.check(specs[-1], where)
         bounds = [bound_of(codec, lambda: codec.bound(specs[-1]), where)]
-    for following, place in after:
-        most = bound_of(following, lambda codec=following, most=bounds[-1]: codec.bound(most), place)  # type: ignore[misc]
+    for following, codec_path in after:
+        most = bound_of(following, lambda codec=following, most=bounds[-1]: codec.bound(most), codec_path)  # type: ignore[misc]
         bounds.append(min(most, _LARGEST_BOUND))
     native: list[NativeCodec] = []
-    for following, place in reversed(after):
-        with asking(following, place) as ask:
+    for following, codec_path in reversed(after):
+        with asking(following, codec_path) as ask:
             form = following.native()
             if form is not None and not (isinstance(form, tuple) and form and isinstance(form[0], str)):
                 raise ask.wrong(form, "a tuple that begins with the kernel's name of a codec, or None")
@@ -241,13 +241,13 @@ def _leaf(
         for transposition in transpositions:
             order = tuple(order[d] for d in transposition.order)
         program = _kernel.program(spec.shape, itemsize, order, codec.swaps(specs[-1]), native, spec.fill)
-        return Leaf(spec.shape, program, None, bounds[-1], spec.nbytes)
+        return InnerChunk(spec.shape, program, None, bounds[-1], spec.nbytes)
     if codec._vlen and len(native) == len(after) and len(transpositions) == len(before):
         for transposition in transpositions:
             order = tuple(order[d] for d in transposition.order)
         program = _kernel.program(spec.shape, itemsize, order, (), (), spec.fill)
         stage = vlen.element_stage(specs[-1], tuple(native), bounds[0])
-        return Leaf(spec.shape, program, stage, bounds[-1], spec.nbytes)
+        return InnerChunk(spec.shape, program, stage, bounds[-1], spec.nbytes)
     program = _kernel.program(spec.shape, itemsize, range(len(order)), (), (), spec.fill)
     python = [following for following, _ in after[: len(after) - len(native)]]
     between = python_stage.PythonStage(
@@ -259,4 +259,4 @@ def _leaf(
         tuple(specs),
         tuple(bounds[: len(python) + 1]),
     )
-    return Leaf(spec.shape, program, between, bounds[-1], spec.nbytes)
+    return InnerChunk(spec.shape, program, between, bounds[-1], spec.nbytes)

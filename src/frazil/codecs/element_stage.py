@@ -1,4 +1,4 @@
-"""The part of a leaf that turns chunks of variable-length elements into views, and back: one call of the kernel for all chunks of a batch.
+"""The part of an inner chunk that turns chunks of variable-length elements into views, and back: one call of the kernel for all chunks of a batch.
 
 The codecs are in array_to_bytes/vlen.py. Where a Python codec stands in the chain, python_stage.py runs instead."""
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.codecs.codec import Array, NativeCodec
-from frazil.codecs.leaf import Encoded, segment_rows
+from frazil.codecs.compiled_chain import Encoded, segment_rows
 from frazil.metadata.types.core import TEXT_VIEW
 from frazil.metadata.types.heap import Heap
 from frazil.record import Record

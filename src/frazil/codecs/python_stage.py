@@ -1,4 +1,4 @@
-"""The Python part of a leaf: what the kernel cannot do, chunk by chunk, between what it does before and after.
+"""The Python part of an inner chunk: what the kernel cannot do, chunk by chunk, between what it does before and after.
 
 Only here does Python run per inner chunk, on threads. Chains that the kernel knows whole never come here (chain.py)."""
 
@@ -22,7 +22,7 @@ from frazil.codecs.codec import (
     run_decode,
     run_encode,
 )
-from frazil.codecs.leaf import Encoded
+from frazil.codecs.compiled_chain import Encoded
 from frazil.errors import ChecksumError, ChunkDecodeError, FormatError, FrazilError, InvalidInputError
 from frazil.record import Record
 
@@ -52,7 +52,7 @@ class Serializer(Protocol):
 
 
 class PythonStage(Record):
-    """The codecs of a leaf with a Python codec among them.
+    """The codecs of an inner chunk with a Python codec among them.
 
     order   which dimension of the array each dimension is that the first codec sees
     before, serializer, after   the chain without the codecs of `native`, which end it and are the kernel's
@@ -72,7 +72,7 @@ class PythonStage(Record):
         self, files: _kernel.Files | None, buffers: Sequence[object], rows: Columns, threads: int
     ) -> tuple[list[Array], Columns, _kernel.Failures]:
         """Each row decoded to an array in memory, in C order of the array's dimensions: the buffers, rows over them for the
-        leaf's own program (MISSING stays MISSING), and what the kernel or a codec refused."""
+        inner_chunk's own program (MISSING stays MISSING), and what the kernel or a codec refused."""
         lengths = np.empty(len(rows), np.int64)
         limits = np.full(len(rows), self.bounds[-1], np.int64)
         segments, failures = _kernel.decode_bytes(self.native, files, buffers, rows, limits, lengths, threads)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ class PythonStage(Record):
         return self._replace(specs=tuple([spec._replace(heap=heap) for spec in self.specs]))
 
     def encode(self, segments: Sequence[_kernel.Segment], rows: Columns, threads: int) -> Encoded:
-        """The raw chunks that the leaf's own program gathered, each where its row says in `segments`, encoded; length -1 stays."""
+        """The raw chunks that the inner chunk's own program gathered, each where its row says in `segments`, encoded; length -1 stays."""
         kept = np.flatnonzero(rows[:, 2] >= 0)
         views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[kept].tolist()]
         encoded, failures = self._encode(views, threads)

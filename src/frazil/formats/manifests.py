@@ -166,8 +166,8 @@ def select_rows(manifest: Manifest, rows: Columns) -> Manifest:
         coordinates = manifest.coordinates.reshape(ranks.size, rank)[rows].reshape(-1)
     else:
         starts = _starts(ranks[rows])
-        places = np.repeat(manifest.starts[rows] - starts[:-1], ranks[rows]) + np.arange(starts[-1])
-        coordinates = manifest.coordinates[places]
+        positions = np.repeat(manifest.starts[rows] - starts[:-1], ranks[rows]) + np.arange(starts[-1])
+        coordinates = manifest.coordinates[positions]
     return manifest._replace(
         starts=starts, coordinates=coordinates, **{name: getattr(manifest, name)[rows] for name in ROW_COLUMNS}
     )

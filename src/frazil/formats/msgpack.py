@@ -1,4 +1,4 @@
-"""MessagePack, as repository files use it: a strict reader that names the place of what is wrong, and functions that write.
+"""MessagePack, as repository files use it: a strict reader that names the offset of what is wrong, and functions that write.
 
 The reader takes every form of a value (wide headers, long numbers, a struct as array or as map with names), and allocates in proportion to the bytes that are there,
 never to a length that they claim. What the values mean is in alpha/."""
@@ -65,7 +65,7 @@ _KINDS: Final = [kind for kind, _, _ in _HEADS]
 
 
 class Reader:
-    """Reads values one after the other; `at` is the place of the next. Every method raises FormatError, with the byte and `key`, for what is not there
+    """Reads values one after the other; `at` is the offset of the next. Every method raises FormatError, with the byte and `key`, for what is not there
     or is something else; `what` names the value in its message."""
 
     __slots__ = ("at", "data", "key")
@@ -74,7 +74,7 @@ class Reader:
         self.data, self.key, self.at = data, key, at
 
     def fail(self, message: str, at: int | None = None, hint: str | None = None) -> FormatError:
-        """The error to raise about what stands at `at` (None: at the reader's place)."""
+        """The error to raise about what stands at `at` (None: at the reader's offset)."""
         return FormatError(f"{message}, at byte {self.at if at is None else at}", key=self.key, hint=hint)
 
     def finish(self, what: str) -> None:
@@ -178,7 +178,7 @@ class Reader:
 
     def float_bits(self, what: str, size: int) -> bytes:
         """The bits of a float of `size` bytes, big-endian; any other number is rounded to it."""
-        place, kind, value = self.at, self.kind(), 0.0
+        offset, kind, value = self.at, self.kind(), 0.0
         if kind == _FLOATS[size]:  # a signalling NaN keeps its bits
             bits, self.at = self._head(what, kind)
             return bits.to_bytes(size, "big")
@@ -192,7 +192,7 @@ class Reader:
         try:
             return struct.pack(_FLOAT_FORMATS[size], value)
         except OverflowError:
-            raise self.fail(f"{what} must fit {8 * size} bits, found {value}", place) from None
+            raise self.fail(f"{what} must fit {8 * size} bits, found {value}", offset) from None
 
     def skip(self, what: str, count: int = 1) -> None:
         """Goes past values of any kind."""
@@ -239,36 +239,36 @@ class Reader:
     def struct(self, what: str, make: Callable[..., T], fields: Fields, optional: Sequence[str] = ()) -> T:
         """What `make` makes of the fields of a struct, each read by its function, in this order; None stands for an optional one that is absent. The struct is an
         array of them all, or a map by name in any order, whose other entries are passed over."""
-        place = self.at
+        offset = self.at
         if self.kind() == _ARRAY:
             if (count := self.array(what)) != len(fields):
-                raise self.fail(f"{what} must have {len(fields)} fields, found {count}", place, _LATER)
+                raise self.fail(f"{what} must have {len(fields)} fields, found {count}", offset, _LATER)
             return make(*[read(self, name) for name, read in fields.items()])
         if self.kind() != _MAP:
             raise self._refuse(what, "an array or a map")
-        places: dict[str, int] = {}
+        offsets: dict[str, int] = {}
         for _ in range(self.map(what)):
             name = self.text(f"a field's name in {what}")
-            if name in places:
+            if name in offsets:
                 raise self.fail(f"{what} has {name!r} twice")
-            places[name] = self.at
+            offsets[name] = self.at
             self.skip(what)
         end, values = self.at, list[object]()
         for name, read in fields.items():
-            if name not in places and name not in optional:
-                raise self.fail(f"{what} must have {name!r}, which is absent", place)
-            self.at = places.get(name, end)
-            values.append(read(self, name) if name in places else None)
+            if name not in offsets and name not in optional:
+                raise self.fail(f"{what} must have {name!r}, which is absent", offset)
+            self.at = offsets.get(name, end)
+            values.append(read(self, name) if name in offsets else None)
         self.at = end
         return make(*values)
 
     def variant(self, what: str) -> tuple[str, bool]:
         """The name of an enum's variant, and whether its value follows: a string, or a map of one entry."""
-        place = self.at
+        offset = self.at
         if self.kind() == _TEXT:
             return self.text(what), False
         if (count := self.map(what)) != 1:
-            raise self.fail(f"{what} must be a map of one entry, found {count}", place)
+            raise self.fail(f"{what} must be a map of one entry, found {count}", offset)
         return self.text(f"the variant of {what}"), True
 
 

@@ -24,11 +24,13 @@ __all__ = [
     "BrokenNode",
     "ManifestReference",
     "Node",
+    "NodeFiles",
     "NodeSnapshot",
     "Nodes",
     "Order",
     "StoredMetadata",
     "StoredNodes",
+    "files_of",
     "nodes_over",
     "sort_key",
 ]
@@ -119,6 +121,23 @@ class Order(Record):
         return at
 
 
+class NodeFiles(Record):
+    """The files that a node refers to. attributes: None where they stand in the node itself"""
+
+    manifests: tuple[ObjectId, ...] = ()
+    attributes: ObjectId | None = None
+
+
+def files_of(node: Node | None) -> NodeFiles:
+    """What a node refers to. Raises the error of a broken node."""
+    if node is None:
+        return NodeFiles()
+    if isinstance(node, BrokenNode):
+        raise node.error
+    attributes = node.attributes.id if isinstance(node.attributes, AttributesReference) else None
+    return NodeFiles(() if node.array is None else tuple([one.id for one in node.array.manifests]), attributes)
+
+
 class StoredNodes:
     """The nodes that the file of a snapshot holds, each with a number, its entry. This one holds none: each format derives its own.
 
@@ -149,6 +168,10 @@ class StoredNodes:
     def document(self, path: str) -> tuple[bytes, bytes] | None:
         """As Nodes.document."""
         return None
+
+    def files_of(self, path: str) -> NodeFiles:
+        """As Nodes.files_of."""
+        return NodeFiles()
 
     def is_array(self, entry: int) -> bool | None:
         """Whether a node is an array; None where it cannot be told."""
@@ -221,6 +244,10 @@ class Nodes:
         """The attributes and the metadata (of a group: nothing) of a node, as they are encoded: equal bytes mean the same. None where there is no node, or where it does
         not lie in the bytes in the usual form: then `get` tells all."""
         return None if path in self.changes else self.stored.document(path)
+
+    def files_of(self, path: str) -> NodeFiles:
+        """What the node at a path refers to, without decoding its metadata; nothing where there is no node. Raises FormatError where that cannot be told."""
+        return files_of(self.changes[path]) if path in self.changes else self.stored.files_of(path)
 
     def is_array(self, path: str) -> bool | None:
         """Whether the node is an array, without decoding it whole; None where it cannot be told, or there is no node."""

@@ -146,17 +146,17 @@ class IndexAxis:
         *("complete", "count", "extent", "length", "size"),
     )
 
-    def __init__(self, indices: Columns, length: int, extent: int, places: Columns | None = None) -> None:
-        """places: of the indices in the result, ascending; None: 0, 1, 2, ..."""
+    def __init__(self, indices: Columns, length: int, extent: int, positions: Columns | None = None) -> None:
+        """positions: of the indices in the result, ascending; None: 0, 1, 2, ..."""
         self._set_extents(length, extent)
-        self.complete = places is None
+        self.complete = positions is None
         self.size = indices.size
         chunk = indices // self.extent
-        at = places  # None where each is its own place
+        at = positions  # None where each is its own position
         if bool((chunk[1:] < chunk[:-1]).any()):
-            # by place within a chunk: of repeated elements the last place wins in a write
+            # by position within a chunk: of repeated elements the last position wins in a write
             order = np.argsort(chunk, kind="stable")
-            chunk, indices, at = chunk[order], indices[order], order if places is None else places[order]
+            chunk, indices, at = chunk[order], indices[order], order if positions is None else positions[order]
         joined = (chunk[1:] == chunk[:-1]) & (indices[1:] == indices[:-1] + 1)
         if at is not None:
             joined &= at[1:] == at[:-1] + 1

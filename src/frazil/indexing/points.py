@@ -172,9 +172,9 @@ class PointPlan:
         selection: PointSelection,
         chunk_extents: tuple[int, ...],
         shard_extents: tuple[int, ...],
-        places: Columns | None = None,
+        positions: Columns | None = None,
     ) -> None:
-        """places: of the points in the result; None: 0, 1, 2, ..."""
+        """positions: of the points in the result; None: 0, 1, 2, ..."""
         self.shape = selection.shape
         self.given_extents = chunk_extents
         self.chunk_extents = tuple(
@@ -186,7 +186,7 @@ class PointPlan:
         order, new_chunk = _sorted(selection.count, shards, chunks, any(extent > 1 for extent in shard_extents))
         self.points = np.empty((selection.count, 2), np.int64)
         self.points[:, 0] = _positions(selection, chunks, chunk_extents, self.chunk_extents)[order]
-        self.points[:, 1] = order if places is None else places[order]
+        self.points[:, 1] = order if positions is None else positions[order]
         begin = np.flatnonzero(new_chunk)
         self.first = np.append(begin, selection.count)
         representatives = order[begin]

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class GridAxis(Record):
-    """One axis of a grid. length: the array's; starts: where chunks begin, and where the last one ends (None: all have the length `step`); leaf: extent of an
+    """One axis of a grid. length: the array's; starts: where chunks begin, and where the last one ends (None: all have the length `step`); inner_chunk: extent of an
     inner chunk in a shard, None: there are no shards."""
 
     length: int
     starts: Columns | None
     step: int
-    leaf: int | None
+    inner_chunk: int | None
 
     @property
     def chunks(self) -> int:
@@ -88,13 +88,13 @@ def plans(
 
 def _counts(shape: tuple[int, ...], axes: Sequence[GridAxis]) -> tuple[int, ...]:
     """Inner chunks along each dimension of a chunk."""
-    return tuple(1 if axis.leaf is None else n // axis.leaf for n, axis in zip(shape, axes, strict=True))
+    return tuple(1 if axis.inner_chunk is None else n // axis.inner_chunk for n, axis in zip(shape, axes, strict=True))
 
 
 def _along(selection: AxisSelection, axis: GridAxis) -> list[tuple[int, Axis]]:
     """The extents of chunks that are touched along an axis, each with what is selected in chunks of it."""
     if axis.starts is None:
-        return [(axis.step, plan_axis(selection, axis.length, axis.leaf or axis.step))] if selection.size else []
+        return [(axis.step, plan_axis(selection, axis.length, axis.inner_chunk or axis.step))] if selection.size else []
     if not selection.size:
         return []
     if selection.indices is None:
@@ -102,33 +102,38 @@ def _along(selection: AxisSelection, axis: GridAxis) -> list[tuple[int, Axis]]:
     extents, elements = axis.regular(selection.indices)
     made: list[tuple[int, Axis]] = []
     for extent in np.unique(extents).tolist():
-        places = np.flatnonzero(extents == extent)
+        positions = np.flatnonzero(extents == extent)
         length = axis.regular_length(extent)
-        made.append((extent, IndexAxis(elements[places], length, axis.leaf or extent, places)))
+        made.append((extent, IndexAxis(elements[positions], length, axis.inner_chunk or extent, positions)))
     return made
 
 
 def _run_axes(selection: AxisSelection, axis: GridAxis, starts: Columns) -> list[tuple[int, Axis]]:
     step = selection.step if selection.size > 1 else 1
     last = selection.start + (selection.size - 1) * step
-    if axis.leaf is None:
+    if axis.inner_chunk is None:
         low, high = starts.searchsorted([selection.start, last], side="right")
         chunk = np.arange(low - 1, high, dtype=np.int64)
         begin, end = starts[chunk], np.minimum(starts[chunk + 1], axis.length)
     else:
-        begin = np.arange(selection.start // axis.leaf, last // axis.leaf + 1, dtype=np.int64) * axis.leaf
+        begin = (
+            np.arange(selection.start // axis.inner_chunk, last // axis.inner_chunk + 1, dtype=np.int64)
+            * axis.inner_chunk
+        )
         chunk = starts.searchsorted(begin, side="right") - 1
-        end = np.minimum(begin + axis.leaf, axis.length)
+        end = np.minimum(begin + axis.inner_chunk, axis.length)
     first = np.maximum(-((selection.start - begin) // step), 0)
     count = np.minimum(-((selection.start - end) // step), selection.size) - first
     runs = np.stack((selection.start + first * step - begin, count, np.full_like(count, step), first), axis=1)
     extents = starts[chunk + 1] - starts[chunk]
-    leaf = extents if axis.leaf is None else np.full_like(extents, axis.leaf)
-    number = (chunk * extents + begin - starts[chunk]) // leaf
+    inner_chunk = extents if axis.inner_chunk is None else np.full_like(extents, axis.inner_chunk)
+    number = (chunk * extents + begin - starts[chunk]) // inner_chunk
     made: list[tuple[int, Axis]] = []
     for extent in np.unique(extents[count > 0]).tolist():
         here: NDArray[np.bool_] = (extents == extent) & (count > 0)
-        made.append((extent, RunAxis(number[here], runs[here], axis.regular_length(extent), axis.leaf or extent)))
+        made.append(
+            (extent, RunAxis(number[here], runs[here], axis.regular_length(extent), axis.inner_chunk or extent))
+        )
     return made
 
 
@@ -142,14 +147,14 @@ def _point_plans(selection: PointSelection, axes: Sequence[GridAxis]) -> Iterato
         return_inverse=True,
     )
     for number, extents in enumerate(shapes.tolist()):
-        shape, places = tuple(extents), np.flatnonzero(kind.reshape(-1) == number)
-        leaf = tuple(axis.leaf or extent for axis, extent in zip(axes, shape, strict=True))
-        if prod(leaf) > 2**63 - 1:
-            raise SelectionError(f"no point can be numbered in a chunk of shape {leaf}")
+        shape, positions = tuple(extents), np.flatnonzero(kind.reshape(-1) == number)
+        inner_chunk = tuple(axis.inner_chunk or extent for axis, extent in zip(axes, shape, strict=True))
+        if prod(inner_chunk) > 2**63 - 1:
+            raise SelectionError(f"no point can be numbered in a chunk of shape {inner_chunk}")
         lengths = tuple(axis.regular_length(extent) for axis, extent in zip(axes, shape, strict=True))
-        coordinates = tuple(elements[places] for _, elements in both)
-        part = PointSelection(lengths, coordinates, len(places), (len(places),))
-        yield shape, PointPlan(part, leaf, _counts(shape, axes), places)
+        coordinates = tuple(elements[positions] for _, elements in both)
+        part = PointSelection(lengths, coordinates, len(positions), (len(positions),))
+        yield shape, PointPlan(part, inner_chunk, _counts(shape, axes), positions)
 
 
 def block_selection(selection: BoxSelection, axes: Sequence[GridAxis]) -> BoxSelection:

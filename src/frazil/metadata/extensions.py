@@ -49,8 +49,8 @@ class Extension(Value):
                 name,
             )
         assign(self, "name", name)
-        place = f"{path}.configuration" if path else "configuration"
-        copied = json_object(configuration, place) if configuration else {}
+        inner_path = f"{path}.configuration" if path else "configuration"
+        copied = json_object(configuration, inner_path) if configuration else {}
         assign(self, "configuration", copied)
         assign(self, "must_understand", must_understand)
 
@@ -186,5 +186,5 @@ def names_of(families: Sequence[ExtensionFamily[T]]) -> tuple[str, ...]:
 def no_configuration(extension: Extension, path: str) -> None:
     """Refuses a configuration where none is defined."""
     for name, value in extension.configuration.items():
-        place = member(member(path, "configuration"), name)
-        raise MetadataError(f"{extension.name} takes no configuration, found {name}: {found(value)}", path=place)
+        inner_path = member(member(path, "configuration"), name)
+        raise MetadataError(f"{extension.name} takes no configuration, found {name}: {found(value)}", path=inner_path)

@@ -173,9 +173,9 @@ def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[
         for name in free & value.keys():
             value[name] = _read_words(value[name], refused, name)
     if refused:
-        place = _place(value, refused[0], None)
+        inner_path = _path_of(value, refused[0], None)
         raise MetadataError(
-            refused[0].reason, path=place if refused[0].member is None else member(place, refused[0].member)
+            refused[0].reason, path=inner_path if refused[0].member is None else member(inner_path, refused[0].member)
         )
     return value
 
@@ -213,7 +213,7 @@ def _items(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _place(value: object, wanted: _Refused, path: str | None) -> str | None:
+def _path_of(value: object, wanted: _Refused, path: str | None) -> str | None:
     """Where `wanted` itself stands beneath `value`; None at the top, and where an object with a doubled member swallowed it."""
     if value is wanted:
         return path
@@ -222,8 +222,8 @@ def _place(value: object, wanted: _Refused, path: str | None) -> str | None:
         children = [(member(path, name), child) for name, child in value.items()]
     elif isinstance(value, list):
         children = [(item(path, index), child) for index, child in enumerate(value)]
-    for place, child in children:
-        if (deeper := _place(child, wanted, place)) is not None:
+    for inner_path, child in children:
+        if (deeper := _path_of(child, wanted, inner_path)) is not None:
             return deeper
     return None
 
@@ -249,7 +249,7 @@ def copied(value: T) -> T:
 
 
 def _copied(value: object, depth: int) -> Json:
-    """A deep copy of what is plain JSON already, which most values are, without keeping track of its place. Raises TypeError for all else."""
+    """A deep copy of what is plain JSON already, which most values are, without keeping track of its path. Raises TypeError for all else."""
     kind = type(value)
     if kind in _ATOMS:
         return value  # type: ignore[return-value]

@@ -33,8 +33,8 @@ def assign(window: Window, values: Values, report: Callable[[int], object]) -> N
     if not _may_round(values.dtype, dtype):
         _check_exact(values, dtype, path)
     extents = window.array.shards or window.array.chunks
-    for place, tile in window.tiles(_TILE_BYTES, extents):
-        part = spread[tuple(slice(at, at + length) for at, length in zip(place, tile.shape, strict=True))]
+    for origin, tile in window.tiles(_TILE_BYTES, extents):
+        part = spread[tuple(slice(at, at + length) for at, length in zip(origin, tile.shape, strict=True))]
         tile.write(_converted(part, dtype))
         report(tile.nbytes)
 

@@ -54,7 +54,7 @@ def checksum(
     dtype = array.dtype
     if dtype.hasobject:
         raise InvalidInputError(f"elements of type {dtype} have no checksum", path=array.path or "/")
-    limits = array._place.runtime.checked()
+    limits = array._location.runtime.checked()
     half = limits.bytes_in_flight // 2
     digests = _Digests(dtype, array.shape)
     plan = _plan(

@@ -1,4 +1,4 @@
-"""What lies directly below a place, or all below it: nodes of a hierarchy, and where there is none, keys and folders. No element is read."""
+"""What lies directly below a location, or all below it: nodes of a hierarchy, and where there is none, keys and folders. No element is read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Literal
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, Place
-from frazil.array.hierarchy.repository_places import MAIN_FILES
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation
+from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.array.hierarchy.root import locate
 from frazil.array.info import human
 from frazil.codecs.registry import DEFAULT_REGISTRY
@@ -24,7 +24,7 @@ Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
 
 
 class Entry(Record):
-    """name: below the place, of a key or folder as it is; shape, data_type, chunks, shards: of an array; objects, nbytes: stored, where these were asked for (of a key its
+    """name: below the location, of a key or folder as it is; shape, data_type, chunks, shards: of an array; objects, nbytes: stored, where these were asked for (of a key its
     bytes); reason: why a node cannot be read."""
 
     name: str
@@ -49,11 +49,11 @@ class Entry(Record):
 def entries_of_node(node: Array | Group, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
     """The members of a group, sorted; of an array itself, under the name "". Raises StoreError."""
     if isinstance(node, Array):
-        yield _entry("", node.metadata, node._place, sizes)
+        yield _entry("", node.metadata, node._location, sizes)
         return
     above = len(node.path) + (node.path != "")
-    for path, metadata in nodes_below(node._place, None if recursive else 0):
-        yield _entry(path[above:], metadata, node._place.at(path), sizes)
+    for path, metadata in nodes_below(node._location, None if recursive else 0):
+        yield _entry(path[above:], metadata, node._location.at(path), sizes)
 
 
 def entries_of_place(store: Store, prefix: str, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
@@ -76,14 +76,14 @@ def entries_of_place(store: Store, prefix: str, *, recursive: bool = False, size
     yield from keys
 
 
-def _entry(name: str, metadata: Metadata | FrazilError, place: Place, sizes: bool) -> Entry:
+def _entry(name: str, metadata: Metadata | FrazilError, location: NodeLocation, sizes: bool) -> Entry:
     if isinstance(metadata, FrazilError):
         return Entry(name, "unreadable", reason=metadata.message)
     if not isinstance(metadata, ArrayMetadata):
         return Entry(name, "group")
     label = metadata.data_type.label
     try:
-        node = as_node(place, metadata)
+        node = as_node(location, metadata)
         assert isinstance(node, Array)
         entry = Entry(name, "array", node.shape, label, node.chunks, node.shards)
         if not sizes:
@@ -97,11 +97,11 @@ def _entry(name: str, metadata: Metadata | FrazilError, place: Place, sizes: boo
 def _folder(store: Store, prefix: str, folder: str, sizes: bool) -> Entry:
     name = folder[len(prefix) :]
     try:
-        place, metadata = locate(Place(store, folder[:-1], DEFAULT_REGISTRY, DEFAULT), "")
+        location, metadata = locate(NodeLocation(store, folder[:-1], DEFAULT_REGISTRY, DEFAULT), "")
     except (InvalidInputError, DataError) as error:
         return Entry(name[:-1], "unreadable", reason=error.message)
     if metadata is not None:
-        return _entry(name[:-1], metadata, place, sizes)
+        return _entry(name[:-1], metadata, location, sizes)
     return Entry(name, "folder") if store.is_empty(folder + MAIN_FILES) else Entry(name[:-1], "repository")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, Place
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.array.info import human
 from frazil.errors import DataError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.json_text import Json
@@ -45,25 +45,25 @@ class NodeUsage(Record):
 def usage(node: Array | Group) -> list[NodeUsage]:
     """The node itself and all below it, depth first; groups have the sums of what is below them. Raises StoreError."""
     if isinstance(node, Array):
-        return [_of_node("", node.metadata, node._place)]
+        return [_of_node("", node.metadata, node._location)]
     above = len(node.path) + (node.path != "")
     found = {"": NodeUsage("", "group")}
-    for path, metadata in nodes_below(node._place, None):
+    for path, metadata in nodes_below(node._location, None):
         inner = path[above:]
-        found[inner] = _of_node(inner, metadata, node._place.at(path))
+        found[inner] = _of_node(inner, metadata, node._location.at(path))
     for path in sorted(found, key=lambda path: -path.count("/")):
         if path:
             found[path.rpartition("/")[0]] = found[path.rpartition("/")[0]].plus(found[path])
     return list(found.values())
 
 
-def _of_node(path: str, metadata: Metadata | FrazilError, place: Place) -> NodeUsage:
+def _of_node(path: str, metadata: Metadata | FrazilError, location: NodeLocation) -> NodeUsage:
     if isinstance(metadata, FrazilError):
         return NodeUsage(path, "unreadable", unreadable=1, reason=metadata.message)
     if not isinstance(metadata, ArrayMetadata):
         return NodeUsage(path, "group")
     try:
-        array = as_node(place, metadata)
+        array = as_node(location, metadata)
         assert isinstance(array, Array)
         info = array.info
     except (InvalidInputError, DataError) as error:

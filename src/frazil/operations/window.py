@@ -90,7 +90,7 @@ class Window(Record):
                 yield from self.cut(axis, i, i + 1).pieces(max_bytes, axis + 1)
 
     def tiles(self, max_bytes: int, extents: Sequence[int] | None = None) -> Iterator[tuple[tuple[int, ...], Window]]:
-        """The window in tiles of at most max_bytes, unless one chunk is more, each with the place of its first element; cut where chunks end.
+        """The window in tiles of at most max_bytes, unless one chunk is more, each with the position of its first element; cut where chunks end.
         In C order of the tiles, which is not that of the elements. extents: of what is not to be cut in place of chunks, such as shards."""
         extents = self.array.chunks if extents is None else extents
         most = [
@@ -105,14 +105,14 @@ class Window(Record):
         yield from self._tiles(tuple(most), tuple(extents), ())
 
     def _tiles(
-        self, most: tuple[int, ...], extents: tuple[int, ...], place: tuple[int, ...]
+        self, most: tuple[int, ...], extents: tuple[int, ...], origin: tuple[int, ...]
     ) -> Iterator[tuple[tuple[int, ...], Window]]:
-        axis = len(place)
+        axis = len(origin)
         if axis == len(most):
-            yield place, self
+            yield origin, self
             return
         for start, stop in self._cuts(axis, most[axis], extents):
-            yield from self.cut(axis, start, stop)._tiles(most, extents, (*place, start))
+            yield from self.cut(axis, start, stop)._tiles(most, extents, (*origin, start))
 
     def _cuts(self, axis: int, most: int, extents: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Ranges of at most `most` elements along an axis of the result, which end where a chunk (or what has the extents) ends if one ends within."""

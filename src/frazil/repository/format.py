@@ -151,7 +151,8 @@ class NewCommit(Record):
 
     nodes       by path; None where nothing is any more. A new node has a negative id, which the format replaces
     arrays      the references of arrays of which chunks were changed, with the ids of `nodes`
-    unlisted    manifests and attribute files that nodes of the base have and that are to be listed no more, unless other nodes have them
+    unlisted    manifests that nodes of the base have and that are to be listed no more, unless other nodes have them
+    relists     the lists of files are made anew of what the nodes refer to, as those of the base may be damaged
     properties  JSON values by name, kept with the snapshot
     started_at  when the session began, in nanoseconds since 1970 in UTC
     attribute_limit  bytes of attributes above which they go to a file of their own, where the rules allow it; None: never
@@ -167,6 +168,7 @@ class NewCommit(Record):
     started_at: int
     attribute_limit: int | None = None
     reusable: Mapping[str, Buffer] = MappingProxyType({})
+    relists: bool = False
 
 
 class Written(Record):
@@ -182,10 +184,13 @@ class Written(Record):
 
 
 class Referenced(Record):
-    """What some snapshots refer to beside other snapshots, each id at least once."""
+    """What some snapshots refer to, each id of a manifest or an attribute file at least once.
+
+    parents  of each snapshot the one before it, as its own file names it; None where it names none"""
 
     manifests: Sequence[ObjectId]
     attributes: Sequence[ObjectId]
+    parents: Sequence[ObjectId | None]
 
 
 class Documents(Protocol):
@@ -317,7 +322,10 @@ class RepositoryFormat(Protocol):
         Raises NotFoundError where the snapshot is not there; while walking, FormatError where one before it is not there and has not expired."""
 
     def referenced(self, snapshots: Sequence[ObjectId]) -> Referenced:
-        """What these snapshots refer to, fetched in one batch. Raises NotFoundError, FormatError also for a node that makes no sense and may refer to something."""
+        """What these snapshots refer to, whichever part of them says so, fetched in one batch. Raises NotFoundError, FormatError also for a node that makes no sense and may refer to something."""
+
+    def listed(self, snapshot: Snapshot) -> Referenced:
+        """What a snapshot says of what it refers to beside its nodes, which say it again. Of programs that ignore these lists they may be wrong (Rules.foreign)."""
 
     def snapshot_id(self, named: ObjectId) -> ObjectId:
         """The id under which a snapshot that a history names can be loaded. Raises NotFoundError."""

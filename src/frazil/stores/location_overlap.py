@@ -29,7 +29,7 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
     if isinstance(store, MemoryStore):
         return ("memory", store.mark), root
     if isinstance(store, ObjectStore):
-        return f"objects {store.server}", f"{store.place}/{root}"
+        return f"objects {store.server}", f"{store.url}/{root}"
     return id(store), root
 
 
@@ -68,7 +68,7 @@ def shown(store: Store, root: str) -> str:
     if isinstance(store, MemoryStore) and store.name is not None:
         return f"memory://{store.name}/{root}".rstrip("/")
     if isinstance(store, ObjectStore):
-        return f"{store.place}/{root}".rstrip("/")
+        return f"{store.url}/{root}".rstrip("/")
     if isinstance(store, ZipStore):
         return f"{store.path}/{root}".rstrip("/")
     return f"{store!r} {root}".rstrip().removesuffix("/")

@@ -1,13 +1,13 @@
 """What users and the rest of Frazil do with a store, written once on top of the port (port.py): single keys, whole values, changes, listings.
 
-Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port and overrides nothing of this."""
+Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port and overrides nothing of this but `require` and `direct`, which a store may answer without a look at all that it can."""
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
 
@@ -57,6 +57,15 @@ class Store(StorePort):
     Raises InvalidInputError for bad keys, StoreError for what the store cannot do, ReadOnlyError where it is not writable."""
 
     __slots__ = ()
+
+    def close(self) -> None:
+        """Does nothing, as stores hold nothing open; a ZipStore completes its archive."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
@@ -317,6 +326,11 @@ class Store(StorePort):
         """Removes files below a prefix that are no keys, left by writers that ended early, and were changed before a time of the store (ns since 1970); how many. Stores
         without such files have none to remove."""
         return 0
+
+    @property
+    def direct(self) -> bool:
+        """Capabilities.direct. Reads ask for it alone: to know all that it can, a store may have to look at its disk."""
+        return self.capabilities.direct
 
     def require(self, capability: str) -> None:
         """Raises StoreError, or ReadOnlyError, where the store has not this capability."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from frazil.array.array import Array as StoredArray
 from frazil.array.creation.array_creation import new_array
-from frazil.array.hierarchy.nodes import Place
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.codecs import ArrayToArray, ArrayToBytes, Bytes, BytesToBytes, ChunkSpec, Codec, Crc32c
 from frazil.codecs.codec import Array
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
@@ -168,7 +168,7 @@ class CodecTests:
         chain = [Crc32c()] if isinstance(codec, ArrayToBytes) else [Bytes("big" if spec.swaps else None), Crc32c()]
         chain.insert(len(chain) if isinstance(codec, BytesToBytes) else 0, codec)  # type: ignore[arg-type]
         return new_array(
-            Place(MemoryStore(), registry=self.registry),
+            NodeLocation(MemoryStore(), registry=self.registry),
             False,
             None,
             shape=[2 * extent + 1 for extent in spec.shape],

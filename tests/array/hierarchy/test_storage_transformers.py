@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conformance.draft.user_extensions import MASK, REGISTRY, Masked
-from tests.faults.together import in_threads
+from tests.faults.concurrent_calls import in_threads
 
 import frazil
-from frazil.array.hierarchy.nodes import Place
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.hierarchy.root import locate
 from frazil.array.hierarchy.storage_transformers import transformed
 from frazil.codecs import DEFAULT_REGISTRY
@@ -38,7 +38,7 @@ def sharding(*counts: int) -> dict[str, object]:
 
 def made(
     stack: list[dict[str, object]], dialect: str = "draft", rank: int = 1, **more: object
-) -> tuple[Place, ArrayMetadata]:
+) -> tuple[NodeLocation, ArrayMetadata]:
     store = MemoryStore()
     frazil.create_array(
         store,
@@ -51,9 +51,9 @@ def made(
         registry=REGISTRY,
         **more,  # type: ignore[arg-type]
     )
-    place, metadata = locate(Place(store, registry=REGISTRY), "")
+    location, metadata = locate(NodeLocation(store, registry=REGISTRY), "")
     assert isinstance(metadata, ArrayMetadata)
-    return place, metadata
+    return location, metadata
 
 
 def layers(store: object) -> list[int]:
@@ -70,24 +70,24 @@ def layers(store: object) -> list[int]:
 
 @DIALECTS
 def test_without_any_it_is_the_store_itself(dialect: str) -> None:
-    place, metadata = made([], dialect)
-    assert transformed(place, metadata) is place.store
-    place, metadata = made([sharding(2), sharding(2)], dialect)
-    assert transformed(place, metadata) is place.store, "the engine plans shards"
+    location, metadata = made([], dialect)
+    assert transformed(location, metadata) is location.store
+    location, metadata = made([sharding(2), sharding(2)], dialect)
+    assert transformed(location, metadata) is location.store, "the engine plans shards"
     assert [codec.name for codec in metadata.codecs] == ["sharding_indexed"]
 
 
 @DIALECTS
 @pytest.mark.rule("D79")
 def test_the_order(dialect: str) -> None:
-    place, metadata = made([foreign(1), foreign(2)], dialect)
-    assert layers(transformed(place, metadata)) == [1, 2]
+    location, metadata = made([foreign(1), foreign(2)], dialect)
+    assert layers(transformed(location, metadata)) == [1, 2]
     user: tuple[Callable[[Store], Store], ...] = (
         lambda store: adapt(Masked(store, 3)),
         lambda store: adapt(Masked(store, 4)),
     )
-    place = place._replace(transformers=user)
-    assert layers(transformed(place, metadata)) == [3, 4, 1, 2]
+    location = location._replace(transformers=user)
+    assert layers(transformed(location, metadata)) == [3, 4, 1, 2]
 
 
 @DIALECTS
@@ -104,18 +104,18 @@ def test_the_order(dialect: str) -> None:
 def test_behind_a_foreign_one_shards_run_as_a_store(
     dialect: str, stack: list[dict[str, object]], expected: list[int], shards: tuple[int, ...] | None
 ) -> None:
-    place, metadata = made(stack, dialect)
-    store = transformed(place, metadata)
+    location, metadata = made(stack, dialect)
+    store = transformed(location, metadata)
     assert layers(store) == expected
     again = pickle.loads(pickle.dumps(store))
     assert layers(again) == expected
-    array = frazil.open_array(place.store, "r+", registry=REGISTRY)
+    array = frazil.open_array(location.store, "r+", registry=REGISTRY)
     assert array.shards == shards
     array[:] = range(8)
     array[3] = 30
-    assert frazil.open_array(place.store, registry=REGISTRY)[:].tolist() == [0, 1, 2, 30, 4, 5, 6, 7]
+    assert frazil.open_array(location.store, registry=REGISTRY)[:].tolist() == [0, 1, 2, 30, 4, 5, 6, 7]
     assert (
-        len([key for key in place.store.list() if key.startswith("data")])
+        len([key for key in location.store.list() if key.startswith("data")])
         == {1: 2, 2: 1}[len([entry for entry in stack if entry["extension"] == SHARDING])]
     )
 
@@ -124,13 +124,13 @@ def test_behind_a_foreign_one_shards_run_as_a_store(
 @pytest.mark.rule("X26")
 @pytest.mark.parametrize("counts", [(), (1,)])
 def test_without_dimensions(dialect: str, counts: tuple[int, ...]) -> None:
-    place, _ = made([foreign(1), sharding(*counts)], dialect, rank=0)
-    array = frazil.open_array(place.store, "r+", registry=REGISTRY)
+    location, _ = made([foreign(1), sharding(*counts)], dialect, rank=0)
+    array = frazil.open_array(location.store, "r+", registry=REGISTRY)
     array[...] = 7
-    assert frazil.open_array(place.store, registry=REGISTRY)[()] == 7
-    (key,) = (key for key in place.store.list() if key.startswith("data"))
+    assert frazil.open_array(location.store, registry=REGISTRY)[()] == 7
+    (key,) = (key for key in location.store.list() if key.startswith("data"))
     assert key.removeprefix("data/").removeprefix("root/") == ("c0" if dialect == "draft-2021" else "c")
-    assert len(place.store.get(key) or b"") == 4 + 16
+    assert len(location.store.get(key) or b"") == 4 + 16
 
 
 @DIALECTS
@@ -140,21 +140,21 @@ def test_any_stack_reads_what_was_written(dialect: str, data: st.DataObject) -> 
     entries = st.sampled_from([1, 2]).map(foreign) | st.tuples(*[st.integers(1, 3)] * rank).map(
         lambda counts: sharding(*counts)
     )
-    place, metadata = made(data.draw(st.lists(entries, max_size=4)), dialect, rank)
-    array, expected = frazil.Array(place, metadata), np.zeros((8,) * rank, "i4")
+    location, metadata = made(data.draw(st.lists(entries, max_size=4)), dialect, rank)
+    array, expected = frazil.Array(location, metadata), np.zeros((8,) * rank, "i4")
     for turn in range(1, data.draw(st.integers(1, 4)) + 1):
         box = tuple(slice(*sorted(data.draw(st.tuples(*[st.integers(0, 8)] * 2)))) for _ in range(rank))
         array[box] = expected[box] = data.draw(st.sampled_from([0, turn]))
     assert array[...].tolist() == expected.tolist()
-    again = frazil.open_array(place.store, registry=REGISTRY)
+    again = frazil.open_array(location.store, registry=REGISTRY)
     assert again[...].tolist() == expected.tolist()
     stored = {tuple(at) for at in np.argwhere(expected)}
     assert array.nchunks_initialized >= len({tuple(i // 2 for i in at) for at in stored})
 
 
 def test_writers_at_once() -> None:
-    place, metadata = made([foreign(1), sharding(4)])
-    array = frazil.Array(place, metadata)
+    location, metadata = made([foreign(1), sharding(4)])
+    array = frazil.Array(location, metadata)
 
     def write(number: int) -> None:
         for _ in range(20):
@@ -195,17 +195,17 @@ def plainly_masked(entry: Extension, store: Store) -> Masked:
 
 @pytest.mark.rule("D48")
 def test_what_is_refused() -> None:
-    place, metadata = made([sharding(2), foreign(1), sharding(2)])
-    unknown = place._replace(registry=DEFAULT_REGISTRY)
+    location, metadata = made([sharding(2), foreign(1), sharding(2)])
+    unknown = location._replace(registry=DEFAULT_REGISTRY)
     with pytest.raises(UnknownExtensionError, match=MASK) as caught:
         transformed(unknown, metadata)
     assert caught.value.path == "storage_transformers[1]", "counted as in the document"
     for maker in (lambda entry, store: None, lambda entry, store: object()):
         registry = DEFAULT_REGISTRY.with_storage_transformer(MASK, maker)
         with pytest.raises(InvalidInputError, match=r"the storage transformer .* made .* no store"):
-            transformed(place._replace(registry=registry), metadata)
+            transformed(location._replace(registry=registry), metadata)
     with pytest.raises(InvalidInputError, match="a storage transformer made int"):
-        transformed(place._replace(transformers=(lambda store: 1,)), metadata)
+        transformed(location._replace(transformers=(lambda store: 1,)), metadata)
 
 
 @pytest.mark.rule("K20", "D48")
@@ -217,5 +217,5 @@ def test_the_final_version_has_no_sharding_transformer() -> None:
 @DIALECTS
 def test_the_url_of_shards_behind_others_may_be_any_of_theirs(dialect: str) -> None:
     other = {**sharding(2), "extension": "https://purl.org/zarr/spec/extensions/storage-transformers/sharding/1.0"}
-    place, metadata = made([foreign(1), other], dialect)
-    assert layers(transformed(place, metadata)) == [1, 0]
+    location, metadata = made([foreign(1), other], dialect)
+    assert layers(transformed(location, metadata)) == [1, 0]

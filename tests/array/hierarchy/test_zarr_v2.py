@@ -177,7 +177,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert list(root) == []
     repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
     with repo.transaction(message="x") as session, pytest.raises(InvalidInputError, match="not of 2") as refused:
-        locate(session._place, "", 2)
+        locate(session._location, "", 2)
     assert "convert" in (refused.value.hint or "")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -72,6 +74,23 @@ def test_selections_by_the_name_of_their_kind(kind: str) -> None:
     getattr(array, f"set_{kind}_selection")(selection, -got)
     np.testing.assert_array_equal(getattr(array, f"get_{kind}_selection")(selection), -got)
     assert (array[...] < 0).sum() == (got > 0).sum()
+
+
+@pytest.mark.parametrize("kind", ["basic", "orthogonal", "block"])
+def test_a_selection_is_read_into_out_without_memory_for_another_result(kind: str) -> None:
+    values = np.arange(2**20).reshape(1024, 1024)
+    array = frazil.create_array(MemoryStore(), data=values, chunks=(64, 1024))
+    read = getattr(array, f"get_{kind}_selection")
+    out = np.empty((1024, 1024), values.dtype)
+    read(slice(None), out=out)  # what is made once is there
+    out[...] = 0
+    tracemalloc.start()
+    try:
+        assert read(slice(None), out=out) is out
+        assert tracemalloc.get_traced_memory()[1] < out.nbytes // 2
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(out, values)
 
 
 def test_what_selections_refuse() -> None:
@@ -163,3 +182,18 @@ def test_reading_through_the_names_needs_no_write_access() -> None:
     store = MemoryStore()
     frazil.array(np.arange(4), store=store)
     assert frazil.open_array(store).get_coordinate_selection([1, 3]).tolist() == [1, 3]
+
+
+def test_settings_and_chunk_sizes() -> None:
+    array = frazil.zeros((10, 7), chunks=(2, 2), shards=(4, 4), compressors=None)
+    assert array.with_config({"order": "F"}) is array
+    assert array.config == ("C", False)
+    assert array.compressor is None
+    assert frazil.zeros(3, compressor=frazil.codecs.Gzip(1)).compressor == frazil.codecs.Gzip(1)
+    with pytest.raises(InvalidInputError):
+        array.with_config({"colour": "red"})
+    assert array.write_chunk_sizes == ((4, 4, 2), (4, 3))
+    assert array.read_chunk_sizes == ((2,) * 5, (2, 2, 2, 1))
+    assert frazil.zeros((60, 100), chunks=[[10, 20, 30], [50, 50]]).write_chunk_sizes == ((10, 20, 30), (50, 50))
+    array.resize(4, 9)
+    assert array.shape == (4, 9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NodeKindError, NotFoundError
 from frazil.stores import MemoryStore
 
 
@@ -152,3 +152,47 @@ def test_name_is_the_path_of_a_new_member() -> None:
     with pytest.raises(InvalidInputError, match="format of its group"):
         group.create_array("y", shape=3, dtype="i4", zarr_format=2)  # type: ignore[call-arg]
     assert "y" not in group
+
+
+def test_info() -> None:
+    group = frazil.group(attributes={"title": "sea"})
+    group.require_groups("a", "b/c")
+    group.zeros("x", shape=(3,))
+    assert ("read only", "no") in group.info.rows()
+    assert "members" not in str(group.info)
+    assert "attribute title" in str(group.info)
+    found = group.info_complete()
+    assert (found.arrays, found.groups) == (1, 3)
+    assert "1 array, 3 groups" in repr(found)
+    assert group.info.to_json()["attributes"] == {"title": "sea"}
+    assert "frazil.Group info" in group.info._repr_html_()
+
+
+def test_nodes_of_one_kind() -> None:
+    group = frazil.group()
+    group.create("a/x", shape=(3,), dtype="i4")
+    assert group.get_array("a/x").shape == (3,)
+    assert group.get_group("a").path == "a"
+    for call in (lambda: group.get_array("a"), lambda: group.get_group("a/x"), lambda: group.require_group("a/x")):
+        with pytest.raises(NodeKindError):
+            call()
+    with pytest.raises(NotFoundError):
+        group.get_array("b")
+    assert group.array("y", [1, 2])[:].tolist() == [1, 2]
+    assert group.array("z", shape=(2,)).dtype == np.float64
+    assert str(group.tree(level=0, expand=True, plain=True)).count("\n") == str(group.tree(0)).count("\n")
+
+
+def test_a_hierarchy_from_metadata() -> None:
+    group = frazil.group(attributes={"title": "sea"})
+    group.create_array(
+        "x", shape=(4, 4), dtype="i2", chunks=(2, 2), shards=(4, 4), fill_value=7, dimension_names=("a", "b")
+    )
+    group.create_group("b", attributes={"level": 1})
+    nodes = {"": group.metadata, **{path: node.metadata for path, node in group.members(None)}}
+    made = dict(frazil.create_hierarchy(store={}, nodes=nodes))
+    assert set(made) == set(nodes)
+    assert all(made[path].metadata == node for path, node in nodes.items())
+    old = frazil.group(zarr_format=2).create_array("x", shape=3, dtype="i4")
+    with pytest.raises(InvalidInputError):
+        group.create_hierarchy({"y": old.metadata})

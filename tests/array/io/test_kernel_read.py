@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.searches import search
+from tests.slow_properties import search
 from tests.strategies import Layout, basic_selections, create, layouts, orthogonal_selections, same, values
 
 import frazil

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
-from tests.stores.disk import locked
+from tests.stores.local_disks import locked
 
 import frazil
 from frazil.errors import StoreError

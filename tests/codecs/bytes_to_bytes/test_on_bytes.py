@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from tests.codecs.users import REGISTRY, Flatten, Hexadecimal, Widen
-from tests.codecs.users import Delta as Differences
+from tests.codecs.user_codecs import REGISTRY, Flatten, Hexadecimal, Widen
+from tests.codecs.user_codecs import Delta as Differences
 
 import frazil
 from frazil.codecs import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.codecs.users import REGISTRY, Delta, Invert
+from tests.codecs.user_codecs import REGISTRY, Delta, Invert
 from tests.strategies import DTYPES, Layout, create, layouts, same, values
 
 from frazil.codecs import Bytes, Codec, Crc32c, ShardingIndexed

@@ -13,8 +13,8 @@ import pytest
 import frazil
 from frazil.errors import FormatError, FrazilError, MetadataError
 from frazil.stores import MemoryStore
+from tests.conformance.alpha.alpha_repository import LINE, MAIN, MANIFEST, PLANE, SNAPSHOT, Made, check, read
 from tests.conformance.alpha.library import Library, Refused, encoded, new_id, reference
-from tests.conformance.alpha.made import LINE, MAIN, MANIFEST, PLANE, SNAPSHOT, Made, check, read
 from tests.formats.encoding import Pairs, Single, Wide
 
 FIELDS = {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from frazil.stores import MemoryStore
-from tests.beside import data
+from tests.external_data import data
 
 OLD, NEW = "zarr-python-2.18.7", "dec2022-derived"
 HIERARCHIES = {

@@ -29,7 +29,7 @@ from tests.conformance.draft.documents import (
     hierarchy,
     sharding,
 )
-from tests.searches import search
+from tests.slow_properties import search
 
 BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 EXTENSION = {"extension": "https://example.org/e", "must_understand": False, "configuration": {"a": 1}}

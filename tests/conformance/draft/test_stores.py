@@ -15,8 +15,8 @@ from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import CachingStore, LocalStore, MemoryStore, Store, WrappedStore, adapt, read_only
 from frazil.testing import CountingStore
 from frazil.testing.checks import refusal
-from tests.beside import zarr2_python
-from tests.stores.tables import subset
+from tests.external_data import zarr2_python
+from tests.stores.draft_operations import subset
 
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda path: MemoryStore(),

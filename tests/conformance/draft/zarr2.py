@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.beside import zarr2_python
+from tests.external_data import zarr2_python
 
 WORKER = Path(__file__).parent / "zarr2_worker.py"
 SWITCHES = {"ZARR_V3_EXPERIMENTAL_API": "1", "ZARR_V3_SHARDING": "1"}

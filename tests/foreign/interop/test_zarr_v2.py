@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import frazil
-from tests.beside import zarr2_python
+from tests.external_data import zarr2_python
 
 zarr = pytest.importorskip("zarr")
 numcodecs = pytest.importorskip("numcodecs")

@@ -13,7 +13,7 @@ import pytest
 
 import frazil
 from frazil.codecs import DEFAULT_REGISTRY, Pickle
-from tests.beside import zarr2_python
+from tests.external_data import zarr2_python
 
 zarr = pytest.importorskip("zarr")
 numcodecs = pytest.importorskip("numcodecs")

@@ -1,4 +1,4 @@
-"""Runs suites of the installed xarray: their own markers, and the list of what they do not do here (listed.py)."""
+"""Runs suites of the installed xarray: their own markers, and the list of what they do not do here (expected_failures.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.foreign.xarray.adapter import redirected
-from tests.foreign.xarray.listed import LISTED
+from tests.foreign.xarray.expected_failures import LISTED
 
 _MARKERS = ("asyncio", "flaky", "network", "skip_if_param", "skip_with_dask_array", "slow", "xfail_with_dask_array")
 _SUITES = "test_suites.py"

@@ -21,7 +21,7 @@ from xarray.tests.test_backends_datatree import unaligned_datatree_zarr_factory
 import frazil
 from frazil.integrations.xarray.data_store import FrazilDataStore
 from frazil.stores import MemoryStore
-from tests.foreign.xarray.listed import LISTED
+from tests.foreign.xarray.expected_failures import LISTED
 
 __all__ = ["create_test_datatree", "simple_datatree", "time_unit", "unaligned_datatree_zarr_factory", "use_dask"]
 

@@ -1,4 +1,4 @@
-"""Runs suites of the installed zarr-python: their coroutines, and the list of what they do not do here (listed.py)."""
+"""Runs suites of the installed zarr-python: their coroutines, and the list of what they do not do here (expected_failures.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from tests.foreign.zarr_python.listed import LISTED
+from tests.foreign.zarr_python.expected_failures import LISTED
 
 _SUITES = "test_suites.py"
 

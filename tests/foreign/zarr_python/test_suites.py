@@ -26,7 +26,7 @@ import frazil.zarr
 from frazil.integrations.zarr.store import FrazilStore
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.store import Store
-from tests.foreign.zarr_python.listed import LATER, LISTED
+from tests.foreign.zarr_python.expected_failures import LATER, LISTED
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import beside
+from tests import external_data
 from tests.formats import manifest_reference as reference
 from tests.formats.manifest_reference import Inline, Model, Packed, Pairs, Payload, Ref, Virtual, pack
 
@@ -68,7 +68,7 @@ def again(manifest: Manifest) -> bytes:
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_files_of_the_library_are_written_as_they_were(name: str) -> None:
     found = 0
-    with tarfile.open(beside.data(name)) as archive:
+    with tarfile.open(external_data.data(name)) as archive:
         for member in archive.getmembers():
             if member.isfile() and "/manifests/" in member.name:
                 file = archive.extractfile(member)

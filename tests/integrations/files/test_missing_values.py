@@ -11,7 +11,7 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray
-from tests.beside import data
+from tests.external_data import data
 from xarray.backends.zarr import FillValueCoder
 
 import frazil

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.faults.together import fork
+from tests.faults.concurrent_calls import fork
 from tests.operations.archives import assert_same
 from tests.operations.hierarchies import content, fill
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.faults.together import fork
+from tests.faults.concurrent_calls import fork
 
 import frazil
 from frazil import Runtime

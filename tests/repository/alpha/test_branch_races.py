@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.faults.together import in_processes, in_threads
-from tests.pauses import no_pauses
-from tests.repository.stored import created, info, put_snapshot, snapshot, some_id
+from tests.faults.concurrent_calls import in_processes, in_threads
+from tests.no_backoff import no_pauses
+from tests.repository.archived_repositories import created, info, put_snapshot, snapshot, some_id
 
 from frazil.errors import AlreadyExistsError, CommitUnknownError, FrazilError, StoreError
 from frazil.formats.alpha.refs import branch_key, parse_ref

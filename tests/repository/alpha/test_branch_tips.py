@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.repository.stored import (
+from tests.repository.archived_repositories import (
     Without,
     created,
     empty_files,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.formats.archives import repository
-from tests.repository.stored import (
+from tests.repository.archived_repositories import (
     Without,
     archive,
     created,

@@ -9,10 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.faults.together import in_processes, in_threads
+from tests.faults.concurrent_calls import in_processes, in_threads
 from tests.formats.archives import NAMES, files_in
 from tests.formats.documents import encoded_snapshot
-from tests.repository.stored import archive, empty_files, info, manifest, put_manifests, put_snapshot, snapshot, some_id
+from tests.repository.archived_repositories import (
+    archive,
+    empty_files,
+    info,
+    manifest,
+    put_manifests,
+    put_snapshot,
+    snapshot,
+    some_id,
+)
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
@@ -299,5 +308,5 @@ def test_sessions_share_what_they_look_up() -> None:
         assert {done.key.split("/")[0] for done in store.requests} - (
             {"chunks", "manifests", "snapshots"} if number == 0 else set()
         ) <= {"refs"}
-    memory = session.root["a"]._place.memory
+    memory = session.root["a"]._location.memory
     assert 10_000 * 60 < memory.nbytes <= memory.limit

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.repository.stored import (
+from tests.repository.archived_repositories import (
     archive,
     created,
     empty_files,

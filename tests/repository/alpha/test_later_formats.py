@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.repository.stored import created, empty_files, info, snapshot
+from tests.repository.archived_repositories import created, empty_files, info, snapshot
 
 from frazil.errors import AlreadyExistsError, FormatError, NotFoundError
 from frazil.repository.alpha.branches import create_repository, exists, later_format, open_tip

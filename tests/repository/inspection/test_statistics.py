@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.repository.maintenance.kept import FORMATS, fill, orphan
+from tests.repository.maintenance.garbage import FORMATS, fill, orphan
 
 import frazil
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, objects, orphan, records, values
 from tests.repository.maintenance.interrupts import Interrupted
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, orphan, values
 
 import frazil
 from frazil.errors import ConflictError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError
@@ -45,7 +45,7 @@ def test_two_runs_remove_what_is_dead(create: Create) -> None:
     last = repo.garbage_collect()
     assert (last.removed["chunks"], last.removed_bytes, last.held) == (2, 4096, 1)
     assert objects(store) == live
-    assert notes(store, "condemned") == notes(store, "runs") == []
+    assert records(store, "condemned") == records(store, "runs") == []
     for number, commit in enumerate(reversed(list(repo.history())[:-1])):
         assert (repo.readonly_session(snapshot=commit.id).root["a"][:] == values(number)).all()
     assert json.loads(json.dumps(last.to_json()))["removed"]["chunks"] == 2
@@ -83,7 +83,7 @@ def test_what_a_tag_or_a_branch_leads_to_stays(create: Create) -> None:
     there = objects(store)
     repo.garbage_collect(now=True)
     assert objects(store) == there
-    assert notes(store, "pins") == []
+    assert records(store, "pins") == []
     assert (repo.readonly_session(tag="v1").root["a"][:] == values(2)).all()
 
 
@@ -193,7 +193,7 @@ def test_what_was_collected_cannot_be_tagged(create: Create) -> None:
     repo.garbage_collect(now=True)
     with pytest.raises(NotFoundError):
         repo.create_tag("gone", tip)
-    assert notes(store, "pins") == []
+    assert records(store, "pins") == []
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_damage_ends_it_before_anything_is_removed(create: Create, kind: str) ->
                 opener(store).garbage_collect(now=True)
             assert objects(store) == before
             store.set(lost, value)
-    assert notes(store, "runs") == []
+    assert records(store, "runs") == []
 
 
 def test_bad_arguments() -> None:
@@ -233,10 +233,10 @@ def test_a_damaged_list_is_refused_and_damaged_marks_are_not() -> None:
     fill(repo)
     orphan(repo)
     repo.garbage_collect()
-    (name,) = notes(store, "marks")
+    (name,) = records(store, "marks")
     store.set(name, (store.get(name) or b"")[:-1])
     assert repo.garbage_collect().live["chunks"] == 12
-    (name,) = notes(store, "condemned")
+    (name,) = records(store, "condemned")
     store.set(name, (store.get(name) or b"")[:-1] + b"?")
     with pytest.raises(FormatError, match="checksum"):
         repo.garbage_collect()
@@ -322,7 +322,7 @@ def test_the_next_run_goes_on_wherever_one_ended(create: Create, after: bool) ->
         assert len(objects(store)) == 3 + 2 + 8
         let_pass(store, timedelta(days=8))
         opener(store).garbage_collect()
-        assert notes(store, "condemned") == notes(store, "runs") == []
+        assert records(store, "condemned") == records(store, "runs") == []
     assert ended > 5
 
 

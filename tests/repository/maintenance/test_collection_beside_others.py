@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, orphan, values
+from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, objects, orphan, records, values
 
 import frazil
 from frazil.errors import ConflictError, FormatError, NotFoundError, StoreError
@@ -17,7 +17,7 @@ from frazil.formats.ids import decode_id
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance import collection
 from frazil.repository.maintenance.id_columns import id_column
-from frazil.repository.maintenance.notes import emit_columns, parse_columns
+from frazil.repository.maintenance.records import emit_columns, parse_columns
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Pieces, Version
@@ -77,7 +77,7 @@ def test_a_collection_that_stood_still_removes_nothing_that_was_tagged_since(cre
     opener(Paused(store, "snapshots/", tag)).garbage_collect()
     assert [*opener(store).tags] == []
     assert len(objects(store)) == 3 + 2 + 8
-    assert notes(store, "runs") == notes(store, "pins") == []
+    assert records(store, "runs") == records(store, "pins") == []
 
 
 def test_the_file_of_a_run_that_was_killed_goes_after_a_week() -> None:
@@ -129,7 +129,7 @@ def test_a_removal_that_may_still_happen_keeps_others_from_tagging(create: Creat
     assert not repo.verify().problems
     let_pass(store, timedelta(days=8))
     opener(store).garbage_collect()
-    assert notes(store, "runs") == notes(store, "condemned") == []
+    assert records(store, "runs") == records(store, "condemned") == []
 
 
 @formats
@@ -186,7 +186,7 @@ def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pyt
     with pytest.raises(StoreError, match="stood still for days"):
         repo.garbage_collect()
     assert objects(store) == there
-    assert notes(store, "runs") == []
+    assert records(store, "runs") == []
 
 
 @formats
@@ -200,13 +200,13 @@ def test_what_stays_dead_is_in_a_list_all_the_time(create: Create) -> None:
     repo.garbage_collect()
     let_pass(store)
     lists: list[int] = []
-    opener(Paused(store, "gc/condemned/", lambda: lists.append(len(notes(store, "condemned"))))).garbage_collect()
+    opener(Paused(store, "gc/condemned/", lambda: lists.append(len(records(store, "condemned"))))).garbage_collect()
     assert lists == [1]
     repo.reset_branch("main", [commit.id for commit in repo.history()][1].lower())
     repo.garbage_collect()
     let_pass(store)
     orphan(repo)
-    opener(Paused(store, "gc/condemned/", lambda: lists.append(len(notes(store, "condemned"))))).garbage_collect()
+    opener(Paused(store, "gc/condemned/", lambda: lists.append(len(records(store, "condemned"))))).garbage_collect()
     assert lists == [1, 2]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.repository.maintenance.kept import fill, orphan, values
+from tests.repository.maintenance.garbage import fill, orphan, values
 from tests.servers.buckets import Buckets
 
 import frazil

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, objects, values
+from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, objects, records, values
 
 import frazil
 from frazil.errors import ConflictError, FormatError, InvalidInputError, NotFoundError
@@ -152,4 +152,23 @@ def test_what_is_missing_without_a_record_is_damage() -> None:
     with pytest.raises(FormatError):
         again.garbage_collect(now=True)
     assert old
-    assert notes(store, "expired") == []
+    assert records(store, "expired") == []
+
+
+@formats
+def test_a_record_that_is_lost(create: Create) -> None:
+    """What a collection remembers does not stand for the record: what has expired and is still there belongs to the history again."""
+    store = MemoryStore()
+    repo = create(store)
+    fill(repo, 20)
+    ids = [commit.id for commit in repo.history()]
+    repo.expire(older_than=NOW, keep_last=3)
+    repo.garbage_collect()
+    assert records(store, "marks")
+    for key in records(store, "expired"):
+        store.erase(key)
+    repo = type(repo)(repo._files.anew(), repo._options, repo._registry)
+    assert [commit.id for commit in repo.history()] == ids
+    repo.garbage_collect(now=True)
+    assert [commit.id for commit in repo.history()] == ids
+    assert repo.verify(decode=True).ok

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import pytest
+from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, orphan, records, values
 from tests.repository.maintenance.interrupts import Interrupted
-from tests.repository.maintenance.kept import FORMATS, fill, let_pass, notes, orphan, values
 
 import frazil
 from frazil.errors import AlreadyExistsError, CommitUnknownError, NotFoundError, StoreError
@@ -84,7 +84,7 @@ def test_ended_anywhere(create: Callable[[Store], frazil.Repository], operation:
             let_pass(store, timedelta(days=days))
             again.garbage_collect()
         assert not dead_objects(again, store.list())
-        assert notes(store, "condemned") == notes(store, "runs") == notes(store, "pins") == []
+        assert records(store, "condemned") == records(store, "runs") == records(store, "pins") == []
         assert not again.verify().problems
     assert ended or (operation == "verify" and after), "verification writes nothing"
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from tests.faults.together import fork
-from tests.repository.maintenance.kept import fill, orphan, values
+from tests.faults.concurrent_calls import fork
+from tests.repository.maintenance.garbage import fill, orphan, values
 from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
 
 import frazil
 from frazil.repository.format import Answer, RepositoryFormat
-from frazil.repository.maintenance.notes import emit_columns
+from frazil.repository.maintenance.records import emit_columns
 from frazil.stores.keys.names import COPY_JOURNAL
 
 DAYS = 8 * 86400  # seconds

@@ -20,7 +20,7 @@ from tests.repository.models import (
     payloads,
     together,
 )
-from tests.searches import search
+from tests.slow_properties import search
 
 from frazil.errors import InvalidInputError
 from frazil.formats.alpha.manifests import decode_manifest, encode_manifest

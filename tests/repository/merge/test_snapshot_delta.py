@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.documents import encoded_snapshot
 from tests.formats.encoding import Pairs, encoded
+from tests.repository.archived_repositories import empty_files, info, put_manifests, snapshot, some_id
 from tests.repository.models import columns_of, manifest_of, together
 from tests.repository.plain_history import CHUNK, PlainSession, State, delta_of, sides
-from tests.repository.stored import empty_files, info, put_manifests, snapshot, some_id
 
 from frazil.errors import NotFoundError
 from frazil.formats.alpha.attributes import encode_attributes

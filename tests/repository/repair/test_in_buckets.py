@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.repository.maintenance.kept import fill, values
+from tests.repository.maintenance.garbage import fill, values
 from tests.servers.buckets import Buckets
 
 import frazil

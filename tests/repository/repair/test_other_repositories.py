@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.repository.archived_repositories import archive
+from tests.repository.maintenance.garbage import FORMATS, fill, values
 from tests.repository.maintenance.interrupts import Interrupted
-from tests.repository.maintenance.kept import FORMATS, fill, values
-from tests.repository.stored import archive
 from tests.repository.verification.test_verify import contents, tip_manifest
 
 import frazil

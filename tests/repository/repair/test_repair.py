@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.repository.maintenance.kept import FORMATS, fill, values
+from tests.repository.maintenance.garbage import FORMATS, fill, values
 from tests.repository.verification.test_verify import contents, tip_manifest
 
 import frazil
@@ -377,18 +377,7 @@ def damage(store: MemoryStore, prefix: str, which: float, how: str, part: float,
         store.set(key, theirs)
 
 
-@pytest.mark.parametrize(
-    "create",
-    [
-        pytest.param(FORMATS[0], id="alpha"),
-        # a snapshot whose list of manifests and nodes disagree passes as sound, and a collection then removes a manifest
-        pytest.param(
-            FORMATS[1],
-            id="memory",
-            marks=pytest.mark.xfail(strict=False, reason="verify does not compare a snapshot's two lists"),
-        ),
-    ],
-)
+@formats
 @given(first=DAMAGE, second=st.none() | DAMAGE)
 @settings(max_examples=30, deadline=None)
 def test_any_damage(create: Create, first: tuple, second: tuple | None) -> None:  # type: ignore[type-arg]

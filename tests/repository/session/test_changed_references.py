@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.searches import search
+from tests.slow_properties import search
 
 from frazil.errors import StoreError
 from frazil.repository.session.changed_references import (

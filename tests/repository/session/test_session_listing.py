@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.archives import NAMES
+from tests.repository.archived_repositories import archive
 from tests.repository.plain_nodes import array, group, plain_session
-from tests.repository.stored import archive
 
 import frazil
 from frazil.errors import ReadOnlyError, UnknownExtensionError

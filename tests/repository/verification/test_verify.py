@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.repository.maintenance.kept import FORMATS, fill, orphan
-from tests.repository.stored import archive, info, manifest, snapshot, some_id
+from tests.repository.archived_repositories import archive, info, manifest, snapshot, some_id
+from tests.repository.maintenance.garbage import FORMATS, fill, orphan
 
 import frazil
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.faults.together import in_processes, in_threads
+from tests.faults.concurrent_calls import in_processes, in_threads
 
 from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
 

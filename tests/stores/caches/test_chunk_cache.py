@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.faults.together import in_processes, in_threads
+from tests.faults.concurrent_calls import in_processes, in_threads
 
 import frazil
 from frazil import Runtime
@@ -142,7 +142,7 @@ def test_the_memory_of_a_repository_is_bounded(limit: int) -> None:
     rng = np.random.default_rng(1)
     for y, x in rng.integers(0, 60, (30, 2)).tolist():
         assert (root["a"][y : y + 4, x : x + 4] == VALUES_2D[y : y + 4, x : x + 4]).all()
-        assert root["a"]._place.memory.nbytes <= limit
+        assert root["a"]._location.memory.nbytes <= limit
     store.clear()
     root["a"][0, 0]
     root["a"][0, 0]
@@ -179,7 +179,7 @@ def test_threads_forks_and_pickles(tmp_path: Path) -> None:
                 assert (array[y : y + 9, x : x + 9] == VALUES_2D[y : y + 9, x : x + 9]).all()
 
     in_threads(4, read)
-    with root._place.memory._lock:  # as another thread might hold it at the fork
+    with root._location.memory._lock:  # as another thread might hold it at the fork
         in_processes(2, read)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.faults.together import run
+from tests.faults.concurrent_calls import run
 from tests.servers.buckets import S3
 from tests.servers.web import WebServer
 

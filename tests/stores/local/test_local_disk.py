@@ -15,7 +15,7 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
-from tests.stores.disk import fork, mounted
+from tests.stores.local_disks import fork, mounted
 
 import frazil
 from frazil.errors import AlreadyExistsError, StoreError

@@ -13,8 +13,8 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
-from tests.frames import few_frames
-from tests.stores.disk import fork, locked
+from tests.recursion_limit import few_frames
+from tests.stores.local_disks import fork, locked
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stores.disk import Folder, fork, has_open, locked, mounted, pack_version
+from tests.stores.local_disks import Folder, fork, has_open, locked, mounted, pack_version
 
 from frazil import _kernel
 from frazil.stores import LocalStore
@@ -331,7 +331,7 @@ def test_what_is_hopeless_does_not_wait(folder: Folder) -> None:
 WAIT = """
 import sys
 from pathlib import Path
-from tests.stores.disk import Folder
+from tests.stores.local_disks import Folder
 folder = Folder(Path(sys.argv[1]))
 try:
     folder.publish({f"k{i}": b"1" for i in range(int(sys.argv[2]))}, threads=2)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.stores.disk import Folder, fork, has_open, run_processes
+from tests.stores.local_disks import Folder, fork, has_open, run_processes
 
 from frazil import _kernel
 from frazil.stores.local.local_store import LocalStore

@@ -34,7 +34,7 @@ def write_profile(home: Path, s3: S3, lines: str, name: str = "profile other") -
 def works(s3: S3) -> None:
     store = ObjectStore(f"s3://{s3.new_bucket()}/a")
     store.set("key", b"value")
-    assert ObjectStore(f"{store.place}").get("key") == b"value"
+    assert ObjectStore(f"{store.url}").get("key") == b"value"
 
 
 @pytest.fixture

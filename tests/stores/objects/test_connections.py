@@ -82,7 +82,7 @@ def test_stores_over_one_object_of_obstore_share_its_threads() -> None:
 def test_servers_of_one_origin_share_connections() -> None:
     one, two = ObjectStore("https://example.org/a/b"), ObjectStore("https://example.org/c")
     assert connection_of(one) is connection_of(two)
-    assert (one.place, two.place) == ("https://example.org/a/b", "https://example.org/c")
+    assert (one.url, two.url) == ("https://example.org/a/b", "https://example.org/c")
     assert connection_of(ObjectStore("http://example.org/c")) is not connection_of(one)
 
 

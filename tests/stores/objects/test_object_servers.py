@@ -193,7 +193,7 @@ def test_a_server_that_is_silent_can_be_interrupted(s3: S3) -> None:
             with pytest.raises(KeyboardInterrupt):
                 act()
         program = subprocess.Popen(
-            [sys.executable, "-m", "frazil", "ls", store.place],
+            [sys.executable, "-m", "frazil", "ls", store.url],
             env=os.environ | s3.environment(proxy.url),
             stderr=subprocess.PIPE,
         )

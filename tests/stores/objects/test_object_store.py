@@ -83,7 +83,7 @@ def test_urls_that_make_no_sense(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://host:8080/a", "http://[::1]:8080/a", "http://[::1]/a"])
 def test_ports_are_no_secrets(url: str) -> None:
-    assert resolve(url)[0].place == url  # type: ignore[attr-defined]
+    assert resolve(url)[0].url == url  # type: ignore[attr-defined]
 
 
 def test_options_that_make_no_sense() -> None:
@@ -297,13 +297,13 @@ def test_places_with_a_sign_in_their_prefix_are_places_of_their_own() -> None:
         ObjectStore(obstore.store.S3Store("bucket", prefix=prefix, region="eu-west-1"))
         for prefix in ("x", "me@x", "you@x")
     ]
-    assert [store.place for store in stores] == ["s3://bucket/x", "s3://bucket/me@x", "s3://bucket/you@x"]
+    assert [store.url for store in stores] == ["s3://bucket/x", "s3://bucket/me@x", "s3://bucket/you@x"]
     assert len({store.identity for store in stores}) == 3
     assert len({address_of(store, "") for store in stores}) == 3
     web = [ObjectStore(obstore.store.HTTPStore(f"http://host.example/{path}")) for path in ("x", "me@x")]
-    assert [store.place for store in web] == ["http://host.example/x", "http://host.example/me@x"]
+    assert [store.url for store in web] == ["http://host.example/x", "http://host.example/me@x"]
     secret = ObjectStore(obstore.store.HTTPStore("http://user:word@host.example/x"))
-    assert secret.place == "http://host.example/x"
+    assert secret.url == "http://host.example/x"
     one, other = (
         ObjectStore(obstore.store.S3Store("bucket", endpoint=f"http://host.example/{path}", region="eu-west-1"))
         for path in ("x", "a@x")

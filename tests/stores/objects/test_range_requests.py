@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import obstore
 import pytest
-from tests.faults.places import QUICK
+from tests.faults.faulty_buckets import QUICK
 from tests.servers.scripted import Request, answer, scripted
 
 from frazil.errors import StoreError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.stores.tables import subset
+from tests.stores.draft_operations import subset
 from tests.stores.transformer.test_sharding_store import OnChunks
 
 from frazil.stores import CachingStore, Store, WrappedStore, adapt

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stores.tables import Table, subset
+from tests.stores.draft_operations import Table, subset
 
 import frazil
 from frazil.stores import adapt

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stores.disk import fork
-from tests.stores.tables import Table, subset, subsets
+from tests.stores.draft_operations import Table, subset, subsets
+from tests.stores.local_disks import fork
 
 import frazil
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError

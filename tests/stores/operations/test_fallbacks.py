@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stores.tables import Table
+from tests.stores.draft_operations import Table
 
 import frazil
 from frazil.errors import InvalidInputError, StoreError

@@ -7,11 +7,11 @@ from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING
 
-from frazil.array.arguments import checked_progress
+from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import array_metadata
 from frazil.array.creation.data_source import DataSource, addresses_read, data_source
-from frazil.array.hierarchy.nodes import Place, as_stored, create_nodes, find_node
+from frazil.array.hierarchy.nodes import NodeLocation, as_stored, create_nodes, find_node
 from frazil.array.hierarchy.removal import remove_node
 from frazil.errors import ConflictError, FrazilError, InvalidInputError
 from frazil.late import LateModule
@@ -26,7 +26,7 @@ __all__ = ["new_array", "stored_array"]
 
 
 def new_array(
-    place: Place,
+    location: NodeLocation,
     overwrite: bool,
     data: object,
     progress: Callable[[int], object] | None = None,
@@ -40,40 +40,45 @@ def new_array(
     Where the data cannot be read or written the new array is removed again. Raises InvalidInputError for data that is read from what overwrite removes, as far as
     addresses_read finds it."""
     report = checked_progress(progress)
-    source = None if data is None else _source(data, place)
+    source = None if data is None else _source(data, location)
+    write_data = arguments.pop("write_data", True)
+    check_flag(write_data, "write_data")
     for name, value in () if source is None else (("shape", source.shape), ("dtype", source.dtype)):
         arguments[name] = value if arguments.get(name) is None else arguments[name]
+    source = source if write_data else None
     for name in ("shape", "dtype"):
         if arguments.get(name) is None:
             raise InvalidInputError(
                 f"{name} is missing; it is required where no data is given, and shape where blocks are",
-                path=place.path or "/",
+                path=location.path or "/",
             )
     if "zarr_format" in arguments:
         raise InvalidInputError(
             "zarr_format is no argument here: an array has the format of its group",
-            path=place.path or "/",
+            path=location.path or "/",
             hint="frazil.convert writes a hierarchy in another format",
         )
-    metadata = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
-    metadata = as_stored(place, metadata)
-    array = Array(place._replace(nodes=None), metadata)  # before anything that is there may be removed
+    metadata = array_metadata(location.registry, zarr_format=location.layout.zarr_format, **arguments)  # type: ignore[arg-type]
+    metadata = as_stored(location, metadata)
+    array = Array(location._replace(nodes=None), metadata)  # before anything that is there may be removed
     if source is not None:
         _check(source, array)
     if source is not None and source.sliced is not None and overwrite:
-        _check_apart(source.sliced, place, replaces)
-    create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
+        _check_apart(source.sliced, location, replaces)
+    create_nodes(
+        location, {location.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces
+    )
     try:
         if (
-            place.nodes is not None
+            location.nodes is not None
         ):  # which gives the chunks of arrays that are there, and may keep less than the metadata says
-            array = Array(place, stored_array(place))
+            array = Array(location, stored_array(location))
         if source is not None:
             _fill(array, source, report)
     except BaseException:
         if source is not None:
             with suppress(FrazilError):
-                remove_node(place)
+                remove_node(location)
         raise
     return array
 
@@ -81,17 +86,17 @@ def new_array(
 def _fill(array: Array, source: DataSource, report: Callable[[int], object]) -> None:
     """Writes all elements. The document has just been written: the first write needs no look at it."""
     array._access.document.mark_new()
-    most = array._place.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
+    most = array._location.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
     for box, values in source.parts(array.shape, array.shards or array.chunks, array.chunks, most):
         array[box] = values
         report(prod(part.stop - part.start for part in box) * array.dtype.itemsize)
 
 
-def _source(data: object, place: Place) -> DataSource:
+def _source(data: object, location: NodeLocation) -> DataSource:
     try:
         return data_source(data)
     except InvalidInputError as error:
-        error.path = place.path or "/"
+        error.path = location.path or "/"
         raise
 
 
@@ -103,11 +108,11 @@ def _check(source: DataSource, array: Array) -> None:
         raise InvalidInputError(f"data has the shape {source.shape}, the array {array.shape}", path=array.path or "/")
 
 
-def _check_apart(data: object, place: Place, replaces: str | None) -> None:
+def _check_apart(data: object, location: NodeLocation, replaces: str | None) -> None:
     """Refuses data that would be read after it was removed: as fill values, in a plain store. replaces: as in create_nodes"""
-    erased = [(place.store, prefix) for prefix in place.layout.prefixes(place.path)]
+    erased = [(location.store, prefix) for prefix in location.layout.prefixes(location.path)]
     if replaces is not None:
-        erased.append((place.entry_store or place.store, replaces))
+        erased.append((location.entry_store or location.store, replaces))
     for address in addresses_read(data):
         for store, prefix in erased:
             location_overlap.check_apart(
@@ -117,11 +122,11 @@ def _check_apart(data: object, place: Place, replaces: str | None) -> None:
             )
 
 
-def stored_array(place: Place) -> ArrayMetadata:
+def stored_array(location: NodeLocation) -> ArrayMetadata:
     """The metadata that a new array has been given."""
-    node = find_node(place)
+    node = find_node(location)
     if not isinstance(node, ArrayMetadata):
         raise ConflictError(
-            "the new array is gone", path=place.path or "/", hint="somebody removed it; check the location"
+            "the new array is gone", path=location.path or "/", hint="somebody removed it; check the location"
         )
     return node

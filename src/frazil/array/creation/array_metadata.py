@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack, cast
 
-from frazil.array.arguments import check_sequence
+from frazil.array.arguments import DEFAULT_FILL, check_sequence
 from frazil.array.compiled_array import chunk_spec
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from frazil.metadata.grids import rectilinear
     from frazil.metadata.grids.rectilinear import RectilinearGrid
     from frazil.metadata.types.core import DataType
+    from frazil.metadata.v2 import documents as v2_documents
     from frazil.metadata.v2 import objects as v2_objects
 else:
+    v2_documents = LateModule("frazil.metadata.v2.documents")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     rectilinear = LateModule("frazil.metadata.grids.rectilinear")
     draft_transformers = LateModule("frazil.metadata.draft.transformers")
@@ -67,7 +69,7 @@ def array_metadata(
     chunks: Lengths | str = "auto",
     shards: Lengths | str | Mapping[str, object] | None = None,
     codecs: object = "auto",
-    fill_value: object = None,
+    fill_value: object = DEFAULT_FILL,
     attributes: Mapping[str, object] | None = None,
     dimension_names: Sequence[str | None] | None = None,
     chunk_key_encoding: object = None,
@@ -80,6 +82,9 @@ def array_metadata(
     """The metadata of a new array, complete and checked. Arguments as in create_array. Raises MetadataError that names the argument."""
     draft = zarr_format not in (2, 3)
     storage_transformers = check_sequence(storage_transformers, "storage_transformers")
+    if zarr:
+        old = zarr_arguments.Renamed(dtype, chunks, chunk_key_encoding, zarr)
+        dtype, chunks, chunk_key_encoding, zarr = zarr_arguments.renamed(old, zarr_format)  # type: ignore[assignment]
     shards, index_location = _shards(shards, index_location)
     extents = lengths_from_user(shape, "shape", low=0)
     data_type, serializer, codecs, zarr = _data_type(registry, dtype, codecs, zarr, zarr_format)
@@ -95,7 +100,7 @@ def array_metadata(
         # a storage transformer, which is what makes shards in the draft, knows no checksum of the index
         index = [Bytes("little")] if draft else None
         chain = (ShardingIndexed(inner, chain, index, index_location),)
-    fill = data_type.fill_from_user(fill_value)
+    fill = data_type.fill_from_user(None if fill_value is DEFAULT_FILL else fill_value)
     chain = resolve(chain, chunk_spec(data_type, outer, fill))
     codecs_of, grid = [codec.extension() for codec in chain], RegularGrid(outer)
     if chunk_key_encoding is None and zarr_format == 2:
@@ -109,13 +114,7 @@ def array_metadata(
         if transformers.shards:
             sharded, grid = draft_transformers.chain_with_shards(codecs_of, outer, transformers.shards)
             codecs_of = [*sharded]
-        if isinstance(keys, V2Keys):
-            raise MetadataError(
-                'chunk_key_encoding "v2" cannot be said in the draft of 2022, whose chunks are named c0/0 or c0.0',
-                path="chunk_key_encoding",
-                hint='"default" with the separator "/" or "."',
-            )
-        keys = emitter.draft_keys(keys, old=zarr_format == "draft-2021")
+        keys = _draft_keys(keys, zarr_format)
     else:
         others = _transformers(storage_transformers)
     for i, extension in enumerate(others, len(storage_transformers) - len(others)):
@@ -136,6 +135,8 @@ def array_metadata(
         storage_transformers=others,
         zarr_format=zarr_format,
     )
+    if zarr_format == 2 and fill_value is None:
+        metadata = metadata.with_members(document={**v2_documents.node_document(metadata), "fill_value": None})
     return metadata if document is None else _with_document(metadata, document)
 
 
@@ -146,8 +147,20 @@ def _data_type(
     if zarr_format == 2 and v2_objects.is_object(dtype):
         held, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
         return held.data_type, held.extension, codecs, zarr
+    if hasattr(dtype, "to_native_dtype") and hasattr(dtype, "to_json"):  # zarr-python's object
+        dtype = dtype.to_json(zarr_format=3)
     data_type = registry.metadata.data_type_from_user(dtype)
     return data_type, data_type.serializer, codecs, zarr
+
+
+def _draft_keys(keys: ChunkKeyEncoding, zarr_format: ZarrFormat) -> ChunkKeyEncoding:
+    if isinstance(keys, V2Keys):
+        raise MetadataError(
+            'chunk_key_encoding "v2" cannot be said in the draft of 2022, whose chunks are named c0/0 or c0.0',
+            path="chunk_key_encoding",
+            hint='"default" with the separator "/" or "."',
+        )
+    return emitter.draft_keys(keys, old=zarr_format == "draft-2021")
 
 
 def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> ArrayMetadata:
@@ -181,6 +194,9 @@ def _extents(
     if hasattr(value, "__index__") and not hasattr(value, "__len__"):
         return lengths_from_user(value, name, low=1) * len(extents)
     if isinstance(value, list | tuple) and len(value) == len(extents):
+        value = [
+            1 if type(one) is int and one == extent == 0 else one for one, extent in zip(value, extents, strict=True)
+        ]
         whole = [one is None or (type(one) is int and one == -1) for one in value]
         if any(whole):
             value = [
@@ -192,7 +208,7 @@ def _extents(
 def _shards(
     shards: Lengths | str | Mapping[str, object] | None, index_location: str
 ) -> tuple[Lengths | str | None, str]:
-    """The shape of shards and the place of their index, from zarr-python's {"shape": ..., "index_location": ...} too; False: no shards."""
+    """The shape of shards and the location of their index, from zarr-python's {"shape": ..., "index_location": ...} too; False: no shards."""
     if isinstance(shards, Mapping):
         if not {"shape"} <= set(shards) <= {"shape", "index_location"}:
             raise MetadataError(f"shards is {shards!r}; it has shape and index_location", path="shards")
@@ -275,9 +291,11 @@ def _transformers(transformers: Sequence[object]) -> list[Extension]:
     """Storage transformers as a user writes them: Extensions, objects of a document, or names."""
     extensions = []
     for i, transformer in enumerate(transformers):
-        place = item("storage_transformers", i)
+        location = item("storage_transformers", i)
         extensions.append(
-            transformer if isinstance(transformer, Extension) else parse_extension(as_json(transformer, place), place)
+            transformer
+            if isinstance(transformer, Extension)
+            else parse_extension(as_json(transformer, location), location)
         )
     return extensions
 

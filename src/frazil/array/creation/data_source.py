@@ -105,7 +105,7 @@ def _is_sliced(data: object) -> bool:
 
 
 def addresses_read(data: object) -> list[tuple[object, str]]:
-    """The places that data is read from, as address_of says them: of an array of Frazil or zarr-python, the array of a view, and arrays that a dask array names in its
+    """The locations that data is read from, as address_of says them: of an array of Frazil or zarr-python, the array of a view, and arrays that a dask array names in its
     graph. What others read is not known."""
     if isinstance(data, LazyView):
         data = data.array
@@ -115,10 +115,10 @@ def addresses_read(data: object) -> list[tuple[object, str]]:
 
 
 def _address(data: object) -> tuple[object, str] | None:
-    """The place of an array; None for anything else. Wrappers, as xarray has them, name what they wrap `array`, and its backends `_array`."""
+    """The location of an array; None for anything else. Wrappers, as xarray has them, name what they wrap `array`, and its backends `_array`."""
     for _ in range(_WRAPPERS):
         if isinstance(data, Array):
-            return location_overlap.address_of(data._place.store, data._place.layout.data_prefix(data.path))
+            return location_overlap.address_of(data._location.store, data._location.layout.data_prefix(data.path))
         if (address := location_overlap.address_of_zarr(data)) is not None:
             return address
         if isinstance(data, np.ndarray) or type(data).__module__.partition(".")[0] not in ("xarray", "frazil"):

@@ -1,4 +1,4 @@
-"""Arguments of create_array as zarr-python takes them, in our terms: filters, serializer and compressors, codec objects of zarr-python and numcodecs, settings. Pure.
+"""Arguments of create_array as zarr-python 2 and 3 take them, in our terms: filters, serializer and compressors, codec objects of zarr-python and numcodecs, settings. Pure.
 
 The objects are recognised by their methods (to_dict, get_config); neither package is imported. Chunk shapes are in array_metadata.py."""
 
@@ -15,17 +15,25 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import as_json, item
 from frazil.metadata.members import json_object
 from frazil.metadata.v2.objects import ObjectArray, parse_object_array
+from frazil.record import Record
 
 if TYPE_CHECKING:
     from frazil.codecs.registry import Registry
 
 _KINDS: Final = {"filters": ArrayToArray, "serializer": ArrayToBytes, "compressors": BytesToBytes}
 _SETTINGS: Final = ("order", "write_empty_chunks")
+_RENAMED: Final = ("compressor", "object_codec", "dimension_separator", "chunk_shape")
+NO_EFFECT: Final = ("cache_attrs", "cache_metadata", "read_only", "synchronizer")
+_NOTHING: Final = ("chunk_store", "meta_array")  # which only None is given for
+_OBJECTS: Final = {"vlen-utf8": "string", "vlen-bytes": "variable_length_bytes"}  # data types, by the codec of objects
 
 
 class ZarrArguments(TypedDict, total=False):
     """Names of zarr-python beside our own (docs/design/068-names-of-zarr-python.md). filters, serializer, compressors: a codec, a list, "auto" or None, in place of codecs;
-    order: of the elements of a chunk in Zarr v2;  write_empty_chunks, config: checked, without effect."""
+    order: of the elements of a chunk in Zarr v2; write_empty_chunks, config: checked, without effect.
+
+    Of zarr-python 2: compressor: one of compressors; object_codec: the first of filters, of object arrays; dimension_separator: of chunk_key_encoding; synchronizer, cache_attrs,
+    cache_metadata, read_only: without effect; chunk_store, meta_array: None alone."""
 
     filters: object
     serializer: object
@@ -33,6 +41,130 @@ class ZarrArguments(TypedDict, total=False):
     order: str | None
     write_empty_chunks: bool | None
     config: object
+    compressor: object
+    object_codec: object
+    dimension_separator: str | None
+    chunk_shape: object
+    synchronizer: object
+    cache_attrs: object
+    cache_metadata: object
+    read_only: object
+    chunk_store: None
+    meta_array: None
+
+
+class CreateArguments(ZarrArguments, total=False):
+    """Those of create_array and of Group.create_array. zarr_version: zarr_format by its older name; write_data: False where `data` gives shape and data type alone."""
+
+    zarr_version: int | None
+    write_data: bool
+
+
+class GroupArguments(TypedDict, total=False):
+    """Names of zarr-python that functions take which open groups. zarr_version: zarr_format by its older name; use_consolidated: True where there must be consolidated metadata, which is
+    then read; the others as in ZarrArguments."""
+
+    zarr_version: int | None
+    use_consolidated: bool | str | None
+    synchronizer: object
+    cache_attrs: object
+    chunk_store: None
+    meta_array: None
+
+
+class TreeArguments(TypedDict, total=False):
+    """Names of zarr-python that Group.tree takes without effect."""
+
+    expand: bool | None
+    max_nodes: int
+    plain: bool
+
+
+class Renamed(Record):
+    """Arguments of create_array that names of zarr-python 2 change; zarr: the other names, without these."""
+
+    dtype: object
+    chunks: object
+    chunk_key_encoding: object
+    zarr: ZarrArguments
+
+
+def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
+    """The same in the names of zarr-python 3. Raises InvalidInputError for what is given twice, MetadataError for a codec of objects that only Zarr v2 has."""
+    given: dict[str, object] = dict(arguments.zarr)
+    check_nothing(given)
+    for name in (*NO_EFFECT, *_NOTHING):
+        given.pop(name, None)
+    dtype, chunks, keys = arguments.dtype, arguments.chunks, arguments.chunk_key_encoding
+    old = {name: given.pop(name, None) for name in _RENAMED if name in given}
+    if "compressor" in old:
+        _once("compressor", "compressors", "compressors" in given)
+        chosen = old["compressor"]
+        given["compressors"] = "auto" if isinstance(chosen, str) and chosen == "default" else chosen
+    if old.get("chunk_shape") is not None:
+        _once("chunk_shape", "chunks", not (isinstance(chunks, str) and chunks == "auto"))
+        chunks = old["chunk_shape"]
+    if old.get("dimension_separator") is not None:
+        _once("dimension_separator", "chunk_key_encoding", keys is not None)
+        keys = {"name": "v2" if zarr_format == 2 else "default", "separator": old["dimension_separator"]}
+    if old.get("object_codec") is not None:
+        dtype, filters = _objects(old["object_codec"], dtype, given.get("filters"), zarr_format)
+        given["filters"] = filters
+    return Renamed(dtype, chunks, keys, given)  # type: ignore[arg-type] # the rest of its names
+
+
+def check_nothing(given: Mapping[str, object]) -> None:
+    """Raises InvalidInputError for arguments of zarr-python that nothing here stands for."""
+    for name in _NOTHING:
+        if given.get(name) is not None:
+            raise InvalidInputError(
+                f"{name} is not taken here", hint="documents and chunks are in one store; arrays are read into NumPy's"
+            )
+
+
+def with_effect(arguments: Mapping[str, object]) -> list[str]:
+    """The names without those that change nothing of an array that is there."""
+    return [name for name in arguments if name not in (*_SETTINGS, *NO_EFFECT, *_NOTHING, "config")]
+
+
+def group_format(zarr_format: int | str | None, given: GroupArguments) -> int | str | None:
+    """As format_of, of the other arguments of open_group, which are checked. Raises InvalidInputError for those that are none."""
+    for name in given:
+        if name not in GroupArguments.__annotations__:
+            raise InvalidInputError(
+                f"{name} is no argument of a group", hint=f"there are {', '.join(GroupArguments.__annotations__)}"
+            )
+    check_nothing(given)
+    return format_of(zarr_format, {**given})
+
+
+def format_of(zarr_format: int | str | None, given: dict[str, object] | CreateArguments) -> int | str | None:
+    """zarr_format, which may be given as zarr_version, too: that is taken out of the other arguments. Raises InvalidInputError where both differ."""
+    version = given.pop("zarr_version", None)
+    if version is not None and zarr_format not in (None, version):
+        raise InvalidInputError(f"zarr_format is {zarr_format!r}, and zarr_version, its older name, {version!r}")
+    return zarr_format if version is None else version  # type: ignore[return-value] # which is checked where it is used
+
+
+def _once(old: str, new: str, is_given: bool) -> None:
+    if is_given:
+        raise InvalidInputError(f"{old} and {new} are both given", hint=f"give {new} alone")
+
+
+def _objects(codec: object, dtype: object, filters: object, zarr_format: int | str) -> tuple[object, object]:
+    """The data type and the filters that the codec of objects makes: in Zarr v2 it is the first filter, in Zarr v3 text and bytes are data types."""
+    listed = [*filters] if isinstance(filters, list | tuple) else [] if filters in (None, "auto") else [filters]
+    if zarr_format == 2:
+        return dtype, [codec, *listed]
+    document = _document(codec)
+    name = None if document is None else document.get("id", document.get("name"))
+    if name not in _OBJECTS:
+        raise MetadataError(
+            f"object_codec is {codec!r}, which Zarr v3 does not have",
+            path="object_codec",
+            hint="zarr_format=2 has it; or give a data type: string, bytes",
+        )
+    return _OBJECTS[str(name)], listed
 
 
 def codecs_by_kind(
@@ -50,7 +182,7 @@ def codecs_by_kind(
     itemsize  as in known_codecs
     any_kind  whether any codec may be among filters and compressors, as in Zarr v2
     Raises InvalidInputError for codecs that are given twice, and for settings that are none; MetadataError for codecs of another kind."""
-    _check_settings(given)
+    check_settings(given)
     named = [name for name in _KINDS if name in given]
     if not named:
         return codecs
@@ -90,7 +222,7 @@ def object_array(registry: Registry, codecs: object, given: ZarrArguments) -> tu
     return held, rest, given
 
 
-def _check_settings(given: ZarrArguments) -> None:
+def check_settings(given: ZarrArguments) -> None:
     """Raises InvalidInputError for settings that zarr-python does not have. Those that it has change nothing here: what is read is in C order, and chunks that are all fill value are not stored."""
     config = given.get("config")
     for name in given:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 from frazil.array.hierarchy.members import children_of
-from frazil.array.hierarchy.nodes import Metadata, Place
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.codecs.registry import Registry
-from frazil.errors import FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.errors import FrazilError, InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
 from frazil.metadata.layout import KnownExtensions, Layout
@@ -93,96 +93,111 @@ class Copies(Value, excluded=("_members",)):
                 levels.pop()
 
 
-def _dialect(place: Place) -> _Dialect:
+def _dialect(location: NodeLocation) -> _Dialect:
     """Raises InvalidInputError for a dialect without consolidated metadata."""
-    dialect = _DIALECTS.get(place.layout.zarr_format)
+    dialect = _DIALECTS.get(location.layout.zarr_format)
     if dialect is None:
         raise InvalidInputError(
             "the draft of 2022 has no consolidated metadata",
-            path=place.path or "/",
+            path=location.path or "/",
             hint="convert it with frazil.convert",
         )
     return dialect
 
 
-def copies_at(place: Place, group: GroupMetadata) -> Copies | None:
-    """The copies in the consolidated metadata of the group at a place; None where it has none that can be read. Raises MetadataError where they break the rules."""
-    found = _read(place, group)
-    return None if found is None else Copies(place.path, group, found, place.registry, place.layout)
+def copies_at(location: NodeLocation, group: GroupMetadata) -> Copies | None:
+    """The copies in the consolidated metadata of the group at a location; None where it has none that can be read. Raises MetadataError where they break the rules."""
+    found = _read(location, group)
+    return None if found is None else Copies(location.path, group, found, location.registry, location.layout)
 
 
-def _read(place: Place, group: GroupMetadata) -> dict[str, Json] | None:
+def required_copies(location: NodeLocation, group: GroupMetadata, check: bool | None = None) -> Copies:
+    """As copies_at. check: whether they are compared with the documents; None: where that takes no requests. Raises NotFoundError where the group has none, MetadataError for stale ones."""
+    copies = None if location.nodes is not None else copies_at(location, group)
+    if copies is None:
+        raise NotFoundError(
+            f"the group has no consolidated metadata in {location.store!r}",
+            key=location.layout.document_keys(location.path)[0],
+            path=location.path or "/",
+            hint="frazil.consolidate_metadata writes it; frazil.open_group does without it",
+        )
+    if check or (check is None and location.store.capabilities.direct):
+        check_copies(location._replace(copies=None), copies)
+    return copies
+
+
+def _read(location: NodeLocation, group: GroupMetadata) -> dict[str, Json] | None:
     """The copies by whole path."""
-    beside = place.layout.copies_key(place.path)
+    beside = location.layout.copies_key(location.path)
     found = group.consolidated
     if beside is not None:
-        text = place.store.get(beside)
+        text = location.store.get(beside)
         found = None if text is None else read_document(text, beside)
     if found is None:
         return None
     try:
-        read = _dialect(place).read_copies(found)
+        read = _dialect(location).read_copies(found)
     except MetadataError as error:
-        error.key = beside or place.layout.document_keys(place.path)[0]
+        error.key = beside or location.layout.document_keys(location.path)[0]
         raise
-    return None if read is None else {join(place.path, path): copy for path, copy in read.items()}
+    return None if read is None else {join(location.path, path): copy for path, copy in read.items()}
 
 
-def documents_below(place: Place, most: int | None = None) -> dict[str, Json] | None:
+def documents_below(location: NodeLocation, most: int | None = None) -> dict[str, Json] | None:
     """Copies of the documents of all nodes below a group as they are stored now, by whole path, level by level, each sorted. For each level one listing of each group and
     one batch of requests for its documents. None where there are more than `most`.
 
     Raises StoreError where the store cannot list, MetadataError for a document that is no JSON object."""
-    names, found, groups = _dialect(place).document_names(), dict[str, Json](), [place.path]
+    names, found, groups = _dialect(location).document_names(), dict[str, Json](), [location.path]
     while groups:
-        candidates = sorted(child.path for path in groups for child in children_of(place.at(path)))
+        candidates = sorted(child.path for path in groups for child in children_of(location.at(path)))
         if most is not None and len(found) + len(candidates) > most:
             return None
-        values = place.store.get_many([join(path, name) for path in candidates for name in names])
+        values = location.store.get_many([join(path, name) for path in candidates for name in names])
         groups = []
         for row, path in enumerate(candidates):
             there = zip(names, values[row * len(names) :], strict=False)
-            copy = _dialect(place).copy_of(
+            copy = _dialect(location).copy_of(
                 join(path, names[0]), {name: text for name, text in there if text is not None}
             )
             if copy is not None:
                 found[path] = copy
-                if _dialect(place).is_group(copy):
+                if _dialect(location).is_group(copy):
                     groups.append(path)
     return found
 
 
-def emit_copies(place: Place, documents: Mapping[str, Json]) -> dict[str, Json]:
-    """The consolidated metadata of the group at a place, of copies by whole path; in Zarr v2 with its own documents."""
-    above = len(place.path) + (place.path != "")
+def emit_copies(location: NodeLocation, documents: Mapping[str, Json]) -> dict[str, Json]:
+    """The consolidated metadata of the group at a location, of copies by whole path; in Zarr v2 with its own documents."""
+    above = len(location.path) + (location.path != "")
     copies = {path[above:]: copy for path, copy in documents.items()}
-    if place.layout.zarr_format == 2:
-        return v2_copies.emit_copies(copies, _stored_copy(place))
-    return _dialect(place).emit_copies(copies)
+    if location.layout.zarr_format == 2:
+        return v2_copies.emit_copies(copies, _stored_copy(location))
+    return _dialect(location).emit_copies(copies)
 
 
-def _stored_copy(place: Place) -> Json | None:
-    """The copy of the node at a place as it is stored."""
-    names = _dialect(place).document_names()
-    values = zip(names, place.store.get_many([join(place.path, name) for name in names]), strict=True)
-    return _dialect(place).copy_of(
-        join(place.path, names[0]), {name: text for name, text in values if text is not None}
+def _stored_copy(location: NodeLocation) -> Json | None:
+    """The copy of the node at a location as it is stored."""
+    names = _dialect(location).document_names()
+    values = zip(names, location.store.get_many([join(location.path, name) for name in names]), strict=True)
+    return _dialect(location).copy_of(
+        join(location.path, names[0]), {name: text for name, text in values if text is not None}
     )
 
 
-def check_copies(place: Place, copies: Copies) -> None:
+def check_copies(location: NodeLocation, copies: Copies) -> None:
     """Compares copies with the documents as they are now. Raises MetadataError that names a node which differs, is new, or is gone.
 
     Where the store cannot list, nodes that are new are not found."""
-    if place.store.capabilities.listable:
-        stored = documents_below(place) or {}
+    if location.store.capabilities.listable:
+        stored = documents_below(location) or {}
     else:
-        names = _dialect(place).document_names()
-        values = iter(place.store.get_many([join(path, name) for path in copies.documents for name in names]))
+        names = _dialect(location).document_names()
+        values = iter(location.store.get_many([join(path, name) for path in copies.documents for name in names]))
         rows = [
             (path, {name: text for name in names if (text := next(values)) is not None}) for path in copies.documents
         ]
-        read = {path: _dialect(place).copy_of(join(path, names[0]), found) for path, found in rows}
+        read = {path: _dialect(location).copy_of(join(path, names[0]), found) for path, found in rows}
         stored = {path: copy for path, copy in read.items() if copy is not None}
     now = Copies(copies.root, copies.top, stored, copies.known, copies.layout)
     for path in sorted({*stored, *copies.documents}):
@@ -195,8 +210,8 @@ def check_copies(place: Place, copies: Copies) -> None:
         else:
             continue
         raise MetadataError(
-            f"the consolidated metadata of {place} is stale: it {reason}",
-            key=place.layout.document_keys(place.path)[0],
+            f"the consolidated metadata of {location} is stale: it {reason}",
+            key=location.layout.document_keys(location.path)[0],
             path=path,
             hint="frazil.consolidate_metadata writes it anew; frazil.open_group reads the documents",
         )

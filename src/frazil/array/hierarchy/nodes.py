@@ -44,7 +44,7 @@ M = TypeVar("M", ArrayMetadata, GroupMetadata)
 _AT_ONCE = 256  # keys of one batch, should there be very many
 
 
-class Place(Record):
+class NodeLocation(Record):
     """Where a node is and how it is treated: a store, a normalised path in its hierarchy ("" is the root), the extensions that are known, the limits,
     the dialect, and the storage transformers that the user asked for beside those of documents, array side first.
 
@@ -71,7 +71,7 @@ class Place(Record):
         """What gives nodes without documents of the store; None: the documents do."""
         return self.copies if self.nodes is None else self.nodes
 
-    def at(self, path: str) -> Place:
+    def at(self, path: str) -> NodeLocation:
         return self._replace(path=path)
 
     def below(self, path: str) -> str:
@@ -79,8 +79,8 @@ class Place(Record):
         inner = normalise(path, self.layout.check_name)
         return f"{self.path}/{inner}" if self.path and inner else self.path or inner
 
-    def through(self, transformers: Sequence[RuntimeTransformer]) -> Place:
-        """The same place with more storage transformers, array side first. Raises InvalidInputError where chunks do not lie in a store."""
+    def through(self, transformers: Sequence[RuntimeTransformer]) -> NodeLocation:
+        """The same location with more storage transformers, array side first. Raises InvalidInputError where chunks do not lie in a store."""
         added = check_transformers(transformers, "transformers")
         if added and self.nodes is not None:
             raise no_transformers(self)
@@ -97,11 +97,11 @@ class Place(Record):
         return f"{self.store!r}" + (f" /{self.path}" if self.path else "")
 
 
-def no_transformers(place: Place) -> InvalidInputError:
+def no_transformers(location: NodeLocation) -> InvalidInputError:
     """The error for storage transformers where chunks do not lie under keys of the store."""
     return InvalidInputError(
         "an array of a repository has no storage transformers: its chunks have no keys",
-        path=place.path or "/",
+        path=location.path or "/",
         hint="put a store over the one that the repository is opened at",
     )
 
@@ -109,28 +109,29 @@ def no_transformers(place: Place) -> InvalidInputError:
 # --- reading -----------------------------------------------------------------------------------------------------------------------
 
 
-def missing(place: Place) -> NotFoundError:
-    """The error for a place where nothing is."""
+def missing(location: NodeLocation) -> NotFoundError:
+    """The error for a location where nothing is."""
     return NotFoundError(
-        f"there is no array or group in {place.store!r}",
-        key=place.layout.document_keys(place.path)[0],
-        path=place.path or "/",
+        f"there is no array or group in {location.store!r}",
+        key=location.layout.document_keys(location.path)[0],
+        path=location.path or "/",
         hint="check the location; of a hierarchy of the 2022 draft, give the folder of its zarr.json as location, and the node as path",
     )
 
 
-def find_node(place: Place, *, to_create: bool = False) -> Metadata | None:
+def find_node(location: NodeLocation, *, to_create: bool = False) -> Metadata | None:
     """The metadata of the node; None where nothing is there. One batch of requests; one more for a group without a document.
 
     to_create  the caller creates what is not there: a group without a document counts as none where the store cannot list
     Raises MetadataError where its document breaks the rules, what a port gives in place of a node, and StoreError where only a listing could tell of
     a group without a document, and the store cannot list."""
-    if (reader := place.reader) is not None:
-        return _readable(reader.find(place.path))
-    found = look_up(place, [Candidate(place.path, place.layout.document_keys(place.path))])
-    node = _readable(found.get(place.path))
-    if node is None and not (to_create and not place.store.capabilities.listable and place.path) and _is_implied(place):
-        return GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
+    if (reader := location.reader) is not None:
+        return _readable(reader.find(location.path))
+    found = look_up(location, [Candidate(location.path, location.layout.document_keys(location.path))])
+    node = _readable(found.get(location.path))
+    unlisted = to_create and location.path and not location.store.capabilities.listable
+    if node is None and not unlisted and _is_implied(location):
+        return GroupMetadata(zarr_format=location.layout.zarr_format, implicit=True)
     return node
 
 
@@ -140,39 +141,39 @@ def _readable(node: Metadata | FrazilError | None) -> Metadata | None:
     return node
 
 
-def _is_implied(place: Place) -> bool:
+def _is_implied(location: NodeLocation) -> bool:
     """Whether a group without a document is there: nodes lie below it; the root of a hierarchy is there with its entry point. Raises StoreError where
     the store cannot list, as nothing else tells."""
-    layout, store = place.layout, place.store
+    layout, store = location.layout, location.store
     if not layout.implicit_groups:
         return False
-    if not place.path:
+    if not location.path:
         return True
     if not store.capabilities.listable:
         raise StoreError(
             f"{store!r} is not listable, and only a listing tells whether a group without a document is there",
-            path=place.path,
+            path=location.path,
             hint="open nodes below it by their whole path, or use create_group, which gives the group a document",
         )
-    return not store.is_empty(layout.documents_prefix(place.path))
+    return not store.is_empty(layout.documents_prefix(location.path))
 
 
-def find_nodes(place: Place, paths: Sequence[str]) -> dict[str, Metadata]:
+def find_nodes(location: NodeLocation, paths: Sequence[str]) -> dict[str, Metadata]:
     """The nodes at these paths that have a document, in one batch of requests. Raises MetadataError where one breaks the rules."""
     asked: Mapping[str, Metadata | FrazilError | None]
-    if (reader := place.reader) is not None:
+    if (reader := location.reader) is not None:
         asked = {path: reader.find(path) for path in paths}
     else:
-        asked = look_up(place, [Candidate(path, place.layout.document_keys(path)) for path in paths])
+        asked = look_up(location, [Candidate(path, location.layout.document_keys(path)) for path in paths])
     return {path: node for path, found in asked.items() if (node := _readable(found)) is not None}
 
 
-def look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
+def look_up(location: NodeLocation, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
     """What is there of these, in one batch of requests; what is wrong with a document stands in its place."""
-    layout = place.layout
+    layout = location.layout
     keys = [key for candidate in candidates for key in candidate.keys]
     keys += [key for candidate in candidates if (key := layout.attributes_key(candidate.path)) is not None]
-    values = place.store.get_many(keys)
+    values = location.store.get_many(keys)
     stored = dict(zip(keys, values, strict=True))
     found: dict[str, Metadata | FrazilError] = {}
     for candidate in candidates:
@@ -181,106 +182,106 @@ def look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadata
             if value is not None:
                 try:
                     beside = stored.get(layout.attributes_key(candidate.path) or "")
-                    found[candidate.path] = layout.parse(key, value, place.registry, beside)
+                    found[candidate.path] = layout.parse(key, value, location.registry, beside)
                 except (MetadataError, UnknownExtensionError) as error:
                     found[candidate.path] = error
                 break
         else:
             if candidate.group:
-                found[candidate.path] = GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
+                found[candidate.path] = GroupMetadata(zarr_format=location.layout.zarr_format, implicit=True)
     return found
 
 
-def as_stored(place: Place, metadata: M) -> M:
+def as_stored(location: NodeLocation, metadata: M) -> M:
     """The metadata of a new node as whoever opens it will find it. Raises MetadataError for what the dialect cannot say, InvalidInputError for storage
     transformers where chunks do not lie in a store."""
-    if place.nodes is None:
-        return _parsed(place, metadata, place.layout.emit(metadata))
+    if location.nodes is None:
+        return _parsed(location, metadata, location.layout.emit(metadata))
     if isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
-        raise no_transformers(place)
-    return _parsed(place, metadata, emit_node(metadata, None))  # which nobody keeps
+        raise no_transformers(location)
+    return _parsed(location, metadata, emit_node(metadata, None))  # which nobody keeps
 
 
-def _parsed(place: Place, metadata: M, document: bytes) -> M:
+def _parsed(location: NodeLocation, metadata: M, document: bytes) -> M:
     """What is read of the documents of metadata; document: the first of them."""
-    kind, layout = type(metadata), place.layout
-    key, attributes = layout.document_key(place.path, kind), layout.emit_attributes(metadata)
-    node = layout.parse(key, document, place.registry, attributes)
+    kind, layout = type(metadata), location.layout
+    key, attributes = layout.document_key(location.path, kind), layout.emit_attributes(metadata)
+    node = layout.parse(key, document, location.registry, attributes)
     assert isinstance(node, kind)
     return node
 
 
-def node_exists(place: Place) -> bool:
+def node_exists(location: NodeLocation) -> bool:
     """Whether an array or a group is there, whatever its document says. One request a document that it may have; one more for a group without one.
     Raises StoreError where only a listing could tell, and the store cannot list."""
-    if (reader := place.reader) is not None:
-        return reader.exists(place.path)
-    keys = place.layout.document_keys(place.path)
-    there = place.store.exists(keys[0]) if len(keys) == 1 else bool((place.store.sizes(keys) >= 0).any())
-    return there or _is_implied(place)
+    if (reader := location.reader) is not None:
+        return reader.exists(location.path)
+    keys = location.layout.document_keys(location.path)
+    there = location.store.exists(keys[0]) if len(keys) == 1 else bool((location.store.sizes(keys) >= 0).any())
+    return there or _is_implied(location)
 
 
 # --- changing ----------------------------------------------------------------------------------------------------------------------
 
 
-def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, lengths_only: bool = False) -> M:
+def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M], *, lengths_only: bool = False) -> M:
     """Changes the document by what is stored now, again where somebody else was quicker; the metadata that was written. Copies of it in consolidated
     metadata are dropped; a group without a document gets one.
     lengths_only: `change` gives an array other lengths and changes nothing else: then the new document is not parsed, unless metadata keeps it, as in the draft"""
-    place.require_writable()
-    place = place._replace(registry=place.registry.silent())
-    key = place.layout.document_key(place.path, kind)
-    if place.nodes is not None:
-        changed = place.nodes.change(place.path, lambda stored: change(of_kind(place, key, stored, kind)))
-        return of_kind(place, key, changed, kind)
-    if place.layout.attributes_key(place.path) is not None:
-        return _change_two_documents(place, kind, change)
+    location.require_writable()
+    location = location._replace(registry=location.registry.silent())
+    key = location.layout.document_key(location.path, kind)
+    if location.nodes is not None:
+        changed = location.nodes.change(location.path, lambda stored: change(of_kind(location, key, stored, kind)))
+        return of_kind(location, key, changed, kind)
+    if location.layout.attributes_key(location.path) is not None:
+        return _change_two_documents(location, kind, change)
     written: list[M] = []
 
     def rewrite(value: bytes | None) -> bytes | None:
         stored: Metadata
         if value is not None:
-            stored = place.layout.parse(key, value, place.registry)
-        elif issubclass(kind, GroupMetadata) and _is_implied(place):
-            stored = GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
+            stored = location.layout.parse(key, value, location.registry)
+        elif issubclass(kind, GroupMetadata) and _is_implied(location):
+            stored = GroupMetadata(zarr_format=location.layout.zarr_format, implicit=True)
         else:
             raise NotFoundError(
-                "the node is gone", key=key, path=place.path or "/", hint="somebody removed it; check the location"
+                "the node is gone", key=key, path=location.path or "/", hint="somebody removed it; check the location"
             )
-        changed = change(of_kind(place, key, stored, kind))
-        document = place.layout.emit(changed)
-        same = changed == stored and document == place.layout.emit(stored)  # Python's 1 == True
+        changed = change(of_kind(location, key, stored, kind))
+        document = location.layout.emit(changed)
+        same = changed == stored and document == location.layout.emit(stored)  # Python's 1 == True
         resized = lengths_only and isinstance(changed, ArrayMetadata) and changed.document is None
-        written[:] = [changed if same or resized else _parsed(place, changed, document)]
-        place.layout.remember(document, written[0], place.registry)
+        written[:] = [changed if same or resized else _parsed(location, changed, document)]
+        location.layout.remember(document, written[0], location.registry)
         return None if same else document
 
-    if place.store.update(key, rewrite) is not None and place.path:
-        drop_copies(place, documents_above(place, [place.path]))
+    if location.store.update(key, rewrite) is not None and location.path:
+        drop_copies(location, documents_above(location, [location.path]))
     return written[0]
 
 
-def of_kind(place: Place, key: str, node: Metadata, kind: type[M]) -> M:
+def of_kind(location: NodeLocation, key: str, node: Metadata, kind: type[M]) -> M:
     if isinstance(node, kind):
         return node
     raise InvalidInputError(
-        "another kind of node is now at this path", key=key, path=place.path or "/", hint="open it again"
+        "another kind of node is now at this path", key=key, path=location.path or "/", hint="open it again"
     )
 
 
-def _change_two_documents(place: Place, kind: type[M], change: Callable[[M], M]) -> M:
+def _change_two_documents(location: NodeLocation, kind: type[M], change: Callable[[M], M]) -> M:
     """As change_node, of a node that has a document for its attributes, as in Zarr v2. Each document is changed by what is stored of it now; `change` sees the other one as it was read before.
 
     Copies in consolidated metadata, which are those of the group itself, too, are dropped."""
-    layout, store = place.layout, place.store
-    key, beside = layout.document_key(place.path, kind), layout.attributes_key(place.path)
+    layout, store = location.layout, location.store
+    key, beside = layout.document_key(location.path, kind), layout.attributes_key(location.path)
     assert beside is not None
-    found = find_node(place)
+    found = find_node(location)
     if found is None:
         raise NotFoundError(
-            "the node is gone", key=key, path=place.path or "/", hint="somebody removed it; check the location"
+            "the node is gone", key=key, path=location.path or "/", hint="somebody removed it; check the location"
         )
-    stored = of_kind(place, key, found, kind)
+    stored = of_kind(location, key, found, kind)
     changed = change(stored)
     written = []
     if _without_attributes(changed) != _without_attributes(stored):
@@ -288,23 +289,28 @@ def _change_two_documents(place: Place, kind: type[M], change: Callable[[M], M])
         def rewrite(value: bytes | None) -> bytes | None:
             if value is None:
                 raise NotFoundError(
-                    "the node is gone", key=key, path=place.path or "/", hint="somebody removed it; check the location"
+                    "the node is gone",
+                    key=key,
+                    path=location.path or "/",
+                    hint="somebody removed it; check the location",
                 )
-            now = of_kind(place, key, layout.parse(key, value, place.registry, store.get(beside)), kind)
+            now = of_kind(location, key, layout.parse(key, value, location.registry, store.get(beside)), kind)
             return layout.emit(change(now))
 
         written.append(store.update(key, rewrite))
     if layout.emit_attributes(changed) != layout.emit_attributes(stored):
 
         def rewrite_attributes(value: bytes | None) -> bytes | None:
-            document = layout.parse(key, layout.emit(stored), place.registry, value)
-            return layout.emit_attributes(change(of_kind(place, key, document, kind))) or b"{}"
+            document = layout.parse(key, layout.emit(stored), location.registry, value)
+            return layout.emit_attributes(change(of_kind(location, key, document, kind))) or b"{}"
 
         written.append(store.update(beside, rewrite_attributes))
     if any(version is not None for version in written):
-        drop_copies(place, {place.path: stored, **documents_above(place, [place.path] if place.path else [])})
-    now = find_node(place)
-    return changed if now is None else of_kind(place, key, now, kind)
+        drop_copies(
+            location, {location.path: stored, **documents_above(location, [location.path] if location.path else [])}
+        )
+    now = find_node(location)
+    return changed if now is None else of_kind(location, key, now, kind)
 
 
 def _without_attributes(metadata: M) -> object:
@@ -315,7 +321,7 @@ def _without_attributes(metadata: M) -> object:
 
 
 def create_nodes(
-    place: Place,
+    location: NodeLocation,
     nodes: Mapping[str, Metadata],
     *,
     overwrite: bool,
@@ -327,37 +333,37 @@ def create_nodes(
     stands above one of them.
 
     replaces  the prefix of a hierarchy that has to go for them, in the store of the location"""
-    place.require_writable()
+    location.require_writable()
     check_flag(overwrite, "overwrite")
     check_flag(explicit_groups, "explicit_groups")
-    if place.nodes is not None:
-        place.nodes.create(nodes, overwrite=overwrite)
+    if location.nodes is not None:
+        location.nodes.create(nodes, overwrite=overwrite)
         return
-    store, layout = place.store, place.layout
+    store, layout = location.store, location.layout
     documents = [layout.emit(node) for node in nodes.values()]  # what the dialect cannot say is refused first
     above = sorted({path for node in nodes for path in ancestors(node)} - nodes.keys())
-    there = find_nodes(place, above) if above else {}
+    there = find_nodes(location, above) if above else {}
     check_above(nodes, {**there, **nodes})
     hidden_nodes.refuse_hidden(
         store, layout, [*(() if overwrite else _unlisted(store, nodes)), *(set(above) - there.keys())]
     )
     if layout.implicit_groups and not overwrite:
-        _check_free(place, nodes)
+        _check_free(location, nodes)
     if replaces is not None:
-        (place.store if place.entry_store is None else place.entry_store).erase_prefix(replaces)
+        (location.store if location.entry_store is None else location.entry_store).erase_prefix(replaces)
     # a single document that is put only where none is need not be looked for before
     told = len(nodes) == 1 and store.capabilities.expects and not overwrite and there.keys() >= set(above)
     for path in nodes:
-        _make_room(place, path, nodes[path], overwrite, told)
-    drop_copies(place, there)
-    _write_entry(place)
+        _make_room(location, path, nodes[path], overwrite, told)
+    drop_copies(location, there)
+    _write_entry(location)
     if explicit_groups or not layout.implicit_groups:
-        create_groups(place, [path for path in above if path not in there], nodes)
+        create_groups(location, [path for path in above if path not in there], nodes)
     keys = [layout.document_key(path, type(node)) for path, node in nodes.items()]
     answers = store.put_many(keys, pieces_of(documents), put_expect(store, len(keys), overwrite))
     for path, answer in zip(nodes, answers, strict=True):
         if isinstance(answer, Changed):
-            raise already_there(place, path)
+            raise already_there(location, path)
     beside = {layout.attributes_key(path): layout.emit_attributes(node) for path, node in nodes.items()}
     attributes = {key: text for key, text in beside.items() if key is not None and text is not None}
     if attributes:
@@ -370,35 +376,35 @@ def _unlisted(store: Store, nodes: Mapping[str, Metadata]) -> list[str]:
     return [path for path, node in nodes.items() if path and not (listed and isinstance(node, ArrayMetadata))]
 
 
-def _write_entry(place: Place) -> None:
+def _write_entry(location: NodeLocation) -> None:
     """Sees to the document that the hierarchy has beside those of its nodes. Somebody else may have created the same at the same time, which is as good."""
-    entry = place.layout.entry()
+    entry = location.layout.entry()
     if entry is None:
         return
     key, value = entry
-    store = place.store if place.entry_store is None else place.entry_store
+    store = location.store if location.entry_store is None else location.entry_store
     there = store.get(key)
     if there is None:
         if not isinstance(store.put_many([key], pieces_of([value]), put_expect(store, 1, False))[0], Changed):
             return
         there = store.get(key)
-    if there is None or not place.layout.has_entry(there):
+    if there is None or not location.layout.has_entry(there):
         raise AlreadyExistsError(
-            "another hierarchy is now at this place", key=key, path=place.path or "/", hint="open it again"
+            "another hierarchy is now at this place", key=key, path=location.path or "/", hint="open it again"
         )
 
 
-def create_groups(place: Place, paths: Sequence[str], nodes: Iterable[str]) -> None:
+def create_groups(location: NodeLocation, paths: Sequence[str], nodes: Iterable[str]) -> None:
     """Gives groups documents; nodes: the paths of what is to lie below them. Raises InvalidInputError where somebody else has just put an array in the way."""
     if not paths:
         return
-    store, layout = place.store, place.layout
+    store, layout = location.store, location.layout
     values = pieces_of([layout.emit(GroupMetadata(zarr_format=layout.zarr_format))] * len(paths))
     keys = [layout.document_key(path, GroupMetadata) for path in paths]
     answers = store.put_many(keys, values, put_expect(store, len(paths), False))
     lost = [path for path, answer in zip(paths, answers, strict=True) if isinstance(answer, Changed)]
     if lost:  # somebody else created the same at the same time: groups are as good, arrays are not
-        check_above(nodes, find_nodes(place, lost))
+        check_above(nodes, find_nodes(location, lost))
 
 
 def put_expect(store: Store, count: int, overwrite: bool) -> list[Version | None]:
@@ -416,63 +422,63 @@ def check_above(nodes: Iterable[str], there: Mapping[str, Metadata]) -> None:
                 )
 
 
-def documents_above(place: Place, paths: Iterable[str]) -> dict[str, Metadata]:
+def documents_above(location: NodeLocation, paths: Iterable[str]) -> dict[str, Metadata]:
     """The documents of the groups above, where they may hold copies of those below."""
-    if place.layout.implicit_groups:
+    if location.layout.implicit_groups:
         return {}
-    return find_nodes(place, sorted({above for path in paths for above in ancestors(path)}))
+    return find_nodes(location, sorted({above for path in paths for above in ancestors(path)}))
 
 
-def drop_copies(place: Place, above: Mapping[str, Metadata]) -> None:
+def drop_copies(location: NodeLocation, above: Mapping[str, Metadata]) -> None:
     """Drops consolidated metadata of the groups above a node that changes: their copies of its document would be stale."""
     for path, node in above.items():
-        if (key := place.layout.copies_key(path)) is not None:
-            if place.store.exists(key):
-                place.store.erase(key)
+        if (key := location.layout.copies_key(path)) is not None:
+            if location.store.exists(key):
+                location.store.erase(key)
         elif isinstance(node, GroupMetadata) and node.consolidated is not None:
-            change_node(place.at(path), GroupMetadata, GroupMetadata.without_consolidated)
+            change_node(location.at(path), GroupMetadata, GroupMetadata.without_consolidated)
 
 
-def _check_free(place: Place, paths: Iterable[str]) -> None:
+def _check_free(location: NodeLocation, paths: Iterable[str]) -> None:
     """Refuses paths at which a document of either kind is, in one batch of requests."""
-    keys = {key: path for path in paths for key in place.layout.document_keys(path)}
-    for path, size in zip(keys.values(), place.store.sizes(list(keys)).tolist(), strict=True):
+    keys = {key: path for path in paths for key in location.layout.document_keys(path)}
+    for path, size in zip(keys.values(), location.store.sizes(list(keys)).tolist(), strict=True):
         if size >= 0:
-            raise already_there(place, path)
+            raise already_there(location, path)
 
 
-def _make_room(place: Place, path: str, node: Metadata, overwrite: bool, told: bool) -> None:
+def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: bool, told: bool) -> None:
     """told: whether putting the document tells whether one is there, and nothing is written before."""
-    store, layout = place.store, place.layout
+    store, layout = location.store, location.layout
     if overwrite:
-        erase_node(place, path)
+        erase_node(location, path)
         return
     prefix = layout.data_prefix(path)
     looks_below = isinstance(node, ArrayMetadata) and store.capabilities.listable
     if layout.implicit_groups:
         if looks_below and not store.is_empty(layout.documents_prefix(path)):  # a group, which another may replace
-            raise already_there(place, path)
+            raise already_there(location, path)
         if looks_below and not store.is_empty(prefix):
-            _remove_orphans(place, path)
+            _remove_orphans(location, path)
     elif looks_below:
         if not store.is_empty(prefix):  # a document, or chunks that would show up in the new array
-            raise already_there(place, path)
+            raise already_there(location, path)
     elif told and len(layout.document_keys(path)) == 1:
         check_key(layout.document_keys(path)[0])
     elif (store.sizes(layout.document_keys(path)) >= 0).any():
-        raise already_there(place, path)
+        raise already_there(location, path)
 
 
-def _remove_orphans(place: Place, path: str) -> None:
+def _remove_orphans(location: NodeLocation, path: str) -> None:
     """Removes chunks without a document, which programs left behind that removed the array. They are listed before the document is looked for once
     more, so that none of them is of an array that somebody else has created meanwhile."""
-    store, layout = place.store, place.layout
+    store, layout = location.store, location.layout
     keys = store.list_prefix(layout.data_prefix(path))
     pages = [keys[first : first + _AT_ONCE] for first in range(0, len(keys), _AT_ONCE)]
     versions = [version for page in pages for version in store.fetch(page, NO_SPANS).versions]
-    _check_free(place, [path])
+    _check_free(location, [path])
     if not store.capabilities.erasable:
-        raise already_there(place, path)
+        raise already_there(location, path)
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
     there = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
     for page in pages:
@@ -480,19 +486,19 @@ def _remove_orphans(place: Place, path: str) -> None:
         store.erase_many(left, [there[key] for key in left])
 
 
-def already_there(place: Place, path: str) -> AlreadyExistsError:
+def already_there(location: NodeLocation, path: str) -> AlreadyExistsError:
     """The error for a path that is taken."""
     return AlreadyExistsError(
-        f"something is there already in {place.store!r}",
+        f"something is there already in {location.store!r}",
         path=path or "/",
-        hint="choose another place, or replace it with overwrite=True",
+        hint="choose another location, or replace it with overwrite=True",
     )
 
 
-def erase_node(place: Place, path: str) -> None:
+def erase_node(location: NodeLocation, path: str) -> None:
     """Removes whatever is at a path and below. The document goes first, so that a node is never there in part; but last where the store may find that it
     cannot remove what lies below."""
-    store, layout = place.store, place.layout
+    store, layout = location.store, location.layout
     keys = layout.document_keys(path)
     if store.capabilities.listable:
         store.erase_values(keys)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from frazil.array.arguments import check_flag, check_mapping
-from frazil.array.hierarchy.nodes import Metadata, Place, find_node
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation, find_node
 from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
 from frazil.late import LateModule
 from frazil.metadata.extension_guard import ExtensionCall
@@ -35,9 +35,9 @@ else:
 
 
 def locate(
-    place: Place, path: str, zarr_format: object = None, *, to_create: bool = False
-) -> tuple[Place, Metadata | None]:
-    """The place of the node at a path as its user wrote it, below the location that `place` is; and the node, None where nothing is there.
+    location: NodeLocation, path: str, zarr_format: object = None, *, to_create: bool = False
+) -> tuple[NodeLocation, Metadata | None]:
+    """The location of the node at a path as its user wrote it, below the location that `location` is; and the node, None where nothing is there.
 
     One request; with a path one batch of two, as the zarr.json of the location itself may be the entry point of a hierarchy of the draft, in which
     nothing else counts. Such a hierarchy may also begin at the node, or between the two.
@@ -45,80 +45,86 @@ def locate(
     to_create    as in find_node
     Raises MetadataError, UnknownExtensionError, InvalidInputError for a path that the dialect does not have."""
     known = _format(zarr_format)
-    if place.nodes is not None:
-        kept = _without_documents(place, path, known)
+    if location.nodes is not None:
+        kept = _without_documents(location, path, known)
         return kept, find_node(kept)
     lenient = normalise(path, str)
-    whole = join(place.path, lenient)
+    whole = join(location.path, lenient)
     first: _Document | None = None
     if known == 2:
-        found = _in_v2(place, path)
+        found = _in_v2(location, path)
     elif not lenient or known == 3:
-        found = _node_at(place, whole, _documents(place, [whole])[0], to_create) or (
-            place.at(join(place.path, normalise(path))),
+        found = _node_at(location, whole, _documents(location, [whole])[0], to_create) or (
+            location.at(join(location.path, normalise(path))),
             None,
         )
     else:
-        first, last = _documents(place, [place.path, whole])
+        first, last = _documents(location, [location.path, whole])
         entry = first.draft_entry
         if entry is not None:
-            found = _inside(place, place.path, entry, lenient, to_create)
+            found = _inside(location, location.path, entry, lenient, to_create)
         else:
-            found = _node_at(place, whole, last, to_create) or _below(place, path, lenient, first, to_create)
-    if found[1] is None and known != 2 and found[0].layout is place.layout:
-        there = _in_v2(place, path)
+            found = _node_at(location, whole, last, to_create) or _below(location, path, lenient, first, to_create)
+    if found[1] is None and known != 2 and found[0].layout is location.layout:
+        there = _in_v2(location, path)
         found = found if there[1] is None else there
     node = found[1]
     if known is not None and node is not None and node.zarr_format != known:
         raise InvalidInputError(
             f"a node of zarr_format {node.zarr_format!r} is there, not of {known!r}", path=path or "/"
         )
-    if isinstance(node, GroupMetadata) and place.read_only and not found[0].store.capabilities.listable:
-        return _through_copies(place, first, found[0], node), node
+    if isinstance(node, GroupMetadata) and location.read_only and not found[0].store.capabilities.listable:
+        return _through_copies(location, first, found[0], node), node
     return found
 
 
-def _in_v2(place: Place, path: str) -> tuple[Place, Metadata | None]:
-    """The place of a node of Zarr v2, and the node; None where none is there. One batch of requests."""
-    top = place._replace(layout=v2_layout.V2)
+def _in_v2(location: NodeLocation, path: str) -> tuple[NodeLocation, Metadata | None]:
+    """The location of a node of Zarr v2, and the node; None where none is there. One batch of requests."""
+    top = location._replace(layout=v2_layout.V2)
     found = top.at(top.below(path))
     return found, find_node(found)
 
 
-def _through_copies(top: Place, first: _Document | None, place: Place, group: GroupMetadata) -> Place:
-    """The place of a group where nothing can be listed: its nodes are those in its consolidated metadata, or in that of the group at the location, whose zarr.json is
+def _through_copies(
+    top: NodeLocation, first: _Document | None, location: NodeLocation, group: GroupMetadata
+) -> NodeLocation:
+    """The location of a group where nothing can be listed: its nodes are those in its consolidated metadata, or in that of the group at the location, whose zarr.json is
     `first`, where there is any."""
-    copies = consolidated.copies_at(place, group)
-    if copies is None and place.layout.zarr_format == 2 and place.path != top.path:
-        copies = consolidated.copies_at(place.at(top.path), GroupMetadata(zarr_format=2))
-    elif copies is None and first is not None and place.path != top.path and place.layout is top.layout:
+    copies = consolidated.copies_at(location, group)
+    if copies is None and location.layout.zarr_format == 2 and location.path != top.path:
+        copies = consolidated.copies_at(location.at(top.path), GroupMetadata(zarr_format=2))
+    elif copies is None and first is not None and location.path != top.path and location.layout is top.layout:
         above = _node_at(top, top.path, first, False)
         if above is not None and isinstance(above[1], GroupMetadata):
             copies = consolidated.copies_at(top, above[1])
-    return place if copies is None else place._replace(copies=copies)
+    return location if copies is None else location._replace(copies=copies)
 
 
-def _without_documents(place: Place, path: str, known: ZarrFormat | None) -> Place:
-    """The place of a node in a NodeStorage, which has one dialect. Raises InvalidInputError for another dialect."""
-    if known not in (None, place.layout.zarr_format):
+def _without_documents(location: NodeLocation, path: str, known: ZarrFormat | None) -> NodeLocation:
+    """The location of a node in a NodeStorage, which has one dialect. Raises InvalidInputError for another dialect."""
+    if known not in (None, location.layout.zarr_format):
         raise InvalidInputError(
-            f"nodes of a repository are of zarr_format {place.layout.zarr_format!r}, not of {known!r}",
+            f"nodes of a repository are of zarr_format {location.layout.zarr_format!r}, not of {known!r}",
             path=path or "/",
             hint="frazil.convert makes final Zarr v3 of a hierarchy of another dialect",
         )
-    return place.at(place.below(path))
+    return location.at(location.below(path))
 
 
-def _below(place: Place, path: str, lenient: str, first: _Document, to_create: bool) -> tuple[Place, Metadata | None]:
+def _below(
+    location: NodeLocation, path: str, lenient: str, first: _Document, to_create: bool
+) -> tuple[NodeLocation, Metadata | None]:
     """The node of a hierarchy of the draft that begins between a location, whose zarr.json is `first`, and the node."""
     if first.node is None and first.content is not None:
-        _check_document(first.content, join(place.path, DOCUMENT_NAME))
+        _check_document(first.content, join(location.path, DOCUMENT_NAME))
     between = ancestors(lenient)[1:]
-    for above, document in zip(between, _documents(place, [join(place.path, part) for part in between]), strict=True):
+    for above, document in zip(
+        between, _documents(location, [join(location.path, part) for part in between]), strict=True
+    ):
         entry = document.draft_entry
         if entry is not None:
-            return _inside(place, join(place.path, above), entry, lenient[len(above) + 1 :], to_create)
-    return place.at(join(place.path, normalise(path))), None
+            return _inside(location, join(location.path, above), entry, lenient[len(above) + 1 :], to_create)
+    return location.at(join(location.path, normalise(path))), None
 
 
 def _check_document(document: Json | MetadataError, key: str) -> None:
@@ -150,17 +156,17 @@ class _Document(Record):
         return content if isinstance(content, dict) and is_draft_entry(content) else None
 
 
-def _documents(place: Place, paths: Sequence[str]) -> list[_Document]:
+def _documents(location: NodeLocation, paths: Sequence[str]) -> list[_Document]:
     """The zarr.json at each path, in one batch of requests."""
     keys = [join(path, DOCUMENT_NAME) for path in paths]
     return [
-        _Document() if text is None else _read(place, key, text)
-        for key, text in zip(keys, place.store.get_many(keys), strict=True)
+        _Document() if text is None else _read(location, key, text)
+        for key, text in zip(keys, location.store.get_many(keys), strict=True)
     ]
 
 
-def _read(place: Place, key: str, text: bytes) -> _Document:
-    node = parsed_before(text, place.registry.metadata)
+def _read(location: NodeLocation, key: str, text: bytes) -> _Document:
+    node = parsed_before(text, location.registry.metadata)
     if node is not None:
         return _Document(text, node)
     try:
@@ -170,55 +176,59 @@ def _read(place: Place, key: str, text: bytes) -> _Document:
         return _Document(text, None, error)
 
 
-def _node_at(place: Place, path: str, document: _Document, to_create: bool) -> tuple[Place, Metadata | None] | None:
+def _node_at(
+    location: NodeLocation, path: str, document: _Document, to_create: bool
+) -> tuple[NodeLocation, Metadata | None] | None:
     """The node that a zarr.json at a path is: of the final dialect, or the root of a hierarchy of the draft; None where there is none."""
     node, content = document.node, document.content
     if isinstance(content, MetadataError):
         raise content
     if document.draft_entry is not None:
-        return _inside(place, path, document.draft_entry, "", to_create)
+        return _inside(location, path, document.draft_entry, "", to_create)
     if node is None and content is None:
         return None
     normalise(path)  # refuses names that nodes of the final dialect do not have
     if node is None:
-        node = parse_node(content, place.registry.metadata, key=join(path, DOCUMENT_NAME), text=document.text)
-    return place.at(path), node
+        node = parse_node(content, location.registry.metadata, key=join(path, DOCUMENT_NAME), text=document.text)
+    return location.at(path), node
 
 
-def _inside(place: Place, root: str, entry: Json, path: str, to_create: bool) -> tuple[Place, Metadata | None]:
+def _inside(
+    location: NodeLocation, root: str, entry: Json, path: str, to_create: bool
+) -> tuple[NodeLocation, Metadata | None]:
     """The node at a path of the hierarchy of the draft that begins at `root`."""
-    top = drafted(place, root, entry, join(root, DOCUMENT_NAME))
+    top = drafted(location, root, entry, join(root, DOCUMENT_NAME))
     found = top.at(normalise(path, top.layout.check_name))
     return found, find_node(found, to_create=to_create)
 
 
-def _entry_at(place: Place) -> tuple[Place | None, bool]:
+def _entry_at(location: NodeLocation) -> tuple[NodeLocation | None, bool]:
     """The root of the hierarchy of the draft or of Zarr v2 (an array alone, maybe) that begins at a location, or None where none does; and whether a zarr.json is there at all. Raises
     MetadataError for a zarr.json that is neither the draft's nor a final document."""
-    key = join(place.path, DOCUMENT_NAME)
-    value, *nodes = place.store.get_many([key, *(join(place.path, name) for name in hidden_nodes.V2_NODES)])
+    key = join(location.path, DOCUMENT_NAME)
+    value, *nodes = location.store.get_many([key, *(join(location.path, name) for name in hidden_nodes.V2_NODES)])
     if value is None:
-        return None if nodes == [None, None] else place._replace(layout=v2_layout.V2), False
+        return None if nodes == [None, None] else location._replace(layout=v2_layout.V2), False
     entry = read_document(value, key)
     if is_draft_entry(entry):
-        return drafted(place, place.path, entry, key), True
+        return drafted(location, location.path, entry, key), True
     _check_document(entry, key)
     return None, True
 
 
-def drafted(place: Place, root: str, entry: Json, key: str) -> Place:
+def drafted(location: NodeLocation, root: str, entry: Json, key: str) -> NodeLocation:
     """The root of a hierarchy with this entry point."""
     try:
-        point = entry_point.parse_entry(entry, place.registry)
-        store = place.store
+        point = entry_point.parse_entry(entry, location.registry)
+        store = location.store
         for extension in point.extensions:
-            understand = place.registry.hierarchy_extension(extension.extension.name)
+            understand = location.registry.hierarchy_extension(extension.extension.name)
             if understand is not None:
                 make = cast("Callable[[Extension, Store], object]", understand)
                 name = extension.extension.name
                 with ExtensionCall("extension", f"{name} of the hierarchy", extension.path):
                     made = make(extension.extension, store)
-                    store = as_store(made, f"the extension {name} of the hierarchy", place, extension.path)
+                    store = as_store(made, f"the extension {name} of the hierarchy", location, extension.path)
             elif extension.must_understand:
                 raise entry_point.not_understood(extension, "with_hierarchy_extension")
     except InvalidInputError as error:
@@ -226,19 +236,19 @@ def drafted(place: Place, root: str, entry: Json, key: str) -> Place:
         raise
     prefix = f"{root}/" if root else ""
     bare = point.prototype and _is_bare(store, prefix)
-    entry_store = place.store if store is not place.store else None
-    return place._replace(
+    entry_store = location.store if store is not location.store else None
+    return location._replace(
         store=store, path="", layout=draft_layout.DraftLayout(prefix, point, bare), entry_store=entry_store
     )
 
 
-def as_store(made: object, maker: str, place: Place, part: str) -> Store:
+def as_store(made: object, maker: str, location: NodeLocation, part: str) -> Store:
     """What a user's function made, which is a Store or has operations of one. It is made anew for every handle: writers through those that stand in one
     part of documents over the same store exclude each other. Raises InvalidInputError."""
     if isinstance(made, Store):
         return made
     try:
-        return adapted_store.AdaptedStore(made, guard_name=f"{part} over {place.store!r}")  # type: ignore[arg-type] # which refuses what has none
+        return adapted_store.AdaptedStore(made, guard_name=f"{part} over {location.store!r}")  # type: ignore[arg-type] # which refuses what has none
     except InvalidInputError as error:
         raise InvalidInputError(
             f"{maker} made {type(made).__name__}, which is no store: {error.message}", hint=error.hint
@@ -247,7 +257,7 @@ def as_store(made: object, maker: str, place: Place, part: str) -> Store:
 
 def _is_bare(store: Store, prefix: str) -> bool:
     """Whether a prototype of 2020 put its chunks below `data/`, as zarrita did, and not below `data/root/`, as xtensor-zarr did: its documents do not say.
-    Raises StoreError where the store cannot list: chunks in the other place would read as fill values."""
+    Raises StoreError where the store cannot list: chunks in the other location would read as fill values."""
     if not store.capabilities.listable:
         raise StoreError(
             f"{store!r} is not listable, and only a listing tells where a prototype of 2020 keeps its chunks",
@@ -258,14 +268,14 @@ def _is_bare(store: Store, prefix: str) -> bool:
 
 
 def for_creation(
-    place: Place,
+    location: NodeLocation,
     path: str,
     zarr_format: object,
     *,
     overwrite: bool,
     entry_point: Mapping[str, object] | None = None,
-) -> tuple[Place, str | None]:
-    """The place of a new node, in the dialect of the hierarchy that is there, or in the one asked for where none is; and the prefix that must be removed
+) -> tuple[NodeLocation, str | None]:
+    """The location of a new node, in the dialect of the hierarchy that is there, or in the one asked for where none is; and the prefix that must be removed
     first, such as a hierarchy of another dialect. create_nodes removes it after all other checks. Nothing is changed here.
 
     zarr_format  None: that of the hierarchy, or 3
@@ -279,28 +289,28 @@ def for_creation(
         raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
     if entry_point is not None and chosen == 2:
         raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
-    if place.nodes is not None:
+    if location.nodes is not None:
         if entry_point is not None:
             raise InvalidInputError("a repository has no entry_point", path=path or "/")
-        return _without_documents(place, path, chosen), None
+        return _without_documents(location, path, chosen), None
     lenient = normalise(path, str)
     replaced = overwrite and not lenient and chosen is not None
     broken = False
     try:
-        there, taken = _entry_at(place)
+        there, taken = _entry_at(location)
     except (MetadataError, UnknownExtensionError) as error:  # no document at all, or one that this call may replace
         if lenient or (isinstance(error, UnknownExtensionError) and not replaced):
             raise
         there, taken, broken = None, True, True
-    root, new = place.path, None
+    root, new = location.path, None
     prefix = f"{root}/" if root else ""
     if chosen == 2 and (there is None or replaced):
         if taken and not replaced:
             raise _final_there(root, path, broken)
-        made = place._replace(layout=v2_layout.V2)
+        made = location._replace(layout=v2_layout.V2)
         return made.at(made.below(path)), prefix if there is not None or taken else None
     if chosen in ("draft", "draft-2021"):
-        new = drafted(place, root, _new_entry(chosen == "draft-2021", entry_point), join(root, DOCUMENT_NAME))
+        new = drafted(location, root, _new_entry(chosen == "draft-2021", entry_point), join(root, DOCUMENT_NAME))
     if there is not None and not (replaced and _differs(there, new, entry_point is not None)):
         if chosen is not None and there.layout.zarr_format != chosen:
             raise InvalidInputError(
@@ -314,11 +324,11 @@ def for_creation(
         return there.at(normalise(path, there.layout.check_name)), None
     if there is None and not taken and lenient:
         within = [*ancestors(lenient)[1:], *(() if overwrite else (lenient,))]
-        hidden_nodes.refuse_documents(place.store, place.path, within, hidden_nodes.V2_NODES)
+        hidden_nodes.refuse_documents(location.store, location.path, within, hidden_nodes.V2_NODES)
     if new is None:
         if entry_point is not None:
             raise InvalidInputError("entry_point needs a zarr_format, of the draft of 2022", path=path or "/")
-        return place.at(join(root, normalise(path))), prefix if there is not None else None
+        return location.at(join(root, normalise(path))), prefix if there is not None else None
     if there is None and not replaced and taken:
         raise _final_there(root, path, broken)
     return new.at(normalise(path, new.layout.check_name)), prefix if replaced else None
@@ -355,14 +365,14 @@ def _new_entry(old: bool, members: Mapping[str, object] | None) -> dict[str, Jso
     return {**entry_point.new_entry(old=old), **given}
 
 
-def _differs(there: Place, new: Place | None, entry_given: bool) -> bool:
+def _differs(there: NodeLocation, new: NodeLocation | None, entry_given: bool) -> bool:
     """Whether the hierarchy has to go for the new one."""
     if new is None or new.layout.zarr_format != there.layout.zarr_format:
         return True
     return entry_given and new.layout != there.layout
 
 
-def _check_entry(there: Place, members: Mapping[str, object] | None) -> None:
+def _check_entry(there: NodeLocation, members: Mapping[str, object] | None) -> None:
     """Refuses an entry point that the hierarchy has not."""
     layout = there.layout
     assert isinstance(layout, draft_layout.DraftLayout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from frazil.array.hierarchy.nodes import Place, no_transformers
+from frazil.array.hierarchy.nodes import NodeLocation, no_transformers
 from frazil.array.hierarchy.root import as_store
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
@@ -30,46 +30,46 @@ else:
     sharding_store = LateModule("frazil.stores.transformer.sharding_store")
 
 
-def chunk_storage(place: Place, metadata: ArrayMetadata, largest: int | None = None) -> ChunkStorage:
-    """The chunks of the array at a place. largest: the most bytes that its codecs make of one. Raises UnknownExtensionError, InvalidInputError."""
-    if place.nodes is not None:
-        if place.transformers or metadata.storage_transformers:
-            raise no_transformers(place)
-        return place.nodes.chunks(place.path, metadata)
-    store, prefix = transformed(place, metadata), place.layout.data_prefix(place.path)
+def chunk_storage(location: NodeLocation, metadata: ArrayMetadata, largest: int | None = None) -> ChunkStorage:
+    """The chunks of the array at a location. largest: the most bytes that its codecs make of one. Raises UnknownExtensionError, InvalidInputError."""
+    if location.nodes is not None:
+        if location.transformers or metadata.storage_transformers:
+            raise no_transformers(location)
+        return location.nodes.chunks(location.path, metadata)
+    store, prefix = transformed(location, metadata), location.layout.data_prefix(location.path)
     keys = metadata.chunk_key_encoding
     known = isinstance(keys, SeparatedKeys) and type(keys).__module__.startswith("frazil.")
-    own = store is place.store  # what a transformer stores is not what the codecs made
+    own = store is location.store  # what a transformer stores is not what the codecs made
     return plain_chunks(store, prefix, keys if known else CheckedKeys(keys), metadata.ndim, largest if own else None)
 
 
-def transformed(place: Place, metadata: ArrayMetadata) -> Store:
+def transformed(location: NodeLocation, metadata: ArrayMetadata) -> Store:
     """Array side first: what the user asked for, then what the document says. Raises UnknownExtensionError, InvalidInputError."""
-    store = place.store
+    store = location.store
     entries = metadata.storage_transformers
     listed = (metadata.document or {}).get("storage_transformers")
     before = len(listed) - len(entries) if isinstance(listed, list) else 0  # those that were read as the sharding codec
     for i, entry in reversed(list(enumerate(entries))):
         path = item("storage_transformers", before + i)
         if metadata.zarr_format != 3 and transformers.is_sharding(entry.name):
-            store = _sharded(place, metadata, entry, store, path)
+            store = _sharded(location, metadata, entry, store, path)
         else:
-            transformer = cast("Callable[[Extension, Store], object]", place.registry.transformer(entry, path))
+            transformer = cast("Callable[[Extension, Store], object]", location.registry.transformer(entry, path))
             with ExtensionCall("storage transformer", entry.name, path):
-                store = as_store(transformer(entry, store), f"the storage transformer {entry.name}", place, path)
-    for i, added in reversed(list(enumerate(place.transformers))):
+                store = as_store(transformer(entry, store), f"the storage transformer {entry.name}", location, path)
+    for i, added in reversed(list(enumerate(location.transformers))):
         made = cast("Callable[[Store], object]", added)
         with ExtensionCall("storage transformer", repr(added), f"storage_transformers[{i}]", InvalidInputError):
-            store = as_store(made(store), "a storage transformer", place, f"added[{i}]")
+            store = as_store(made(store), "a storage transformer", location, f"added[{i}]")
     return store
 
 
-def _sharded(place: Place, metadata: ArrayMetadata, entry: Extension, store: Store, path: str) -> Store:
+def _sharded(location: NodeLocation, metadata: ArrayMetadata, entry: Extension, store: Store, path: str) -> Store:
     configuration = check_object(entry.configuration.get("configuration"), path)
     old = metadata.zarr_format == "draft-2021"
     counts = transformers.read_configuration(
         entry.configuration.get("type"), configuration, metadata.ndim, path, old=old
     )
     return sharding_store.ShardingStore(
-        store, place.layout.data_prefix(place.path), metadata.chunk_key_encoding, counts
+        store, location.layout.data_prefix(location.path), metadata.chunk_key_encoding, counts
     )

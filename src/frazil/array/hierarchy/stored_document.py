@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from frazil.array.hierarchy.nodes import Place, find_node
+from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.errors import ConflictError, NotFoundError
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
@@ -43,7 +43,7 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
     for member in _FIXED:
         now, then = getattr(stored, member), getattr(opened, member)
         if now is not then and now != then and not _grows(now, then):
-            raise ConflictError("another array has taken this place", path=path or "/", hint="open it again")
+            raise ConflictError("another array has taken this location", path=path or "/", hint="open it again")
     return stored
 
 
@@ -61,28 +61,35 @@ class _Known(Record):
     shape: tuple[int, ...]
 
 
-def followed(place: Place, chunks: ChunkStorage) -> Place:
-    """Where the array of these chunks is, once at this place: in a session it may have been moved. Raises NotFoundError where it was removed there."""
-    path = place.path if place.nodes is None else place.nodes.array_path(place.path, chunks)
-    return place if path == place.path else place.at(path)
+def followed(location: NodeLocation, chunks: ChunkStorage) -> NodeLocation:
+    """Where the array of these chunks is, once at this location: in a session it may have been moved. Raises NotFoundError where it was removed there."""
+    path = location.path if location.nodes is None else location.nodes.array_path(location.path, chunks)
+    return location if path == location.path else location.at(path)
 
 
-def check_in_place(stored: object, opened: ArrayMetadata, place: Place, chunks: ChunkStorage) -> ArrayMetadata:
-    """As check_same_array, of what is stored at a place; ConflictError also where the array of these chunks was moved from there."""
-    found = check_same_array(stored, opened, place.path)
-    if followed(place, chunks) is not place:
-        raise ConflictError("the array was moved meanwhile", path=place.path or "/", hint="try again")
+def check_in_place(
+    stored: object, opened: ArrayMetadata, location: NodeLocation, chunks: ChunkStorage
+) -> ArrayMetadata:
+    """As check_same_array, of what is stored at a location; ConflictError also where the array of these chunks was moved from there."""
+    found = check_same_array(stored, opened, location.path)
+    if followed(location, chunks) is not location:
+        raise ConflictError("the array was moved meanwhile", path=location.path or "/", hint="try again")
     return found
 
 
 class StoredDocument:
     """Safe to use from many threads: what it remembers is replaced as one value."""
 
-    __slots__ = ("_chunks", "_known", "_new", "_opened", "_place", "_there")
+    __slots__ = ("_chunks", "_known", "_new", "_opened", "_location", "_there")
 
-    def __init__(self, place: Place, opened: ArrayMetadata, chunks: ChunkStorage, there: bool) -> None:
+    def __init__(self, location: NodeLocation, opened: ArrayMetadata, chunks: ChunkStorage, there: bool) -> None:
         """chunks: of the array. there: whether a document is to be stored; else there is nothing to compare, as of a node in a repository."""
-        self._place, self._opened, self._chunks, self._there = place, opened, chunks, there and place.nodes is None
+        self._location, self._opened, self._chunks, self._there = (
+            location,
+            opened,
+            chunks,
+            there and location.nodes is None,
+        )
         self._known: _Known | None = None
         self._new = False
 
@@ -91,7 +98,7 @@ class StoredDocument:
         self._new = True
 
     def confirm(self, shape: tuple[int, ...] | None = None, ends: Callable[[], tuple[int, ...]] | None = None) -> None:
-        """Raises NotFoundError where the array was removed, ConflictError where another array has taken its place, or where the array has become so small that a
+        """Raises NotFoundError where the array was removed, ConflictError where another array has taken its location, or where the array has become so small that a
         selection does not fit, MetadataError, StoreError.
 
         shape  the lengths that the selection was made for; None: lengths do not matter
@@ -101,9 +108,9 @@ class StoredDocument:
         if self._new:
             self._new = False
             return
-        nodes = self._place.nodes
+        nodes = self._location.nodes
         if nodes is not None:
-            stored = nodes.lengths(self._place.path, self._chunks)
+            stored = nodes.lengths(self._location.path, self._chunks)
         else:
             stored = self._shape_now() if self._there else None
         if stored is not None and shape is not None and stored != shape and ends is not None:
@@ -117,7 +124,7 @@ class StoredDocument:
         if any(end > length for end, length in zip(ends, stored, strict=True)):
             raise ConflictError(
                 f"the array is smaller now: others changed its shape from {shape} to {stored}, and the selection reaches to {ends}",
-                path=self._place.path or "/",
+                path=self._location.path or "/",
                 hint="open it again, or call refresh(), and write inside the new shape",
             )
 
@@ -127,32 +134,32 @@ class StoredDocument:
 
     def has_shape(self, shape: tuple[int, ...]) -> bool:
         """Whether the array has these lengths, by a document that is read after the call. Raises as `confirm`."""
-        place = self._place
-        if place.nodes is None:
+        location = self._location
+        if location.nodes is None:
             return self._shape_now() == shape
-        lengths = place.nodes.lengths(place.path, self._chunks)
+        lengths = location.nodes.lengths(location.path, self._chunks)
         if lengths is not None:
             return lengths == shape
-        node = find_node(followed(place, self._chunks))
+        node = find_node(followed(location, self._chunks))
         return isinstance(node, ArrayMetadata) and node.shape == shape
 
     def _key(self) -> str:
-        return self._place.layout.document_key(self._place.path, ArrayMetadata)
+        return self._location.layout.document_key(self._location.path, ArrayMetadata)
 
     def _shape_now(self) -> tuple[int, ...]:
         """The stored lengths, of a document that was compared."""
-        place, known, names = self._place, self._known, [self._key()]
-        if known is not None and known.version is not None and place.store.has_version(names[0], known.version):
+        location, known, names = self._location, self._known, [self._key()]
+        if known is not None and known.version is not None and location.store.has_version(names[0], known.version):
             return known.shape
-        fetched = place.store.fetch(names, WHOLE)
+        fetched = location.store.fetch(names, WHOLE)
         document = read_values(fetched, names, WHOLE)[0]
         version = (
             None if fetched.version_may_repeat is not None and fetched.version_may_repeat[0] else fetched.versions[0]
         )
         if document is None or known is None or known.document != document:
-            registry = place.registry.silent()
-            stored = None if document is None else place.layout.parse(names[0], document, registry)
-            known = _Known(version, document or b"", check_same_array(stored, self._opened, place.path).shape)
+            registry = location.registry.silent()
+            stored = None if document is None else location.layout.parse(names[0], document, registry)
+            known = _Known(version, document or b"", check_same_array(stored, self._opened, location.path).shape)
         self._known = known._replace(version=version)
         return known.shape
 

@@ -11,7 +11,7 @@ from frazil.errors import FrazilError, StoreError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import Metadata, Place
+    from frazil.array.hierarchy.nodes import Metadata, NodeLocation
     from frazil.array.info import Described
 
 __all__ = ["array_html", "group_html"]
@@ -22,17 +22,17 @@ def array_html(metadata: ArrayMetadata, array: Described) -> str:
     return table(f"frazil.Array /{array.path}", described(metadata, array).rows()[1:])
 
 
-def group_html(place: Place, metadata: GroupMetadata) -> str:
+def group_html(location: NodeLocation, metadata: GroupMetadata) -> str:
     """Attributes and direct members. One listing, and one batch of requests where that does not say all."""
     rows = [("format", FORMATS.get(metadata.zarr_format, str(metadata.zarr_format)))]
     rows += [(f"attribute {name}", str(value)) for name, value in metadata.attributes.items()]
     try:
-        members = list(nodes_below(place, 0))
+        members = list(nodes_below(location, 0))
     except StoreError as error:
         rows.append(("members", f"cannot be listed: {error.message}"))
         members = []
     rows += [(f"{path.rpartition('/')[2]}{_mark(node)}", _said(node)) for path, node in members[:MOST_ROWS]]
-    return table(f"frazil.Group /{place.path}", rows, more=max(len(members) - MOST_ROWS, 0))
+    return table(f"frazil.Group /{location.path}", rows, more=max(len(members) - MOST_ROWS, 0))
 
 
 def _mark(node: Metadata | FrazilError) -> str:

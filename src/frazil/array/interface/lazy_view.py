@@ -156,8 +156,8 @@ def _part(axis: range | NDArray[np.int64], item: object) -> Axis:
             f"{shown(item)} cannot select among {extent} elements",
             hint="a list of integers, or a mask of the dimension's extent",
         )
-    places = np.flatnonzero(part) if part.dtype == np.bool_ else part.astype(np.int64)
-    if ((places < -extent) | (places >= extent)).any():
+    positions = np.flatnonzero(part) if part.dtype == np.bool_ else part.astype(np.int64)
+    if ((positions < -extent) | (positions >= extent)).any():
         raise SelectionError(f"an index of {shown(item)} is out of bounds for an extent of {extent}")
-    places = np.where(places < 0, places + extent, places)
-    return axis.start + axis.step * places if isinstance(axis, range) else axis[places]
+    positions = np.where(positions < 0, positions + extent, positions)
+    return axis.start + axis.step * positions if isinstance(axis, range) else axis[positions]

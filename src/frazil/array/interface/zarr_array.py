@@ -10,10 +10,12 @@ import numpy as np
 
 from frazil.array.indexer import Indexer
 from frazil.array.io.read import check_out
-from frazil.array.shape.extents import chunk_counts
+from frazil.array.shape.extents import chunk_counts, chunk_lengths
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import InvalidInputError, SelectionError, one_line, shown
 from frazil.late import LateModule
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.record import Record
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from frazil.array.attributes import Attributes
+    from frazil.array.creation import zarr_arguments
     from frazil.array.interface import html, lazy_view
     from frazil.metadata.model import ArrayMetadata
 
@@ -57,10 +60,13 @@ if TYPE_CHECKING:
         def blocks(self) -> Indexer: ...
         def __getitem__(self, selection: object, /) -> Values | np.generic: ...
         def __setitem__(self, selection: object, value: ArrayLike, /) -> None: ...
+        def read(self, selection: object = ..., *, out: Values | None = None) -> Values: ...
 
     SelectableT = TypeVar("SelectableT", bound=Selectable)
 
 else:
+    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
+    missing_names = LateModule("frazil.missing_names")
     html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
 
@@ -69,10 +75,27 @@ Fields: TypeAlias = str | Sequence[str] | None
 Target: TypeAlias = "Selectable | Indexer"
 
 
+class ArrayConfig(Record):
+    """Settings of zarr-python, as they are here: results are in C order, and chunks that are all fill value are not stored."""
+
+    order: Literal["C", "F"] = "C"
+    write_empty_chunks: bool = False
+
+
 class ZarrArray:
     """Base class of Array."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """The error for a name that is none, which says what stands for one of zarr-python."""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}{missing_names.hint('Array', name)}",
+                name=name,
+                obj=self,
+            )
 
     def _repr_html_(self: Selectable) -> str:
         return html.array_html(self.metadata, self)
@@ -130,18 +153,47 @@ class ZarrArray:
         return tuple([codec for codec in self.codecs if isinstance(codec, BytesToBytes)])
 
     @property
+    def compressor(self: Selectable) -> BytesToBytes | None:
+        """The first of `compressors`, which zarr-python 2 has one of; None where there are none."""
+        return next((codec for codec in self.codecs if isinstance(codec, BytesToBytes)), None)
+
+    @property
     def cdata_shape(self: Selectable) -> tuple[int, ...]:
         """Number of chunks (innermost ones) along each dimension."""
         return chunk_counts(self.shape, self.metadata.chunk_grid, self.chunks, sharded=self.shards is not None)
+
+    @property
+    def read_chunk_sizes(self: Selectable) -> tuple[tuple[int, ...], ...]:
+        """Lengths of the chunks (innermost ones) along each dimension, as far as they are within the array."""
+        if self.shards is None:
+            return chunk_lengths(self.shape, self.metadata.chunk_grid)
+        return chunk_lengths(self.shape, RegularGrid(self.chunks))
+
+    @property
+    def write_chunk_sizes(self: Selectable) -> tuple[tuple[int, ...], ...]:
+        """The same of shards; of chunks, where there are no shards."""
+        return chunk_lengths(self.shape, self.metadata.chunk_grid)
 
     @property
     def lazy(self: Selectable) -> lazy_view.LazyView:
         """A view whose selections compose without reading: `a.lazy[10:20][::-2]`. np.asarray reads it, assignment writes through."""
         return lazy_view.LazyView.of(self)
 
-    def update_attributes(self: SelectableT, new: Mapping[str, object]) -> SelectableT:  # noqa: PYI019 (a Selectable)
+    def update_attributes(  # noqa: PYI019 (a Selectable)
+        self: SelectableT, new_attributes: Mapping[str, object]
+    ) -> SelectableT:
         """Adds attributes, or replaces those of the same name; self."""
-        self.attrs.update(new)
+        self.attrs.update(new_attributes)
+        return self
+
+    @property
+    def config(self) -> ArrayConfig:
+        """The settings of zarr-python, which are the same for all arrays here."""
+        return ArrayConfig()
+
+    def with_config(self: SelectableT, config: object) -> SelectableT:  # noqa: PYI019 (a Selectable)
+        """The array itself: the settings of zarr-python are checked, and have no effect. Raises InvalidInputError."""
+        zarr_arguments.check_settings({"config": config})
         return self
 
     # --- selections by the name of their kind --------------------------------------------------------------------------------------
@@ -234,14 +286,15 @@ def field_names(dtype: np.dtype[np.generic], fields: Fields) -> list[str] | str:
 def _get(
     array: Selectable, target: Target, selection: object, out: Values | None, fields: Fields
 ) -> Values | np.generic:
+    """With fields and `out` all fields are read first, into memory beside `out`."""
     names = None if fields is None else field_names(array.dtype, fields)
+    if out is not None and names is None:
+        return target.read(selection, out=out)
     found = target[selection]
     if names is not None:
         found = found[names]  # type: ignore[index] # of a structured dtype
     if out is None:
         return found
-    if not isinstance(out, np.ndarray):
-        raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=array.path or "/")
     values = np.asarray(found)
     check_out(out, values.shape, values.dtype, array.path or "/")
     out[...] = values

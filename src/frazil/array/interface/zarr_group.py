@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.array.array import Array
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, NodeKindError
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 if TYPE_CHECKING:
     from typing import Protocol, Self
 
+    from frazil.array import info as _info
     from frazil.array.attributes import Attributes
     from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.hierarchy.nodes import Place
+    from frazil.array.hierarchy.nodes import NodeLocation
     from frazil.array.interface import html
-    from frazil.metadata.model import GroupMetadata
+    from frazil.stores.store import Store
 
     class Parent(Protocol):
         """What this module needs of a group."""
@@ -28,9 +30,16 @@ if TYPE_CHECKING:
         @property
         def metadata(self) -> GroupMetadata: ...
         @property
-        def _place(self) -> Place: ...
+        def _location(self) -> NodeLocation: ...
         @property
         def attrs(self) -> Attributes: ...
+        @property
+        def store(self) -> Store: ...
+        @property
+        def read_only(self) -> bool: ...
+        @property
+        def info(self) -> _info.GroupInfo: ...
+        def __getitem__(self, path: str, /) -> Array | Self: ...
         def __iter__(self) -> Iterator[str]: ...
         def arrays(self) -> Iterator[tuple[str, Array]]: ...
         def groups(self) -> Iterator[tuple[str, Self]]: ...
@@ -38,17 +47,21 @@ if TYPE_CHECKING:
         def create_group(
             self, path: str, *, attributes: Mapping[str, object] | None = None, overwrite: bool = False
         ) -> Self: ...
-        def create_array(self, path: str, **arguments: object) -> Array: ...
+        @property
+        def create_array(self) -> Callable[..., Array]: ...
         def create_arrays(
             self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False
         ) -> dict[str, Array]: ...
         def _planned(self, arrays: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]: ...
+        def require_group(self, path: str) -> Self: ...
         def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array: ...
 
     ParentT = TypeVar("ParentT", bound=Parent)
 else:
+    _info = LateModule("frazil.array.info")
     data_source = LateModule("frazil.array.creation.data_source")
     html = LateModule("frazil.array.interface.html")
+    missing_names = LateModule("frazil.missing_names")
 
 
 def path_of(path: str | None, name: str | None) -> str:
@@ -67,6 +80,16 @@ class ZarrGroup:
     """Base class of Group."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """The error for a name that is none, which says what stands for one of zarr-python."""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}{missing_names.hint('Group', name)}",
+                name=name,
+                obj=self,
+            )
 
     @property
     def name(self: Parent) -> str:
@@ -98,15 +121,39 @@ class ZarrGroup:
         """Number of nodes below this group. max_depth: 0 for the direct members, None for all."""
         return sum(1 for _ in self.members(max_depth))
 
-    def update_attributes(self: ParentT, new: Mapping[str, object]) -> ParentT:  # noqa: PYI019 (as above)
+    def update_attributes(self: ParentT, new_attributes: Mapping[str, object]) -> ParentT:  # noqa: PYI019 (as above)
         """Adds attributes, or replaces those of the same name; self."""
-        self.attrs.update(new)
+        self.attrs.update(new_attributes)
         return self
+
+    def get_array(self: Parent, path: str) -> Array:
+        """The array at a path below this group. Raises NotFoundError, InvalidInputError where a group is."""
+        node = self[path]
+        if not isinstance(node, Array):
+            raise NodeKindError("a group is there, not an array", path=node.path)
+        return node
+
+    def get_group(self: ParentT, path: str) -> ParentT:  # noqa: PYI019 (as above)
+        """The group at a path below this group. Raises NotFoundError, InvalidInputError where an array is."""
+        node = self[path]
+        if isinstance(node, Array):
+            raise NodeKindError("an array is there, not a group", path=node.path)
+        return node
+
+    @property
+    def info(self: Parent) -> _info.GroupInfo:
+        """What the document says of the group, as a value that prints as a table. Costs no request."""
+        return _info.group_info(self.path, self.metadata, self.store, read_only=self.read_only)
+
+    def info_complete(self: Parent) -> _info.GroupInfo:
+        """The same with the numbers of arrays and groups below it, at all levels. Costs what members(max_depth=None) costs."""
+        arrays = [isinstance(node, Array) for _, node in self.members(None)]
+        return self.info._replace(arrays=sum(arrays), groups=len(arrays) - sum(arrays))
 
     # --- at a prompt ---------------------------------------------------------------------------------------------------------------
 
     def _repr_html_(self: Parent) -> str:
-        return html.group_html(self._place, self.metadata)
+        return html.group_html(self._location, self.metadata)
 
     # --- creating ------------------------------------------------------------------------------------------------------------------
 
@@ -117,7 +164,7 @@ class ZarrGroup:
 
         nodes  for each path the arguments of create_array, with a shape; or the attributes of a group, as {"attributes": {...}} or {}; or metadata of zarr-python
         Raises AlreadyExistsError, InvalidInputError, MetadataError, ReadOnlyError."""
-        arguments = {path: _arguments(path, node) for path, node in nodes.items()}
+        arguments = {path: node_arguments(path, node) for path, node in nodes.items()}
         arrays = {path: given for path, given in arguments.items() if "shape" in given}
         groups = {path: given for path, given in sorted(arguments.items()) if path not in arrays}  # parents first
         for path, given in groups.items():
@@ -134,6 +181,10 @@ class ZarrGroup:
         made.update(self.create_arrays(arrays, overwrite=overwrite))
         return iter([(path, made[path]) for path in nodes])
 
+    def create(self: Parent, name: str, **arguments: object) -> Array:
+        """create_array by its older name."""
+        return self.create_array(name, **arguments)
+
     def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
         """create_array by its older name."""
         return self.create_array(name, **arguments)
@@ -144,52 +195,60 @@ class ZarrGroup:
         """require_array by its older name."""
         return self.require_array(name, shape=shape, dtype=dtype, **arguments)
 
-    def array(self: Parent, name: str, data: object, **arguments: object) -> Array:
+    def require_groups(self: ParentT, *names: str) -> tuple[ParentT, ...]:  # noqa: PYI019 (as above)
+        """require_group of each."""
+        return tuple([self.require_group(name) for name in names])
+
+    def array(self: Parent, name: str, data: object = None, **arguments: object) -> Array:
         """A new array with these elements; arguments as for create_array."""
+        if data is None:
+            return self.create_array(name, **{"dtype": "float64", **arguments})
         return self.create_array(name, data=data if hasattr(data, "dtype") else data_source.as_array(data), **arguments)
 
-    def empty(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+    def empty(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of zeros, as nothing is stored of it; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments})
 
-    def zeros(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+    def zeros(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of zeros; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": 0})
 
-    def ones(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+    def ones(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
         """A new array of ones; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": 1})
 
-    def full(self: Parent, *, name: str, shape: Lengths, fill_value: object, **arguments: object) -> Array:
+    def full(self: Parent, name: str, *, shape: Lengths, fill_value: object, **arguments: object) -> Array:
         """A new array whose elements are all `fill_value`; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": fill_value})
 
-    def empty_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
-        """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks and shards of another array."""
+    def empty_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
+        """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array."""
         return self.create_array(name, **like(data, arguments))
 
-    def zeros_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
+    def zeros_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
         """As `zeros`, with what empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 0})
 
-    def ones_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
+    def ones_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
         """As `ones`, with what empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 1})
 
-    def full_like(self: Parent, *, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
+    def full_like(self: Parent, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
         """As `full`, with what empty_like takes from another array; its fill value where none is given."""
         fill = getattr(data, "fill_value", None) if fill_value is None else fill_value
         return self.create_array(name, **{**like(data, arguments), "fill_value": fill})
 
 
 def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks and shards where it is a frazil.Array; `arguments` come first.
+    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks, shards and fill value where it is a frazil.Array; `arguments` come first.
     Raises InvalidInputError for data that is no array."""
     if not isinstance(data, Array):
         given = data if hasattr(data, "shape") and hasattr(data, "dtype") else data_source.as_array(data)
         return {"shape": given.shape, "dtype": given.dtype, **arguments}
     metadata = data.metadata
     found: dict[str, object] = {"shape": data.shape, "dtype": metadata.data_type, "chunks": data.chunks}
+    if "dtype" not in arguments:
+        found["fill_value"] = metadata.fill_value
     if "chunks" not in arguments:
         found["shards"] = data.shards
         if not isinstance(metadata.chunk_grid, RegularGrid):
@@ -197,10 +256,14 @@ def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
     return {**found, **arguments}
 
 
-def _arguments(path: str, node: object) -> dict[str, object]:
+def node_arguments(path: str, node: object) -> dict[str, object]:
     """Arguments of create_array or create_group for what a user gives in create_hierarchy. Raises InvalidInputError."""
     if node is None:
         return {}
+    if isinstance(node, GroupMetadata):
+        return {"attributes": dict(node.attributes)}
+    if isinstance(node, ArrayMetadata):
+        return _array_arguments(path, node)
     if hasattr(node, "to_dict"):  # metadata of zarr-python
         document = node.to_dict()
         if document.get("zarr_format") != 3:
@@ -229,3 +292,23 @@ def _arguments(path: str, node: object) -> dict[str, object]:
         path=path,
         hint='{"shape": (10, 10), "dtype": "uint8"}, or {} for a group',
     )
+
+
+def _array_arguments(path: str, metadata: ArrayMetadata) -> dict[str, object]:
+    """Arguments of create_array for an array with the same metadata. Raises InvalidInputError for what is not of the final Zarr v3."""
+    if metadata.zarr_format != 3:
+        raise InvalidInputError(
+            f"metadata of {metadata.zarr_format} is not taken here", path=path, hint="give shape, dtype, chunks"
+        )
+    grid = metadata.chunk_grid
+    return {
+        "shape": metadata.shape,
+        "dtype": metadata.data_type,
+        "chunks": grid.chunk_shape if isinstance(grid, RegularGrid) else grid,
+        "codecs": list(metadata.codecs),
+        "fill_value": metadata.fill_value,
+        "chunk_key_encoding": metadata.chunk_key_encoding,
+        "attributes": dict(metadata.attributes),
+        "dimension_names": metadata.dimension_names,
+        "storage_transformers": list(metadata.storage_transformers),
+    }

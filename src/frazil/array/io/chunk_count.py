@@ -17,14 +17,14 @@ from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import Place
+    from frazil.array.hierarchy.nodes import NodeLocation
     from frazil.array.shape import rectilinear
     from frazil.metadata.model import ArrayMetadata
 else:
     rectilinear = LateModule("frazil.array.shape.rectilinear")
 
 
-def stored_chunks(access: Access, place: Place, metadata: ArrayMetadata) -> int:
+def stored_chunks(access: Access, location: NodeLocation, metadata: ArrayMetadata) -> int:
     """The number of innermost chunks that are stored."""
     stored = access.storage.stored(metadata.grid_shape)
     if not access.chain.levels:
@@ -33,7 +33,7 @@ def stored_chunks(access: Access, place: Place, metadata: ArrayMetadata) -> int:
         return ChunkCount(access, metadata).count(stored)
     groups = rectilinear.shape_groups(metadata, stored)
     return sum(
-        ChunkCount(rectilinear.shaped_access(access, place, metadata, shape), metadata).count(coords)
+        ChunkCount(rectilinear.shaped_access(access, location, metadata, shape), metadata).count(coords)
         for shape, coords in groups
     )
 
@@ -86,7 +86,7 @@ class ChunkCount:
         level, storage = self._access.chain.levels[depth], self._access.storage
 
         def key(i: int) -> tuple[str | None, tuple[int, ...]]:
-            chunk = first[i] // np.array(self._access.chain.leaf.shape, np.int64)
+            chunk = first[i] // np.array(self._access.chain.inner_chunk.shape, np.int64)
             return storage.locate(outer[i][None]).key(0), tuple(chunk.tolist())
 
         return self._of_level(depth, shards_below(self._access, level, above.objects, spans, key), outer, first)

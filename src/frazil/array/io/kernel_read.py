@@ -122,7 +122,7 @@ class _Call:
         remembered, slots = _known_tables(self._found)
         fresh = self._fresh.reshape(-1, 2)
         names, objects, states = files.names, files.objects, self._states
-        program, threads = access.chain.leaf.program, access.runtime.threads
+        program, threads = access.chain.inner_chunk.program, access.runtime.threads
         if isinstance(batch, BoxBatch):
             return _kernel.read_shards(
                 program, levels, names, files.files, files.buffers, objects, batch.kernel_columns(), self._rows,

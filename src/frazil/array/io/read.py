@@ -40,7 +40,7 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import StoredObjects
-from frazil.codecs.leaf import decode_chunks
+from frazil.codecs.compiled_chain import decode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, InvalidInputError
 from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
@@ -96,12 +96,12 @@ Plans: TypeAlias = Callable[[BoxSelection | PointSelection, Access], Iterable[tu
 
 
 def plan_of(
-    selection: BoxSelection | PointSelection, leaf: tuple[int, ...], counts: tuple[int, ...] | None
+    selection: BoxSelection | PointSelection, inner_chunk: tuple[int, ...], counts: tuple[int, ...] | None
 ) -> BoxPlan | PointPlan:
     """What is selected of chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
     if isinstance(selection, BoxSelection):
-        return box_plan(selection, leaf, counts)
-    return point_plan(selection, leaf, counts)
+        return box_plan(selection, inner_chunk, counts)
+    return point_plan(selection, inner_chunk, counts)
 
 
 def read_selection(
@@ -142,7 +142,7 @@ def _read_variable(
     # zero, as a heap compacts what its views point to
     elements = _empty(selection.result_shape, variable.data_type.element, access.path or "/", np.zeros)
     bound = access.with_heap(elements)
-    heap = bound.chain.leaf.heap
+    heap = bound.chain.inner_chunk.heap
     assert heap is not None, "with_heap"
     _read_to(bound, plans, selection, fill, elements)
     if out is None:
@@ -165,6 +165,8 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make:
 
 def check_out(out: Out, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> None:
     """Raises InvalidInputError for memory that a result of this shape and dtype cannot be written to."""
+    if not isinstance(out, np.ndarray):
+        raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=path)
     if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
         raise InvalidInputError(
             f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'}; it must be {dtype} {shape}, writable",
@@ -202,7 +204,7 @@ def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: Out) -> None
 
 def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: int) -> Iterator[Task]:
     levels, shared = access.chain.levels, None
-    by_kernel = access.storage.direct and access.chain.native and bool(access.chain.leaf.shape)
+    by_kernel = access.storage.direct and access.chain.native and bool(access.chain.inner_chunk.shape)
     one = inner_chunk_bytes(access)
     if levels and not levels[0].addressable:  # each part would decode the whole shard
         nbytes = max(nbytes, shard_bytes(access))
@@ -421,11 +423,11 @@ def decode(
     chunks: Chunks,
 ) -> _kernel.Failures:
     """Decodes the encoded bytes of chunks, int64[n, 3], into the target; what was refused. expect: versions of the files."""
-    (files, buffers), leaf = sources, access.chain.leaf
+    (files, buffers), inner_chunk = sources, access.chain.inner_chunk
     with target.kernel:
-        if leaf.heap is not None:
-            leaf.heap.compact()
-        return decode_chunks(leaf, files, buffers, rows, expect, chunks, target.out, access.runtime.threads)
+        if inner_chunk.heap is not None:
+            inner_chunk.heap.compact()
+        return decode_chunks(inner_chunk, files, buffers, rows, expect, chunks, target.out, access.runtime.threads)
 
 
 def chunk_of(chunks: Chunks, number: int) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ _ELEMENTS: Final = 2**20  # of a part, or one row of chunks where this has more
 
 def is_divided(access: Access, selection: BoxSelection) -> bool:
     """Whether a selection is read in parts: not where it is small, or cannot be divided."""
-    levels, chunk = access.chain.levels, access.chain.leaf.shape
+    levels, chunk = access.chain.levels, access.chain.inner_chunk.shape
     divisible = access.storage.direct and chunk and all(level.addressable for level in levels)
     count = prod([axis.size for axis in selection.axes])
     return bool(divisible) and count >= 2 * _ELEMENTS and selection.axes[0].indices is None
@@ -30,7 +30,7 @@ def is_divided(access: Access, selection: BoxSelection) -> bool:
 def parts_of(access: Access, selection: BoxSelection) -> Iterator[BoxSelection]:
     """Boxes along the first dimension, which follow each other in selection.out_view. None divides a chunk."""
     first, *others = [AxisSelection(axis.start, axis.step, axis.size, indices=axis.indices) for axis in selection.axes]
-    chunk = access.chain.leaf.shape[0]
+    chunk = access.chain.inner_chunk.shape[0]
     rows = max(_ELEMENTS // prod([axis.size for axis in others]), 1) * first.step  # elements of the first dimension
     rows = -(-rows // chunk) * chunk
     begin = 0

@@ -19,7 +19,7 @@ from frazil.array.io.task_costs import inner_chunk_bytes
 from frazil.array.io.write import publish_encoded
 from frazil.array.shards.shard_lookup import Chunks
 from frazil.array.shards.shard_objects import BlobTable
-from frazil.codecs.leaf import encode_chunks
+from frazil.codecs.compiled_chain import encode_chunks
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, SelectionError, StoreError, shown
 from frazil.indexing import BoxSelection, basic, box_plan, point_plan, vectorised
 from frazil.stores.local.local_store import LocalStore
@@ -156,7 +156,7 @@ class ShardWriter:
             raise SelectionError(
                 f"{shown(where)} selects no box of inner chunks", hint="use integers and slices with step 1"
             )
-        extents, within = self._access.chain.leaf.shape, self._access.chain.leaf_counts
+        extents, within = self._access.chain.inner_chunk.shape, self._access.chain.inner_chunk_counts
         low, whole, box = [], [], []
         for axis, extent, count, at, length in zip(
             selection.axes, extents, within, self._shard, self._lengths, strict=True
@@ -173,15 +173,15 @@ class ShardWriter:
 
     def _encode(self, encoded: EncodedChunks, box: tuple[slice, ...], values: Values) -> None:
         access, elements = self._access.elements_of(values)
-        leaf, counts = access.chain.leaf, access.chain.leaf_counts
+        inner_chunk, counts = access.chain.inner_chunk, access.chain.inner_chunk_counts
         selection = basic(box, self._lengths)
         assert isinstance(selection, BoxSelection), "slices"
-        plan = box_plan(selection, leaf.shape, counts)
+        plan = box_plan(selection, inner_chunk.shape, counts)
         limit = access.runtime.bytes_in_flight
         for batch in plan.batches(inner_chunk_bytes(access), limit, limit):
             chunks = batch.chunks()
             threads = 1 if chunks.count == 1 else access.runtime.threads
-            made = encode_chunks(leaf, elements, chunks, None, chunks.offsets, threads)
+            made = encode_chunks(inner_chunk, elements, chunks, None, chunks.offsets, threads)
             for i, code, text in made.failures:
                 raise failure(access, code, text, self._key(), chunk_of(chunks, i))
             encoded.add(_numbers(access, chunks).tolist(), made.rows, made.buffers)
@@ -200,13 +200,13 @@ class ShardWriter:
         numbers = encoded.numbers()
         if not len(numbers):
             return
-        access, counts = self._access, self._access.chain.leaf_counts
+        access, counts = self._access, self._access.chain.inner_chunk_counts
         positions = np.stack(np.unravel_index(numbers, counts), axis=1)
         chunks = positions + np.array(self._shard, np.int64) * counts
-        first = chunks * access.chain.leaf.shape
-        ends = np.minimum(first + access.chain.leaf.shape, self._lengths).max(axis=0).tolist()
-        cut = bool((first + access.chain.leaf.shape > self._lengths).any())
-        plan = point_plan(vectorised(tuple(first.T), self._lengths), access.chain.leaf.shape, counts)
+        first = chunks * access.chain.inner_chunk.shape
+        ends = np.minimum(first + access.chain.inner_chunk.shape, self._lengths).max(axis=0).tolist()
+        cut = bool((first + access.chain.inner_chunk.shape > self._lengths).any())
+        plan = point_plan(vectorised(tuple(first.T), self._lengths), access.chain.inner_chunk.shape, counts)
 
         def confirm() -> None:
             access.document.confirm(self._lengths, lambda: tuple(ends))
@@ -236,7 +236,7 @@ class _Written:
 
 def _numbers(access: Access, chunks: Chunks) -> Columns:
     """int64[n]: the number of each inner chunk in its shard, in C order of the innermost chunks."""
-    counts = access.chain.leaf_counts
+    counts = access.chain.inner_chunk_counts
     strides = [prod(counts[axis + 1 :]) for axis in range(len(counts))]
     return chunks.numbers([1] * len(counts), counts, strides)
 
@@ -248,7 +248,9 @@ def _checked_shard(access: Access, shard: object, lengths: tuple[int, ...]) -> t
             path=access.path or "/",
             hint="assign to the array itself, or create it with shards=",
         )
-    extents = [n * count for n, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
+    extents = [
+        n * count for n, count in zip(access.chain.inner_chunk.shape, access.chain.inner_chunk_counts, strict=True)
+    ]
     grid = [-(-length // extent) for length, extent in zip(lengths, extents, strict=True)]
     given: Sequence[object] = shard if isinstance(shard, tuple | list) else (shard,)
     if len(given) != len(grid) or any(isinstance(at, bool) or not isinstance(at, int | np.integer) for at in given):
@@ -268,5 +270,7 @@ def _counts_inside(access: Access, shard: tuple[int, ...], lengths: tuple[int, .
     chain = access.chain
     return tuple(
         min(count, -(-length // extent) - at * count)
-        for at, count, extent, length in zip(shard, chain.leaf_counts, chain.leaf.shape, lengths, strict=True)
+        for at, count, extent, length in zip(
+            shard, chain.inner_chunk_counts, chain.inner_chunk.shape, lengths, strict=True
+        )
     )

@@ -51,7 +51,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
     """The values, of single.shape; None where the general way has to be taken."""
     chunk, starts, counts, steps, shape = single
     chain, rank = access.chain, len(chunk)
-    if chain.leaf.middle is not None or rank >= len(_INDEX):
+    if chain.inner_chunk.stage is not None or rank >= len(_INDEX):
         return None
     if chain.levels:
         if access.indexes is not None and access.indexes.by_coordinates:
@@ -80,7 +80,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
     if files is not None and expect is not None and access.storage.answers_files:
         watched = located.expected_objects(expect)
     failures = _kernel.decode_chunks(
-        chain.leaf.program, files, buffers, fetched.rows, watched,
+        chain.inner_chunk.program, files, buffers, fetched.rows, watched,
         _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, out, 1,
     )  # fmt: skip
     if failures:
@@ -108,10 +108,10 @@ def _read_from_file(
         return None
     axes = [
         (at * extent + start, step, count, (at + 1) * extent, extent, 0, 1)
-        for at, start, count, step, extent in zip(chunk, starts, counts, steps, chain.leaf.shape, strict=True)
+        for at, start, count, step, extent in zip(chunk, starts, counts, steps, chain.inner_chunk.shape, strict=True)
     ]
     failures, missing_or_stale = _kernel.read_shards(
-        chain.leaf.program, (level.kernel_index,), names, None, (), NO_SPANS, axes, None,
+        chain.inner_chunk.program, (level.kernel_index,), names, None, (), NO_SPANS, axes, None,
         slot[0].kernel_tables, np.array(((0, slot[1]),), np.int64), _NO_ENTRIES, np.empty((1, 4), np.int64), out, 1,
     )  # fmt: skip
     return None if failures or any(missing_or_stale) else out.reshape(shape)
@@ -148,8 +148,8 @@ def write_single(
     """Writes values of single.shape, or one for all of it, to a chunk that is an object of its own. False, with nothing done, where the general way has to be taken: also
     where somebody else was quicker, and for what that way refuses. confirmed: as in write."""
     chunk, _, counts, _, shape = single
-    leaf, storage, rank = access.chain.leaf, access.storage, len(chunk)
-    if access.chain.levels or leaf.middle is not None or rank >= len(_INDEX):
+    inner_chunk, storage, rank = access.chain.inner_chunk, access.storage, len(chunk)
+    if access.chain.levels or inner_chunk.stage is not None or rank >= len(_INDEX):
         return False
     if values.shape == shape:
         source = values.reshape(counts)
@@ -159,7 +159,7 @@ def write_single(
         return False
     if confirmed:
         return _replace_single(access, single, lengths, source, None)
-    confirm = partial(access.document.confirm, lengths, partial(_ends, single, leaf.shape))
+    confirm = partial(access.document.confirm, lengths, partial(_ends, single, inner_chunk.shape))
     if not access.document.takes_request(storage.direct):
         return _replace_single(access, single, lengths, source, confirm)
     confirmation = Confirmation(confirm)
@@ -178,10 +178,12 @@ def _replace_single(
 ) -> bool:
     """confirm: as in write.Source."""
     chunk, starts, counts, steps, _ = single
-    leaf, storage, rank = access.chain.leaf, access.storage, len(chunk)
+    inner_chunk, storage, rank = access.chain.inner_chunk, access.storage, len(chunk)
     old, expect = None, _ANY
-    whole = _covers(single, leaf.shape, lengths)
-    if whole and any(at == length // extent for at, extent, length in zip(chunk, leaf.shape, lengths, strict=True)):
+    whole = _covers(single, inner_chunk.shape, lengths)
+    if whole and any(
+        at == length // extent for at, extent, length in zip(chunk, inner_chunk.shape, lengths, strict=True)
+    ):
         versions = whole_versions(access, storage.locate_one(chunk), lengths)  # it reaches beyond the array's end
         whole, expect = versions is not None, versions or expect
     if not whole:
@@ -191,7 +193,7 @@ def _replace_single(
     runs = np.array([(start, n, step, 0) for start, n, step in zip(starts, counts, steps, strict=True)], np.int64)
     encoded = np.empty(1, np.int64)
     segments, _, failures = _kernel.encode_chunks(
-        leaf.program, source, _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, old,
+        inner_chunk.program, source, _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, old,
         _ONE, access.stores_fill or not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
     )  # fmt: skip
     if failures:

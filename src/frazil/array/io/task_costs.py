@@ -32,12 +32,12 @@ OPEN_OBJECTS: Final = 128  # objects that a task keeps open: a process may often
 
 def inner_chunk_bytes(access: Access) -> int:
     """What a task of the usual size may hold of an inner chunk, or of a chunk: its bytes, its columns, and its entry in the index."""
-    return access.chain.leaf.nbytes + 2 * INNER_CHUNK_BYTES
+    return access.chain.inner_chunk.nbytes + 2 * INNER_CHUNK_BYTES
 
 
 def shard_bytes(access: Access) -> int:
     """As inner_chunk_bytes, of all inner chunks of a shard; of a chunk, where there are no shards."""
-    return prod(access.chain.leaf_counts) * inner_chunk_bytes(access)
+    return prod(access.chain.inner_chunk_counts) * inner_chunk_bytes(access)
 
 
 def index_bytes(access: Access) -> int:
@@ -59,21 +59,21 @@ def shards_per_task(access: Access, nbytes: int, *, carried: bool = False) -> in
 
 def read_chunks_cost(access: Access, count: int) -> Cost:
     """Of reading chunks that are objects of their own, at most."""
-    return Cost(0, 0 if access.storage.direct else count * access.chain.leaf.nbytes, 0, count * _decoded(access))
+    return Cost(0, 0 if access.storage.direct else count * access.chain.inner_chunk.nbytes, 0, count * _decoded(access))
 
 
 def write_chunks_cost(access: Access, count: int, *, kept: bool = False) -> Cost:
     """Of writing chunks, or inner chunks of shards that are written whole. kept: the old ones are fetched, too.
 
     With requests, what is encoded is held once more while it is put. It is counted where several tasks fit even so; else it is known when all is encoded."""
-    nbytes = count * access.chain.leaf.nbytes
+    nbytes = count * access.chain.inner_chunk.nbytes
     joined = nbytes if not access.storage.direct and 4 * nbytes <= access.runtime.bytes_in_flight else 0
     return Cost(0, 0, nbytes if kept else 0, nbytes + joined + count * INNER_CHUNK_BYTES)
 
 
 def _decoded(access: Access) -> int:
     """What reading an inner chunk holds beside its encoded bytes: it is decoded into the result, but for codecs of Python."""
-    return INNER_CHUNK_BYTES + (0 if access.chain.leaf.middle is None else access.chain.leaf.nbytes)
+    return INNER_CHUNK_BYTES + (0 if access.chain.inner_chunk.stage is None else access.chain.inner_chunk.nbytes)
 
 
 def read_cost(access: Access, first: Step, chunks: Chunks) -> Cost:

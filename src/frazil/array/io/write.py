@@ -49,7 +49,7 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.array.shards.shard_objects import BlobTable, MemoryObjects
-from frazil.codecs.leaf import encode_chunks
+from frazil.codecs.compiled_chain import encode_chunks
 from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
@@ -86,7 +86,7 @@ def write(
     keep_fill  chunks that are all fill value are stored like others
     in_part    no chunk is taken to be covered whole: each is read, and replaced only if it still has the version that was read
 
-    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError, also where another array has taken the place or the array has
+    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError, also where another array has taken the location or the array has
     become smaller, NotFoundError where the array was removed. Then the task in which this is found, and those behind it, are not written."""
     scheduler = Scheduler(access.runtime, direct=access.storage.direct)
     source = Source(values, scheduler.kernel, confirm, keep_fill=keep_fill)
@@ -128,7 +128,7 @@ def _tasks(
     access: Access, plan: BoxPlan | PointPlan, source: Source, nbytes: int, *, confirmed: bool, in_part: bool
 ) -> Iterator[Task]:
     """nbytes: of a task; the others as in `write`."""
-    inner, one, sharded = prod(access.chain.leaf_counts), inner_chunk_bytes(access), bool(access.chain.levels)
+    inner, one, sharded = prod(access.chain.inner_chunk_counts), inner_chunk_bytes(access), bool(access.chain.levels)
     limit = max(nbytes, shard_bytes(access))
     first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
     for batch in plan.batches(one, limit, limit):
@@ -440,11 +440,11 @@ def encode(
     """Encodes chunks into buffers of `blobs`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
 
     old: rows in `blobs` of the chunks that the chunks keep a part of (MISSING: nothing there), or None."""
-    before, leaf = None if old is None else (blobs.files, blobs.buffers, old), access.chain.leaf
+    before, inner_chunk = None if old is None else (blobs.files, blobs.buffers, old), access.chain.inner_chunk
     with source.kernel:
-        mark = 0 if leaf.heap is None else leaf.heap.mark()
+        mark = 0 if inner_chunk.heap is None else inner_chunk.heap.mark()
         encoded = encode_chunks(
-            leaf,
+            inner_chunk,
             source.values,
             chunks,
             before,
@@ -452,8 +452,8 @@ def encode(
             access.runtime.threads,
             keep_fill=keep_fill or source.keep_fill,
         )
-        if leaf.heap is not None:
-            leaf.heap.cut(mark)  # the bytes of old chunks
+        if inner_chunk.heap is not None:
+            inner_chunk.heap.cut(mark)  # the bytes of old chunks
     _refuse(access, chunks, encoded.failures, keyed)
     return blobs.add(Sources(None, encoded.buffers), encoded.rows)
 

@@ -57,7 +57,10 @@ class Part(Record):
 
 def parts_of(access: Access, shape: tuple[int, ...], batch: Batch, in_part: bool) -> Iterator[tuple[Part, Columns]]:
     """The parts of a batch, with its rows. in_part: as in `write`."""
-    outer = [extent * count for extent, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
+    outer = [
+        extent * count
+        for extent, count in zip(access.chain.inner_chunk.shape, access.chain.inner_chunk_counts, strict=True)
+    ]
     filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
     whole = batch.whole_shards() & (not in_part)
     inside = (batch.shards < filled).all(axis=1)

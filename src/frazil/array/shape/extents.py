@@ -61,6 +61,16 @@ def chunk_counts(
     return tuple([-(-length // extent) for length, extent in zip(lengths, inner, strict=True)])
 
 
+def chunk_lengths(lengths: tuple[int, ...], grid: ChunkGrid) -> tuple[tuple[int, ...], ...]:
+    """Lengths of the chunks along each dimension, those at the end without what is beyond the array."""
+    found = []
+    for axis, (length, count) in enumerate(zip(lengths, grid.grid_shape(lengths), strict=True)):
+        coords = np.zeros((count + 1, len(lengths)), np.int64)
+        coords[:, axis] = np.arange(count + 1)
+        found.append(tuple(np.diff(np.minimum(corners(coords, grid)[:, axis], length)).tolist()))
+    return tuple(found)
+
+
 def corners(coords: Columns, grid: ChunkGrid) -> Columns:
     """int64[n, d]: the first elements of chunks."""
     if not isinstance(grid, RegularGrid):

@@ -17,7 +17,7 @@ from frazil.indexing.rectilinear import GridAxis, block_selection, plans
 from frazil.metadata.grids.rectilinear import RectilinearGrid
 
 if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import Place
+    from frazil.array.hierarchy.nodes import NodeLocation
     from frazil.metadata.model import ArrayMetadata
     from frazil.stores.values import Columns
 
@@ -29,19 +29,19 @@ def grid_of(metadata: ArrayMetadata) -> RectilinearGrid:
 
 
 def shaped_plans(
-    access: Access, place: Place, metadata: ArrayMetadata, selection: BoxSelection | PointSelection
+    access: Access, location: NodeLocation, metadata: ArrayMetadata, selection: BoxSelection | PointSelection
 ) -> Iterator[tuple[Access, BoxPlan | PointPlan]]:
     """For each shape of the chunks that a selection touches the access to them, and what is selected of them."""
     for shape, plan in plans(selection, _axes(access, metadata, selection.shape)):
-        yield shaped_access(access, place, metadata, shape), plan
+        yield shaped_access(access, location, metadata, shape), plan
 
 
-def shaped_access(access: Access, place: Place, metadata: ArrayMetadata, shape: tuple[int, ...]) -> Access:
+def shaped_access(access: Access, location: NodeLocation, metadata: ArrayMetadata, shape: tuple[int, ...]) -> Access:
     """The access to the chunks of one shape."""
-    chain, heap = compile_shape(place.registry, metadata, shape), access.chain.leaf.heap
+    chain, heap = compile_shape(location.registry, metadata, shape), access.chain.inner_chunk.heap
     if heap is not None:
-        chain = chain._replace(leaf=chain.leaf.with_heap(heap))
-    return access._replace(chain=chain, indexes=remembered_indexes(place, metadata, chain))
+        chain = chain._replace(inner_chunk=chain.inner_chunk.with_heap(heap))
+    return access._replace(chain=chain, indexes=remembered_indexes(location, metadata, chain))
 
 
 def shape_groups(metadata: ArrayMetadata, coords: Columns) -> Iterator[tuple[tuple[int, ...], Columns]]:
@@ -61,5 +61,7 @@ def select_blocks(access: Access, metadata: ArrayMetadata, selection: object, sh
 
 def _axes(access: Access, metadata: ArrayMetadata, shape: tuple[int, ...]) -> list[GridAxis]:
     grid, chain = grid_of(metadata), access.chain
-    leaf = chain.leaf.shape if chain.levels else (None,) * len(shape)
-    return [GridAxis(length, grid.starts(axis), grid.largest[axis], leaf[axis]) for axis, length in enumerate(shape)]
+    inner_chunk = chain.inner_chunk.shape if chain.levels else (None,) * len(shape)
+    return [
+        GridAxis(length, grid.starts(axis), grid.largest[axis], inner_chunk[axis]) for axis, length in enumerate(shape)
+    ]

@@ -101,7 +101,7 @@ class Call(Record):
             owner = step.parent[owner, 0]
         chunk = self.chunks.coordinates(np.flatnonzero(owner == shard)[:1])[0].tolist()
         if depth == 0:
-            chunk = [at // count for at, count in zip(chunk, self.access.chain.leaf_counts, strict=True)]
+            chunk = [at // count for at, count in zip(chunk, self.access.chain.inner_chunk_counts, strict=True)]
         return self.keyed.key(int(self.steps[depth].origin[shard])), tuple(chunk)
 
     def name(self, error: FrazilError, depth: int, shard: int) -> None:
@@ -134,7 +134,7 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
     levels, index = call.access.chain.levels, call.steps[depth].shards.indexes
     shard, number = touched(call.steps, depth)
     keys = None if call.order is None or depth + 1 < len(levels) else call.order + _NEW
-    if len(index.tables):  # those that were there keep their places among the others
+    if len(index.tables):  # those that were there keep their positions among the others
         shard, number = np.concatenate((carried.shard, shard)), np.concatenate((carried.number, number))
         values, before = np.concatenate((carried.rows, values)), index.entries(shard, number)[:, 0]
         keys = before if keys is None else np.concatenate((before[: len(carried.rows)], keys))

@@ -15,8 +15,8 @@ from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
 from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
-    from frazil.array.hierarchy.nodes import Place
-    from frazil.codecs.leaf import Chain
+    from frazil.array.hierarchy.nodes import NodeLocation
+    from frazil.codecs.compiled_chain import Chain
     from frazil.metadata.model import ArrayMetadata
 
 __all__ = ["IndexTables", "RememberedIndexes", "Slot", "remembered_indexes"]
@@ -125,17 +125,17 @@ class RememberedIndexes:
             self._section.put("", kept, kept.nbytes)
 
 
-def remembered_indexes(place: Place, metadata: ArrayMetadata, chain: Chain) -> RememberedIndexes | None:
+def remembered_indexes(location: NodeLocation, metadata: ArrayMetadata, chain: Chain) -> RememberedIndexes | None:
     """Where an array remembers shard indexes; None where it remembers none: they are in shards, or in codecs around them. Handles of the opened location share what they read out
     of the same bytes in the same way; with transformers, and codecs that users define, nobody does."""
     if len(chain.levels) != 1 or not chain.levels[0].addressable:
         return None
-    memory = ByteCache(place.runtime.cache_bytes) if place.memory is None else place.memory
-    level, plain = chain.levels[0], place.nodes is None
-    if place.transformers or metadata.storage_transformers or not level.index_codecs.plain:
+    memory = ByteCache(location.runtime.cache_bytes) if location.memory is None else location.memory
+    level, plain = chain.levels[0], location.nodes is None
+    if location.transformers or metadata.storage_transformers or not level.index_codecs.plain:
         return RememberedIndexes(memory, object(), by_coordinates=plain)
     endian = getattr(level.index_codecs.serializer, "endian", None)
     label = "shard index", level.counts, level.at_end, endian, len(level.index_codecs.after)
     if not plain:
         return RememberedIndexes(memory, label, by_coordinates=False)
-    return RememberedIndexes(memory, (*label, place.layout.data_prefix(place.path)), by_coordinates=True)
+    return RememberedIndexes(memory, (*label, location.layout.data_prefix(location.path)), by_coordinates=True)

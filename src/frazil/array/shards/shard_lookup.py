@@ -196,7 +196,7 @@ def first_step(access: Access, chunks: Chunks, shards: Shards, origin: Columns) 
 def level_numbers(access: Access, chunks: Chunks, depth: int) -> Columns:
     """int64[n]: the number of each inner chunk, or of the shard of a deeper level that it lies in, in the shard index of level `depth`."""
     levels = access.chain.levels
-    divide = [1] * len(access.chain.leaf.shape)
+    divide = [1] * len(access.chain.inner_chunk.shape)
     for level in levels[depth + 1 :]:
         divide = [a * b for a, b in zip(divide, level.counts, strict=True)]
     return chunks.numbers(divide, levels[depth].counts, levels[depth].strides)

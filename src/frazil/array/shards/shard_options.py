@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.codecs.codec import Codec
-    from frazil.codecs.leaf import Chain
+    from frazil.codecs.compiled_chain import Chain
     from frazil.stores.store import Store
 
 Strategy = Literal["rewrite", "append", "in_place"]

@@ -18,8 +18,8 @@ class Blosc(BytesToBytes):
 
     __slots__ = ("blocksize", "clevel", "cname", "shuffle", "typesize")
     name: ClassVar[str] = "blosc"
-    required: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle")
-    optional: ClassVar[tuple[str, ...]] = ("typesize", "blocksize")
+    # the first three are required by its specification, but not to read
+    optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "typesize", "blocksize")
     most_bytes: ClassVar[int | None] = 2**31 - 1 - 16  # BLOSC_MAX_BUFFERSIZE
 
     def __init__(
@@ -40,7 +40,7 @@ class Blosc(BytesToBytes):
     def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Blosc:
         refuse_null(configuration, "shuffle", "typesize")
         codec = super().from_configuration(configuration, parse)
-        if codec.typesize is None and codec.shuffle != "noshuffle":
+        if codec.typesize is None and codec.shuffle not in (None, "noshuffle"):
             raise MetadataError(f"typesize is required with shuffle {codec.shuffle}, but missing", path="typesize")
         return codec
 

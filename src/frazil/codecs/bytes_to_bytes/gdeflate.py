@@ -12,7 +12,7 @@ class Gdeflate(BytesToBytes):
 
     __slots__ = ("level",)
     name: ClassVar[str] = "zarrs.gdeflate"
-    required: ClassVar[tuple[str, ...]] = ("level",)
+    optional: ClassVar[tuple[str, ...]] = ("level",)  # required by its specification, but not to read
 
     def __init__(self, level: int = 6) -> None:
         self.level = integer(level, "level", 0, 12)

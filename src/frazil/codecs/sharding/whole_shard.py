@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
-from frazil.codecs.leaf import Chain, Columns, Leaf, decode_chunks, encode_chunks
+from frazil.codecs.compiled_chain import Chain, Columns, InnerChunk, decode_chunks, encode_chunks
 from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, read_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
 from frazil.indexing import BoxChunks, BoxSelection, basic, box_plan
@@ -35,15 +35,15 @@ class WholeShard:
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         """The shard of an array of spec.shape; its index alone where all is fill value."""
         levels = self.chain.levels
-        shard = _encode(levels, self._leaf(spec), array)
+        shard = _encode(levels, self._inner_chunk(spec), array)
         return empty_shard(levels[0]) if shard is None else shard
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         """The array. Raises DataError."""
-        return _decode(self.chain.levels, self._leaf(spec), data, spec)
+        return _decode(self.chain.levels, self._inner_chunk(spec), data, spec)
 
-    def _leaf(self, spec: ChunkSpec) -> Leaf:
-        return self.chain.leaf if spec.heap is None else self.chain.leaf.with_heap(spec.heap)
+    def _inner_chunk(self, spec: ChunkSpec) -> InnerChunk:
+        return self.chain.inner_chunk if spec.heap is None else self.chain.inner_chunk.with_heap(spec.heap)
 
 
 def empty_shard(level: Level) -> bytes:
@@ -51,17 +51,17 @@ def empty_shard(level: Level) -> bytes:
     return _shard(level, np.zeros(0, np.int64), [])
 
 
-def _encode(levels: Sequence[Level], leaf: Leaf, array: Array) -> bytes | None:
+def _encode(levels: Sequence[Level], inner_chunk: InnerChunk, array: Array) -> bytes | None:
     """None where all is fill value."""
     level = levels[0]
     if len(levels) > 1:
         boxes = _boxes(level)
-        values = [_encode(levels[1:], leaf, array[box]) for box, _ in boxes]
+        values = [_encode(levels[1:], inner_chunk, array[box]) for box, _ in boxes]
         numbers = np.array([number for _, number in boxes], np.int64)
     else:
-        chunks = _inner_chunks(array.shape, leaf, level)
+        chunks = _inner_chunks(array.shape, inner_chunk, level)
         groups = np.array([0, chunks.count], np.int64)
-        buffers, rows, failures = encode_chunks(leaf, array, chunks, None, groups, 1)
+        buffers, rows, failures = encode_chunks(inner_chunk, array, chunks, None, groups, 1)
         if failures:
             raise InvalidInputError(f"a chunk could not be encoded: {failures[0][2]}") from cause_of(failures[0][2])
         views = [memoryview(buffer) for buffer in buffers]
@@ -82,7 +82,7 @@ def _shard(level: Level, numbers: Columns, values: Sequence[bytes | None]) -> by
     return data
 
 
-def _decode(levels: Sequence[Level], leaf: Leaf, data: bytes, spec: ChunkSpec) -> Array:
+def _decode(levels: Sequence[Level], inner_chunk: InnerChunk, data: bytes, spec: ChunkSpec) -> Array:
     level = levels[0]
     for codec in reversed(level.after):
         data = run_decode(codec, data, level.bound)
@@ -94,23 +94,23 @@ def _decode(levels: Sequence[Level], leaf: Leaf, data: bytes, spec: ChunkSpec) -
         for box, number in _boxes(level):
             start, length = table[number].tolist()
             inner = spec._replace(shape=level.inner)
-            out[box] = fill if start < 0 else _decode(levels[1:], leaf, data[start : start + length], inner)
+            out[box] = fill if start < 0 else _decode(levels[1:], inner_chunk, data[start : start + length], inner)
         return out
-    chunks = _inner_chunks(spec.shape, leaf, level)
+    chunks = _inner_chunks(spec.shape, inner_chunk, level)
     numbers = chunks.numbers([1] * out.ndim, level.counts, level.strides)
     rows = np.empty((chunks.count, 3), np.int64)
     rows[:, 0] = np.where(table[numbers, 0] < 0, _kernel.MISSING, -1)
     rows[:, 1:] = np.maximum(table[numbers], 0)
-    for i, code, text in decode_chunks(leaf, None, [data], rows, None, chunks, out, 1):
+    for i, code, text in decode_chunks(inner_chunk, None, [data], rows, None, chunks, out, 1):
         raise _ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[i]} of a shard: {text}") from cause_of(text)
     return out
 
 
-def _inner_chunks(shape: tuple[int, ...], leaf: Leaf, level: Level) -> BoxChunks:
+def _inner_chunks(shape: tuple[int, ...], inner_chunk: InnerChunk, level: Level) -> BoxChunks:
     """All inner chunks of one shard."""
     selection = basic(..., shape)
     assert isinstance(selection, BoxSelection)
-    plan = box_plan(selection, leaf.shape, level.counts)
+    plan = box_plan(selection, inner_chunk.shape, level.counts)
     (batch,) = plan.batches(1, plan.chunk_count, plan.chunk_count)
     return batch.chunks()
 

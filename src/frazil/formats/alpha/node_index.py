@@ -14,7 +14,17 @@ from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import peek_id, peek_kind, read_attributes, read_manifests, read_node
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, packed_shape, read_metadata
 from frazil.formats.msgpack import Packed, Reader
-from frazil.formats.nodes import ArrayData, BrokenNode, Node, NodeSnapshot, Order, StoredNodes
+from frazil.formats.nodes import (
+    ArrayData,
+    AttributesReference,
+    BrokenNode,
+    Node,
+    NodeFiles,
+    NodeSnapshot,
+    Order,
+    StoredNodes,
+    files_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,6 +172,18 @@ class NodeIndex(StoredNodes):
         if middle < 0:
             return self.data[begin : rows[entry + END]], b""
         return self.data[begin:middle], self.data[middle : rows[entry + _MANIFESTS]]
+
+    def files_of(self, path: str) -> NodeFiles:
+        entry = self.entries.get(path)
+        if entry is not None and self.rows[entry + _ATTRIBUTES] >= 0:
+            reader = Reader(self.data, self.key, self.rows[entry + _ATTRIBUTES])
+            attributes = read_attributes(reader)
+            file = attributes.id if isinstance(attributes, AttributesReference) else None
+            if self.rows[entry + _METADATA] < 0:
+                return NodeFiles((), file)
+            reader.at = self.rows[entry + _MANIFESTS]
+            return NodeFiles(tuple([reference.id for reference in read_manifests(reader)]), file)
+        return files_of(self.get(path))
 
     def is_array(self, entry: int) -> bool | None:
         if (kind := self.rows[entry + _KIND]) >= 0:

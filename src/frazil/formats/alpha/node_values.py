@@ -43,12 +43,12 @@ def path_mistake(path: str) -> str | None:
 
 def read_node(reader: Reader, key: str) -> NodeSnapshot:
     """A node, the value of `key` in the map of nodes. Raises FormatError."""
-    place = reader.at
+    offset = reader.at
     node = reader.struct("a node", NodeSnapshot, _NODE, _OPTIONAL)
     if node.path != key:
-        raise reader.fail(f"the node under {key!r} says that its path is {node.path!r}", place)
+        raise reader.fail(f"the node under {key!r} says that its path is {node.path!r}", offset)
     if (reason := path_mistake(key)) is not None:
-        raise reader.fail(f"the path of a node {reason}, found {key!r}", place)
+        raise reader.fail(f"the path of a node {reason}, found {key!r}", offset)
     return node
 
 
@@ -75,22 +75,24 @@ def read_attributes(reader: Reader, what: str = "user attributes") -> Mapping[st
     """The attributes of a node, None for nil. Raises FormatError."""
     if reader.nil():
         return None
-    place = reader.at
+    offset = reader.at
     variant, has_value = reader.variant(what)
     if (variant, has_value) == ("Inline", True):
         return reader.members(what)
     if (variant, has_value) == ("Ref", True):
         return reader.struct("a reference to attributes", AttributesReference, _ATTRIBUTES)
-    raise reader.fail(f"{what} must be Inline or Ref, found {variant[:40]!r}", place)
+    raise reader.fail(f"{what} must be Inline or Ref, found {variant[:40]!r}", offset)
 
 
 def _read_data(reader: Reader, what: str) -> ArrayData | None:
-    place = reader.at
+    offset = reader.at
     kind, has_value = reader.variant(what)
     if kind == "Group" and (not has_value or reader.nil()):
         return None
     if (kind, has_value) != ("Array", True):
-        raise reader.fail(f"a node must be a Group without data, or an Array with its data, found {kind[:40]!r}", place)
+        raise reader.fail(
+            f"a node must be a Group without data, or an Array with its data, found {kind[:40]!r}", offset
+        )
     if (count := reader.array("the data of an array")) != 2:
         raise reader.fail(f"the data of an array must be its metadata and its manifests, found {count} values")
     return ArrayData(read_metadata(reader), read_manifests(reader))
@@ -98,11 +100,11 @@ def _read_data(reader: Reader, what: str) -> ArrayData | None:
 
 def read_manifests(reader: Reader) -> tuple[ManifestReference, ...]:
     """The manifests that an array lists. Raises FormatError, also for one that is listed twice."""
-    place, what = reader.at, "a reference to a manifest"
+    offset, what = reader.at, "a reference to a manifest"
     count = reader.array("the manifests of an array")
     references = tuple([reader.struct(what, ManifestReference, _REFERENCE) for _ in range(count)])
     if len({reference.id for reference in references}) < count:
-        raise reader.fail("the manifests of an array must be different ones, found one twice", place)
+        raise reader.fail("the manifests of an array must be different ones, found one twice", offset)
     return references
 
 
@@ -112,12 +114,12 @@ def _read_extents(reader: Reader, what: str) -> tuple[tuple[int, ...], ...]:
 
 def read_id(reader: Reader, what: str) -> ObjectId:
     """An id as text."""
-    place = reader.at
+    offset = reader.at
     text = reader.text(what)
     try:
         return decode_id(text)
     except FormatError as error:
-        raise reader.fail(f"{what}: {error.message}", place) from None
+        raise reader.fail(f"{what}: {error.message}", offset) from None
 
 
 _NODE: Final[Fields] = {

@@ -64,10 +64,10 @@ def parse_ref(data: bytes, key: str) -> Ref:
     try:
         document = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        place = (
+        offset = (
             f"byte {error.start}" if isinstance(error, UnicodeDecodeError) else f"character {getattr(error, 'pos', 0)}"
         )
-        raise FormatError(f"a reference file must be JSON, but it is not, at {place}", key=key) from None
+        raise FormatError(f"a reference file must be JSON, but it is not, at {offset}", key=key) from None
     if not isinstance(document, dict):
         raise FormatError(f"a reference file must be a JSON object, found {data[:40]!r}", key=key)
     snapshot, deleted = document.get("snapshot"), document.get("deleted", False)

@@ -92,12 +92,12 @@ def decode_snapshot(data: bytes, key: str | None = None) -> SnapshotFile:
 
 
 def _read_version(reader: Reader, what: str) -> None:
-    place = reader.at
+    offset = reader.at
     version = reader.u16(what)
     if version != FORMAT_VERSION:
         error = reader.fail(
             f"a snapshot has the format version {version}; only version {FORMAT_VERSION} is read here",
-            place,
+            offset,
             hint="read it with the version of Icechunk that wrote it",
         )
         error.other_version = True
@@ -122,11 +122,11 @@ def _read_info(reader: Reader, what: str) -> SnapshotInfo:
 
 
 def _read_time(reader: Reader, what: str) -> int:
-    place = reader.at
+    offset = reader.at
     text = reader.text(what)
     time = parse_time(text)
     if time is None:
-        raise reader.fail(f"{what} must be a time of RFC 3339 with a zone, found {text[:60]!r}", place)
+        raise reader.fail(f"{what} must be a time of RFC 3339 with a zone, found {text[:60]!r}", offset)
     return time
 
 

@@ -106,27 +106,27 @@ class ZarrArrayMetadata(Record):
 
 def read_metadata(reader: Reader) -> ZarrArrayMetadata:
     """Reads one array's metadata. Raises FormatError for what the lists do not have, or does not fit together."""
-    place = reader.at
+    offset = reader.at
     fields = reader.struct("the metadata of an array", lambda *fields: fields, _FIELDS, _OPTIONAL)
     shape, data_type, chunk_shape, encoding, (variant, fill), codecs, transformers, names = fields
     if len(chunk_shape) != len(shape):
         raise reader.fail(
-            f"chunk_shape must have {len(shape)} lengths, as the shape has, found {len(chunk_shape)}", place
+            f"chunk_shape must have {len(shape)} lengths, as the shape has, found {len(chunk_shape)}", offset
         )
     if names is not None and len(names) != len(shape):
-        raise reader.fail(f"dimension_names must be {len(shape)}, as the shape is long, found {len(names)}", place)
+        raise reader.fail(f"dimension_names must be {len(shape)}, as the shape is long, found {len(names)}", offset)
     if encoding not in CHUNK_KEY_ENCODINGS:
         known = ", ".join(CHUNK_KEY_ENCODINGS)
         raise reader.fail(
-            f"the chunk key encoding {encoding[:40]!r} is not among those that there are ({known})", place
+            f"the chunk key encoding {encoding[:40]!r} is not among those that there are ({known})", offset
         )
     expected = kind_of(data_type).variant
     if data_type not in DATA_TYPES and variant != expected:
         known = ", ".join(DATA_TYPES)
-        raise reader.fail(f"the data type {data_type[:40]!r} is not among those that there are ({known})", place)
+        raise reader.fail(f"the data type {data_type[:40]!r} is not among those that there are ({known})", offset)
     if variant != expected:
         what = f"the fill value of {data_type[:40]}"
-        raise reader.fail(f"{what} must be of the variant {expected}, found {variant!r}", place)
+        raise reader.fail(f"{what} must be of the variant {expected}, found {variant!r}", offset)
     return ZarrArrayMetadata(shape, data_type, chunk_shape, encoding, fill, codecs, transformers, names)
 
 
@@ -140,11 +140,11 @@ def _read_chunk_shape(reader: Reader, what: str) -> tuple[int, ...]:
 
 def _read_fill(reader: Reader, what: str) -> tuple[str, FillValue]:
     """The variant, and the value that it has."""
-    place = reader.at
+    offset = reader.at
     variant, has_value = reader.variant(what)
     kind = _VARIANTS.get(variant)
     if kind is None or not has_value:
-        raise reader.fail(f"{what} must be of a known variant, with its value, found {variant[:40]!r}", place)
+        raise reader.fail(f"{what} must be of a known variant, with its value, found {variant[:40]!r}", offset)
     match kind.kind:
         case "boolean":
             return variant, reader.boolean(what)
@@ -155,7 +155,7 @@ def _read_fill(reader: Reader, what: str) -> tuple[str, FillValue]:
             return variant, reader.float_bits(what, kind.size)
         case "complex":
             if reader.array(what) != 2:
-                raise reader.fail(f"{what} must have a real and an imaginary part", place)
+                raise reader.fail(f"{what} must have a real and an imaginary part", offset)
             return variant, reader.float_bits(what, kind.size) + reader.float_bits(what, kind.size)
         case "string":
             return variant, reader.text(what)

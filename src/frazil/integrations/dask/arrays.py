@@ -201,8 +201,8 @@ def _identity(array: Array) -> object:
     if isinstance(store, NodeStore):
         return array.path
     # of an object store, of one in memory, of an archive
-    place = getattr(store, "place", None) or getattr(store, "name", None) or getattr(store, "path", None)
-    return (type(store), f"{place}/{array.path}".rstrip("/")) if isinstance(place, str) else (id(store), array.path)
+    name = getattr(store, "url", None) or getattr(store, "name", None) or getattr(store, "path", None)
+    return (type(store), f"{name}/{array.path}".rstrip("/")) if isinstance(name, str) else (id(store), array.path)
 
 
 def _unit(array: Array) -> tuple[int, ...]:

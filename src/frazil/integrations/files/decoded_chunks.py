@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from frazil.api.places import create_group
+from frazil.api.nodes import create_group
 from frazil.integrations.files.grib.field_reader import open_grib
 from frazil.integrations.files.hdf5.library_reader import open_hdf5
 from frazil.integrations.files.numpy_files.arrays import open_members

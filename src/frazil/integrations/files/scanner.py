@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from frazil.errors import FormatError, StoreError
+from frazil.errors import FormatError, FrazilError, StoreError
 from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
 from frazil.integrations.files.hdf5.scan_process import GRIB, TIME_LIMIT, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
@@ -54,7 +54,7 @@ def scan_file(
             state = state_of(opened, source)
             return scanned._replace(state=state) if isinstance(opened, RangedFile) else scanned
     except OSError as error:
-        if isinstance(error, StoreError):
+        if isinstance(error, FrazilError):
             raise
         raise StoreError(f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=name) from error
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.api.places import open_group
+from frazil.api.nodes import open_group
 from frazil.api.references import Named, cuts, has_repository, split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.errors import InvalidInputError, NodeKindError, NotFoundError, ReadOnlyError
 from frazil.stores.locations import Location
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def group_to_read(place: Place, path: str | None = None, virtual_prefixes: Prefi
     else:
         node = _opened(expanded(place), joined(path))
     if not isinstance(node, Group):
-        raise InvalidInputError(
+        raise NodeKindError(
             "an array is there, not a group", path=node.path or "/", hint="open the group that it is in"
         )
     return node

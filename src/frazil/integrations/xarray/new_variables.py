@@ -11,7 +11,7 @@ from xarray import Variable
 from xarray.backends.chunks import validate_grid_chunks_alignment
 from xarray.backends.zarr import encode_zarr_variable, extract_zarr_variable_encoding
 
-from frazil.api.places import create_group
+from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.codecs.defaults import default_codecs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from xarray import DataArray, Dataset, DataTree
 
 from frazil.api.consolidated import consolidate_metadata
-from frazil.api.places import create_group, open_group
+from frazil.api.nodes import create_group, open_group
 from frazil.array.arguments import check_flag
 from frazil.array.creation.data_source import addresses_read
 from frazil.array.group import Group

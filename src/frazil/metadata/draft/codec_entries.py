@@ -34,7 +34,7 @@ _OF_OBJECTS: Final = ("json2", "msgpack2", "msgpack", "pickle", "vlen-utf8", "vl
 
 
 class Step(Record):
-    """One codec of a chain; `path` is its place in the document."""
+    """One codec of a chain; `path` is its inner_path in the document."""
 
     extension: Extension
     kind: int
@@ -54,17 +54,17 @@ def parse_entry(
     configuration = members.object("configuration", {})
     if strict and not old:
         members.finish()
-    place = member(path, "configuration")
+    inner_path = member(path, "configuration")
     if (step := _registered(uri, configuration, path, kinds)) is not None:
         return step
     name = _short_name(uri)
     if name == "endian":
-        settings = Members(configuration, place)
+        settings = Members(configuration, inner_path)
         endian = settings.choice("endian", ("little", "big"))
         settings.finish()
         return Step(Extension("bytes", {"endian": endian}), ARRAY_TO_BYTES, path)
     if name in COMPRESSORS:
-        return Step(_compressor(name, configuration, place, itemsize, strict=not old), BYTES_TO_BYTES, path)
+        return Step(_compressor(name, configuration, inner_path, itemsize, strict=not old), BYTES_TO_BYTES, path)
     raise _unknown(uri, member(path, "type"))
 
 

@@ -78,19 +78,19 @@ def parse_entry(value: Json, known: KnownExtensions) -> Entry:
     encoding = members.get("metadata_encoding")
     old = isinstance(encoding, str)
     strict = not old and minor == 0
-    place = "metadata_key_suffix"
+    inner_path = "metadata_key_suffix"
     if old:
         members.has("metadata_key_suffix")
         missing = "" if encoding == PROTOTYPE else ".json"
         suffix, decoder = members.string("metadata_key_suffix", missing), JsonEncoding(lenient=True)
     else:
         suffix, decoder = _read_encoding(encoding, known, strict)
-        place = "metadata_encoding.metadata_key_suffix"
+        inner_path = "metadata_encoding.metadata_key_suffix"
     listed = members.array("extensions", []) if old else members.array("extensions")
     if strict:
         members.finish()
     if not _SUFFIX.fullmatch(suffix):
-        raise refusal(place, "of characters that a key may have", suffix)
+        raise refusal(inner_path, "of characters that a key may have", suffix)
     return Entry(old, suffix, decoder, parse_generic(listed, "extensions", strict=strict), dict(members.values))
 
 
@@ -167,14 +167,14 @@ def parse_generic(values: list[Json], path: str, *, strict: bool) -> tuple[Hiera
     """The generic extensions of zarr.json or of an array (draft of 2022, Entry point metadata, extensions)."""
     entries = []
     for at, value in enumerate(values):
-        place = item(path, at)
-        members = Members(check_object(value, place), place)
+        inner_path = item(path, at)
+        members = Members(check_object(value, inner_path), inner_path)
         uri = check_uri(members.string("extension"), members.at("extension"))
         must_understand = members.boolean("must_understand")
         extension = Extension(uri, members.object("configuration", {}))
         if strict:
             members.finish()
-        entries.append(HierarchyExtension(extension, must_understand, place))
+        entries.append(HierarchyExtension(extension, must_understand, inner_path))
     return tuple(entries)
 
 

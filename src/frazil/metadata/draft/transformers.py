@@ -40,14 +40,14 @@ def split_transformers(values: list[Json], ndim: int, *, old: bool, strict: bool
     shards: list[tuple[int, ...]] = []
     others: list[Extension] = []
     for at, value in enumerate(values):
-        place = item("storage_transformers", at)
-        members = Members(check_object(value, place), place)
+        inner_path = item("storage_transformers", at)
+        members = Members(check_object(value, inner_path), inner_path)
         uri, kind = check_uri(members.string("extension"), members.at("extension")), members.get("type")
         configuration = members.object("configuration", {})
         if strict and not old:
             members.finish()
         if is_sharding(uri):
-            shard = read_configuration(kind, configuration, ndim, place, old=old)
+            shard = read_configuration(kind, configuration, ndim, inner_path, old=old)
             if not others:
                 shards.append(shard)
                 continue
@@ -56,12 +56,12 @@ def split_transformers(values: list[Json], ndim: int, *, old: bool, strict: bool
 
 
 def read_configuration(
-    kind: Json, configuration: dict[str, Json], ndim: int, place: str, *, old: bool
+    kind: Json, configuration: dict[str, Json], ndim: int, inner_path: str, *, old: bool
 ) -> tuple[int, ...]:
     """Chunks in a shard along each dimension, checked (sharding storage transformer 1.0, Configuration parameters)."""
     if kind != "indexed":
-        raise refusal(f"{place}.type", '"indexed", the only binary format there is', kind)
-    members = Members(configuration, f"{place}.configuration")
+        raise refusal(f"{inner_path}.type", '"indexed", the only binary format there is', kind)
+    members = Members(configuration, f"{inner_path}.configuration")
     value = members.get("chunks_per_shard")
     if not old:
         members.finish()

@@ -247,8 +247,8 @@ class _Reader:
         if isinstance(name, list):
             raise refusal(item(path, 0), "a name (titles are not supported)", name)
         name = check_string(name, item(path, 0))
-        place = item(path, 1)
-        ordered = self._struct(kind, place) if isinstance(kind, list) else self.read(kind, place, free=True)
+        inner_path = item(path, 1)
+        ordered = self._struct(kind, inner_path) if isinstance(kind, list) else self.read(kind, inner_path, free=True)
         if not name and not isinstance(ordered.data_type, RawType):
             raise refusal(item(path, 0), "a name, which only padding has not", name)
         shape: tuple[int, ...] = ()

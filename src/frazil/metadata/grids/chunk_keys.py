@@ -114,8 +114,8 @@ class SeparatedKeys(Value):
         is_separator, is_digit = data == ord(self.separator), (data >= ord("0")) & (data <= ord("9"))
         separators, digits = _counts(is_separator, starts, ends), _counts(is_digit, starts, ends)
         rows = np.flatnonzero(good & (separators == ndim - 1) & (digits == ends - starts - (ndim - 1)))
-        places = np.flatnonzero(is_separator)
-        between = places[np.searchsorted(places, starts[rows])[:, None] + np.arange(ndim - 1)]
+        positions = np.flatnonzero(is_separator)
+        between = positions[np.searchsorted(positions, starts[rows])[:, None] + np.arange(ndim - 1)]
         first = np.concatenate((starts[rows, None], between + 1), axis=1)
         length = np.concatenate((between, ends[rows, None]), axis=1) - first
         right = (length > 0) & (length <= 19) & ((length == 1) | (data[first] != ord("0")))
@@ -133,9 +133,9 @@ def _counts(marks: NDArray[np.bool_], starts: NDArray[np.int64], ends: NDArray[n
 def _numbers(data: NDArray[np.uint8], first: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The numbers that digits make, of 19 digits at most."""
     values = np.zeros(first.shape, np.uint64)
-    for place in range(min(int(length.max(initial=0)), 19)):
-        there = place < length
-        digits = data[np.where(there, first + place, 0)].astype(np.uint64) - np.uint64(ord("0"))
+    for position in range(min(int(length.max(initial=0)), 19)):
+        there = position < length
+        digits = data[np.where(there, first + position, 0)].astype(np.uint64) - np.uint64(ord("0"))
         values = np.where(there, values * np.uint64(10) + digits, values)
     return values
 

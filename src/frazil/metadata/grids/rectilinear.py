@@ -47,17 +47,17 @@ class RectilinearGrid(Value, excluded=("_starts",)):
         return Extension("rectilinear", {"kind": "inline", "chunk_shapes": shapes})
 
     def check(self, shape: tuple[int, ...], path: str = "chunk_grid") -> None:
-        place = f"{path}.configuration.chunk_shapes"
+        inner_path = f"{path}.configuration.chunk_shapes"
         if len(shape) != len(self.chunk_shapes):
             raise MetadataError(
                 f"chunk_shapes must have an entry for each of the {len(shape)} dimensions, found {len(self.chunk_shapes)}",
-                path=place,
+                path=inner_path,
             )
         for at, (length, starts) in enumerate(zip(shape, self._starts, strict=True)):
             if starts is not None and starts[-1] < length:
                 raise MetadataError(
                     f"the chunks along dimension {at} have {int(starts[-1])} elements, and the array has {length}",
-                    path=item(place, at),
+                    path=item(inner_path, at),
                 )
 
     def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:

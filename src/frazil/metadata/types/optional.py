@@ -204,11 +204,13 @@ class OptionalTypes(NamedDataTypes):
         """The configuration is the extension of the type inside."""
         members = Members(extension.configuration, f"{path}.configuration")
         members.string("name")
-        place = f"{path}.configuration"
-        inner = parse_extension(dict(extension.configuration), place, may_ignore=False)
-        of = pick((*self.families, self), inner, place, "data type").parse(inner, place)
+        inner_path = f"{path}.configuration"
+        inner = parse_extension(dict(extension.configuration), inner_path, may_ignore=False)
+        of = pick((*self.families, self), inner, inner_path, "data type").parse(inner, inner_path)
         if isinstance(of, OptionalType) and of.variable:
-            raise MetadataError("text and bytes can be optional once, found an optional one in another", path=place)
+            raise MetadataError(
+                "text and bytes can be optional once, found an optional one in another", path=inner_path
+            )
         return OptionalType(of)
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:

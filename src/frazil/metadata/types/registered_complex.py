@@ -67,9 +67,9 @@ class PairType(DataType):
         else:
             raise refusal(path, f"a number, or its two parts [real, imaginary] ({self.name})", str(value))
         convert: Callable[[object, str], bytes] = (
-            (lambda part, place: float_from_user(part, 2, place))
+            (lambda part, path: float_from_user(part, 2, path))
             if self.part == np.float16
-            else (lambda part, place: small_float_from_user(part, self.part, place))
+            else (lambda part, path: small_float_from_user(part, self.part, path))
         )
         return b"".join([convert(part, item(path, at)) for at, part in enumerate(parts)])
 

@@ -302,9 +302,9 @@ class StructTypes(NamedDataTypes):
         members = Members(extension.configuration, f"{path}.configuration")
         entries = members.array("fields")
         members.finish()
-        place = members.at("fields")
+        inner_path = members.at("fields")
         return StructType(
-            [self._field(entry, item(place, at)) for at, entry in enumerate(entries)], extension.name, place
+            [self._field(entry, item(inner_path, at)) for at, entry in enumerate(entries)], extension.name, inner_path
         )
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> StructType | None:
@@ -315,17 +315,19 @@ class StructTypes(NamedDataTypes):
     def _field(self, entry: Json, path: str) -> Field:
         """An object with name and data_type, or a pair of both."""
         if isinstance(entry, list) and len(entry) == 2:
-            name, value, place = check_string(entry[0], item(path, 0)), entry[1], item(path, 1)
+            name, value, inner_path = check_string(entry[0], item(path, 0)), entry[1], item(path, 1)
         elif isinstance(entry, dict):
             members = Members(entry, path)
-            name, value, place = members.string("name"), members.get("data_type"), members.at("data_type")
+            name, value, inner_path = members.string("name"), members.get("data_type"), members.at("data_type")
             members.finish()
         else:
             raise refusal(path, "an object with name and data_type", entry)
         if not name:
             raise refusal(path, "a field with a name", entry)
-        extension = parse_extension(value, place, may_ignore=False)
-        return Field(name, pick((*self.families, self), extension, place, "data type").parse(extension, place))
+        extension = parse_extension(value, inner_path, may_ignore=False)
+        return Field(
+            name, pick((*self.families, self), extension, inner_path, "data type").parse(extension, inner_path)
+        )
 
     def _field_from_numpy(self, dtype: np.dtype[np.generic]) -> DataType:
         for family in (*self.families, self):

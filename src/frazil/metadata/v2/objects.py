@@ -58,31 +58,31 @@ def parse_object_array(filters: Sequence[Json], kinds: KnownExtensions, path: st
     """What the filters of an object array say. Raises MetadataError where none is a codec of objects; UnknownExtensionError for one that is not known, or not allowed."""
     if not filters:
         raise MetadataError("an object array needs a codec of objects as its first filter", path=path, hint=_HINT)
-    place = item(path, 0)
-    entry = check_object(filters[0], place)
-    name = Members(entry, place).string("id")
+    entry_path = item(path, 0)
+    entry = check_object(filters[0], entry_path)
+    name = Members(entry, entry_path).string("id")
     settings = {key: value for key, value in entry.items() if key != "id"}
     if name in _VLEN:
-        step = Step(Extension(name, settings, path=place), ARRAY_TO_BYTES, place)
+        step = Step(Extension(name, settings, path=entry_path), ARRAY_TO_BYTES, entry_path)
         return ObjectArray(variable_length.VariableLengthType(_VLEN[name]), step, True)
     if name == "vlen-array":
-        step = Step(Extension(name, path=place), ARRAY_TO_BYTES, place)
-        return ObjectArray(objects.RaggedType(_items(settings.get("dtype"), place)), step, True)
+        step = Step(Extension(name, path=entry_path), ARRAY_TO_BYTES, entry_path)
+        return ObjectArray(objects.RaggedType(_items(settings.get("dtype"), entry_path)), step, True)
     if name == _CATEGORIZE:
         return ObjectArray(variable_length.VariableLengthType("string"), None, True)
     if name not in _DOCUMENTS:
         raise UnknownExtensionError(
             f"the first filter of an object array is {found(name)}, which is no codec of objects that is known",
-            path=member(place, "id"),
+            path=member(entry_path, "id"),
             hint=_HINT,
         )
     if name == "pickle" and kinds.codec_kind(NUMCODECS + name) is None:
         raise UnknownExtensionError(
             "the objects of this array are pickled, and loading a pickle runs what its author chose",
-            path=member(place, "id"),
+            path=member(entry_path, "id"),
             hint="where the author is trusted: registry=DEFAULT_REGISTRY.with_codec(frazil.codecs.Pickle)",
         )
-    step = Step(Extension(NUMCODECS + name, settings, path=place), ARRAY_TO_BYTES, place)
+    step = Step(Extension(NUMCODECS + name, settings, path=entry_path), ARRAY_TO_BYTES, entry_path)
     return ObjectArray(objects.ObjectType(), step, False)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.array.array import Array
-from frazil.array.hierarchy.nodes import Place
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.io.task_costs import OPEN_OBJECTS
 from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, StoreError
@@ -260,5 +260,5 @@ def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[st
 
 
 def _open(store: Store, hierarchy: Hierarchy, route: Route, path: str, metadata: ArrayMetadata) -> Array:
-    place = Place(store, hierarchy.at(path), route.registry, route.runtime, layout=hierarchy.layout)
-    return Array(place, metadata, documented=False)
+    location = NodeLocation(store, hierarchy.at(path), route.registry, route.runtime, layout=hierarchy.layout)
+    return Array(location, metadata, documented=False)

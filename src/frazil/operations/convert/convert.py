@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag, check_surroundings, checked_progress
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, Place, missing
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation, missing
 from frazil.array.hierarchy.root import locate
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, FormatError, FrazilError, InvalidInputError, StoreError
@@ -46,7 +46,7 @@ def convert(
     """Converts a hierarchy to another dialect. Chunks and shards move as bytes; attributes, data types and fill values stay exact.
 
     source       where the hierarchy begins: the folder of its zarr.json, or a store
-    destination  an empty place, or one that an interrupted conversion of the same hierarchy left; session.store of a writable session, which holds final Zarr v3: then commit it.
+    destination  an empty location, or one that an interrupted conversion of the same hierarchy left; session.store of a writable session, which holds final Zarr v3: then commit it.
                  None: in place. Then the hierarchy is of the old
                  dialect, whole, until zarr.json is replaced at the end (written, from Zarr v2; removed, to it), and of the new one after; an interrupted run is finished by another one
     zarr_format  3 (final Zarr v3), 2 (Zarr v2; from and to final Zarr v3 alone), "draft" (December 2022), "draft-2021" (its older dialect)
@@ -117,13 +117,13 @@ def prepare(
 
 def read_hierarchy(store: Store, root: str, registry: Registry) -> tuple[Hierarchy, dict[str, Metadata | FrazilError]]:
     """The hierarchy that begins at a prefix, with all its nodes; what is wrong with a document stands in its place. Raises NotFoundError."""
-    place, node = locate(Place(store, root[:-1], registry), "")
+    location, node = locate(NodeLocation(store, root[:-1], registry), "")
     if node is None:
-        raise missing(place)
-    hierarchy = Hierarchy(root, place.layout)
+        raise missing(location)
+    hierarchy = Hierarchy(root, location.layout)
     nodes: dict[str, Metadata | FrazilError] = {"": node}
     if isinstance(node, GroupMetadata):
-        nodes.update((hierarchy.inside(path), below) for path, below in nodes_below(place, None))
+        nodes.update((hierarchy.inside(path), below) for path, below in nodes_below(location, None))
     return hierarchy, nodes
 
 
@@ -254,5 +254,5 @@ def _require_empty(store: Store, target: Hierarchy) -> None:
         if is_other
         else f"something is there already in {store!r}",
         path=target.root or "/",
-        hint="choose another place, or replace it with overwrite=True",
+        hint="choose another location, or replace it with overwrite=True",
     )

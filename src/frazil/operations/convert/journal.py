@@ -17,7 +17,7 @@ class Journal(Record):
     """source_format, target_format: the dialects; origin: where it all comes from, in words, "" in place.
 
     documents  in place, all documents of the old dialect by their keys below the root, as text of one character a byte: the new ones take the
-               place of zarr.json, and the others are removed before the chunks that they tell of"""
+               location of zarr.json, and the others are removed before the chunks that they tell of"""
 
     source_format: ZarrFormat
     target_format: ZarrFormat

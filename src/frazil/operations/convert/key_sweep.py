@@ -24,7 +24,7 @@ class Chunks(Record):
 
 class Sweep:
     """Iterates over the stored chunks of a hierarchy. stray_count: keys below its root, so far, that are neither its documents nor its chunks, nor those of
-    `others`, which lie in the same place."""
+    `others`, which lie in the same location."""
 
     def __init__(
         self,

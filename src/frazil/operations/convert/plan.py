@@ -380,7 +380,7 @@ def _defaults(metadata: ArrayMetadata, grid: RegularGrid, registry: Registry) ->
     """The target's own choice of codecs for the innermost chunks, in shards where there are shards now. Raises InvalidInputError."""
     spec = chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value)
     old = compile_chain(registry.parse_codecs(metadata.codecs), spec)
-    inner = spec._replace(shape=old.leaf.shape)
+    inner = spec._replace(shape=old.inner_chunk.shape)
     codecs = (
         *registry.parse_codecs([metadata.data_type.serializer]),
         *(default_codecs if metadata.zarr_format == 3 else draft_codecs)(spec.dtype),

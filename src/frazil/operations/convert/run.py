@@ -209,7 +209,7 @@ class Task(Record):
         return self.store.get(self._switch_key) == self._source_entry
 
     def _stay(self, path: str) -> bool:
-        """Whether chunks of an array keep their place, as those of Zarr v2 do."""
+        """Whether chunks of an array keep their location, as those of Zarr v2 do."""
         array = self.plan.arrays[path]
         if not self.in_place or array.way != "bytes":
             return False
@@ -346,7 +346,7 @@ def _check_free(store: Store, plan: Plan) -> None:
     found = [key for key in strays if made.meets(key)]
     if found:
         raise AlreadyExistsError(
-            f"keys of no node lie where the new dialect needs the place: {len(found)} of them",
+            f"keys of no node lie where the new dialect needs the location: {len(found)} of them",
             key=found[0],
             hint="remove such keys, or convert to another location",
         )

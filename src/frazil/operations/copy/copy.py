@@ -10,7 +10,7 @@ from typing import Final
 
 from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag
-from frazil.array.hierarchy.repository_places import MAIN_FILES
+from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.operations.copy.draft_documents import complete_documents
 from frazil.operations.copy.journal import (

@@ -56,11 +56,11 @@ def in_order(names: Iterable[str]) -> list[list[str]]:
     """Documents and references, in groups that are to be written one after the other."""
     groups: dict[tuple[int, int], list[str]] = {}
     for name in names:
-        groups.setdefault(_place(name), []).append(name)
-    return [sorted(groups[place]) for place in sorted(groups)]
+        groups.setdefault(_order(name), []).append(name)
+    return [sorted(groups[order]) for order in sorted(groups)]
 
 
-def _place(name: str) -> tuple[int, int]:
+def _order(name: str) -> tuple[int, int]:
     match named_by(name):
         case None:
             return 0, -name.count("/")

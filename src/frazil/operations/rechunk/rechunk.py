@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from frazil.api.destinations import check_destination
-from frazil.api.places import create_array
+from frazil.api.nodes import create_array
 from frazil.api.session import Session
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import Lengths
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
-from frazil.array.hierarchy.nodes import Place, check_above, create_groups, drop_copies, find_nodes
+from frazil.array.hierarchy.nodes import NodeLocation, check_above, create_groups, drop_copies, find_nodes
 from frazil.array.hierarchy.root import for_creation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.metadata.json_text import Json
@@ -72,7 +72,7 @@ def rechunk(
     """Writes an array anew with other chunks, shards or codecs; elements, fill value, attributes and names of dimensions stay. The new array is final Zarr v3.
 
     source       an Array, or the location of one;  path: of the node there
-    destination  an empty place, or one that an interrupted run with the same arguments left, which is gone on with; a writable Session, or its store: then commit it
+    destination  an empty location, or one that an interrupted run with the same arguments left, which is gone on with; a writable Session, or its store: then commit it
     to           path of the new node at the destination
     chunks       elements along each dimension, or "auto"; "same" as the source has them
     shards       elements along each dimension, "auto", None for none; "same" as the source has them
@@ -82,7 +82,7 @@ def rechunk(
     progress     called with the bytes of elements that were written since the last call
     runtime      bytes_in_flight: bytes in memory, at least what one new shard has; None: that of the Array, or the default
     The document is written last: until then nobody finds the new array. Nobody should write to the source meanwhile. Raises NotFoundError, AlreadyExistsError,
-    InvalidInputError (also where source and destination are the same place, or one lies in the other), ReadOnlyError, StoreError, DataError."""
+    InvalidInputError (also where source and destination are the same location, or one lies in the other), ReadOnlyError, StoreError, DataError."""
     report = checked_progress(progress)
     check_flag(dry_run, "dry_run")
     array = open_source(source, path, runtime)
@@ -104,7 +104,7 @@ def prepare_rechunk(
     """All that can be found out and refused before anything is written. named: what to call the two places; arguments and errors else as in `rechunk`."""
     check_flag(overwrite, "overwrite")
     location = destination.store if isinstance(destination, Session) else destination
-    limits = array._place.runtime.checked()
+    limits = array._location.runtime.checked()
     store, root = resolve(
         location, to, requests_in_flight=limits.requests_in_flight, bytes_in_flight=limits.bytes_in_flight
     )
@@ -193,7 +193,7 @@ class RechunkTask(Record):
         try:
             if not journal.state:
                 require_only_journal(store, root)
-            self._write(Array(self._place(), self.metadata, documented=False), report, journal, version)
+            self._write(Array(self._node_location(), self.metadata, documented=False), report, journal, version)
             self._finish()
         except FrazilError:
             forget_journal(store, root, journal)
@@ -201,20 +201,22 @@ class RechunkTask(Record):
         erase_journal(store, root, journal)
         return self._report(time.monotonic() - begun)
 
-    def _place(self) -> Place:
-        place = self.array._place
-        return Place(self.store, self.root[:-1] if self.root else "", place.registry, place.runtime)
+    def _node_location(self) -> NodeLocation:
+        node_location = self.array._location
+        return NodeLocation(
+            self.store, self.root[:-1] if self.root else "", node_location.registry, node_location.runtime
+        )
 
     def _write(
         self, target: Array, report: Callable[[int], object], journal: Journal | None, version: Version | None
     ) -> None:
         """Slab by slab. A half of the bytes is for the slab, or for two where the next one is read while one is written. An eighth each is for what reading and writing
         have in flight: clients of remote stores hold up to twice as much, and what they freed is not back at once."""
-        eighth = self.array._place.runtime.checked().bytes_in_flight // 8
+        eighth = self.array._location.runtime.checked().bytes_in_flight // 8
         if journal is None:
-            target = Array(target._place._replace(runtime=_limited(target, eighth)), target.metadata)
+            target = Array(target._location._replace(runtime=_limited(target, eighth)), target.metadata)
         else:
-            target = Array(target._place._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
+            target = Array(target._location._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
         done = _done(journal)
         ahead = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
         for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, ahead=ahead):
@@ -226,23 +228,25 @@ class RechunkTask(Record):
 
     def _finish(self) -> None:
         """The document, which makes the array one that others find; groups above it before."""
-        place = self._place()
-        nodes = {place.path: self.metadata}
-        above = sorted(ancestors(place.path))
-        there = find_nodes(place, above) if above else {}
+        node_location = self._node_location()
+        nodes = {node_location.path: self.metadata}
+        above = sorted(ancestors(node_location.path))
+        there = find_nodes(node_location, above) if above else {}
         check_above(nodes, there)
-        drop_copies(place, there)
-        create_groups(place, [path for path in above if path not in there], nodes)
-        key = place.layout.document_key(place.path, ArrayMetadata)
+        drop_copies(node_location, there)
+        create_groups(node_location, [path for path in above if path not in there], nodes)
+        key = node_location.layout.document_key(node_location.path, ArrayMetadata)
         expect = ABSENT if self.store.capabilities.expects else None
-        document = place.layout.emit(self.metadata)
+        document = node_location.layout.emit(self.metadata)
         answer = self.store.put_many([key], pieces_of([document]), [expect])[0]
         if isinstance(answer, Changed) and self.store.get(key) != document:
-            raise AlreadyExistsError("somebody else has put a node there meanwhile", key=key, path=place.path or "/")
+            raise AlreadyExistsError(
+                "somebody else has put a node there meanwhile", key=key, path=node_location.path or "/"
+            )
 
     def _report(self, seconds: float, *, dry_run: bool = False) -> Rechunked:
         array = self.array
-        made = Array(self._place()._replace(nodes=None), self.metadata, documented=False)
+        made = Array(self._node_location()._replace(nodes=None), self.metadata, documented=False)
         return Rechunked(
             *self.names,
             array.shape,
@@ -259,7 +263,7 @@ class RechunkTask(Record):
 
 
 def _limited(array: Array, nbytes: int) -> Runtime:
-    return array._place.runtime._replace(bytes_in_flight=max(1, nbytes))
+    return array._location.runtime._replace(bytes_in_flight=max(1, nbytes))
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------------------------
@@ -267,7 +271,7 @@ def _limited(array: Array, nbytes: int) -> Runtime:
 
 def _check_apart(array: Array, store: Store, root: str) -> None:
     layout_root = getattr(
-        array._place.layout, "root", None
+        array._location.layout, "root", None
     )  # of a hierarchy of the drafts, whose nodes have no folder of their own
     prefix = f"{array.path}/" if array.path else ""
     source = array.store, prefix if layout_root is None else layout_root
@@ -277,27 +281,27 @@ def _check_apart(array: Array, store: Store, root: str) -> None:
 
 
 def _check_place(store: Store, root: str) -> None:
-    """Refuses a place in a hierarchy of another dialect, or below an array."""
+    """Refuses a location in a hierarchy of another dialect, or below an array."""
     path = root[:-1] if root else ""
-    place, _ = for_creation(Place(store), path, None, overwrite=False)
-    if place.layout.zarr_format != 3:
+    node_location, _ = for_creation(NodeLocation(store), path, None, overwrite=False)
+    if node_location.layout.zarr_format != 3:
         raise InvalidInputError(
             "the destination is in a hierarchy of another dialect, and the new array is final Zarr v3",
             path=path or "/",
-            hint="choose a place beside it",
+            hint="choose a location beside it",
         )
     above = sorted(ancestors(path))
     if above:
-        there = find_nodes(place, above)
+        there = find_nodes(node_location, above)
         check_above([path], there)
-        refuse_hidden(store, place.layout, set(above) - there.keys())
+        refuse_hidden(store, node_location.layout, set(above) - there.keys())
 
 
 def _not_empty(store: Store, root: str) -> AlreadyExistsError:
     return AlreadyExistsError(
         f"something is there already in {store!r}",
         path=root or "/",
-        hint="choose another place, or replace it with overwrite=True",
+        hint="choose another location, or replace it with overwrite=True",
     )
 
 
@@ -316,7 +320,7 @@ def _new_metadata(array: Array, chunks: Extents, shards: Extents | None, codecs:
         fill_value=array.metadata.fill_value,
         attributes=masking(array.metadata, 3).attributes,
         dimension_names=array.dimension_names,
-        registry=array._place.registry,
+        registry=array._location.registry,
         zarr_format=3,
     )
     return made.metadata
@@ -328,7 +332,7 @@ def _is_same(value: object) -> bool:
 
 def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
     """What makes an array of this metadata in a session."""
-    made = Array(Place(MemoryStore(), "", array._place.registry), metadata, documented=False)
+    made = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
     return {
         "shape": metadata.shape,
         "dtype": metadata.data_type,
@@ -338,14 +342,14 @@ def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
         "fill_value": metadata.fill_value,
         "attributes": metadata.attributes,
         "dimension_names": metadata.dimension_names,
-        "registry": array._place.registry,
+        "registry": array._location.registry,
     }
 
 
 def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
     """The walk in which whole new shards are written, each once: in slabs of which two fit a half of the bytes, where these read chunks about as few times as larger ones."""
-    made = Array(Place(MemoryStore(), "", array._place.registry), metadata, documented=False)
-    half = array._place.runtime.checked().bytes_in_flight // 2
+    made = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
+    half = array._location.runtime.checked().bytes_in_flight // 2
     arguments = array.shape, array.dtype.itemsize, grid_extents(made), array.chunks
     one, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
     return two if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * one.reads(array.chunks) else one
@@ -356,7 +360,7 @@ def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
 
 def _origin(array: Array) -> str:
     """The source as another process would call it too."""
-    nodes = array._place.nodes
+    nodes = array._location.nodes
     if nodes is not None:
         return f"{nodes.version!r} {array.path}"
     prefix = f"{array.path}/" if array.path else ""

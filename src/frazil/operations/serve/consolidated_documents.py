@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final
 
 from frazil.array.hierarchy.consolidated import documents_below, emit_copies
-from frazil.array.hierarchy.nodes import Place, find_node
+from frazil.array.hierarchy.nodes import NodeLocation, find_node
 from frazil.errors import DataError, InvalidInputError
 from frazil.metadata.json_text import dump_json
 from frazil.metadata.model import GroupMetadata
@@ -60,20 +60,22 @@ class ConsolidatedDocuments:
         if not isinstance(store, NodeStore):
             return self._made(store, key)
         known = self._known
-        place = (key, store.nodes.version)
-        if place not in known:
+        location = (key, store.nodes.version)
+        if location not in known:
             if len(known) >= _REMEMBERED:
                 self._known = known = {}
-            known[place] = self._made(store, key)
-        return known[place]
+            known[location] = self._made(store, key)
+        return known[location]
 
     def _made(self, store: Store, key: str) -> bytes | None:
         """The document: a recent one, or one that is listed now, also by another thread that began to after this one came."""
         came = self._begun
         path, name = split(key)
-        place = Place(store, path) if name == DOCUMENT_NAME else Place(store, path, layout=v2_layout.V2)
+        location = (
+            NodeLocation(store, path) if name == DOCUMENT_NAME else NodeLocation(store, path, layout=v2_layout.V2)
+        )
         try:
-            group = find_node(place)
+            group = find_node(location)
             if not isinstance(group, GroupMetadata):
                 return None
             made = self._usable(store, key, group, came)
@@ -83,7 +85,7 @@ class ConsolidatedDocuments:
                 made = self._usable(store, key, group, came)
                 if made is None:
                     self._begun = number = self._begun + 1
-                    made = _Made(number, store, group, _document(place, group, name), self._clock())
+                    made = _Made(number, store, group, _document(location, group, name), self._clock())
                     kept = {} if len(self._recent) >= _REMEMBERED else self._recent
                     self._recent = {**kept, key: made}
                 return made.document
@@ -98,13 +100,13 @@ class ConsolidatedDocuments:
         return made if made.number > came or self._clock() < made.moment + self._every else None
 
 
-def _document(place: Place, group: GroupMetadata, name: str) -> bytes | None:
-    copies = documents_below(place, _MOST)
+def _document(location: NodeLocation, group: GroupMetadata, name: str) -> bytes | None:
+    copies = documents_below(location, _MOST)
     if copies is None:
         return None
     if name == _V2_COPIES:
-        return dump_json(emit_copies(place, copies), 4)
-    return place.layout.emit(group.with_consolidated(emit_copies(place, copies)))
+        return dump_json(emit_copies(location, copies), 4)
+    return location.layout.emit(group.with_consolidated(emit_copies(location, copies)))
 
 
 def etag_of(key: str, document: bytes) -> str:

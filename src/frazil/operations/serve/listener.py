@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from typing import Final, Protocol
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.serve.hosts import Hosts
 from frazil.operations.serve.requests import LONGEST_TARGET, Answer, refusal
 
@@ -171,7 +171,7 @@ class Listener(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """A line in place of a traceback; nothing for a connection that is gone."""
         error = sys.exception()
-        if isinstance(error, Exception) and not isinstance(error, OSError):
+        if isinstance(error, Exception) and (not isinstance(error, OSError) or isinstance(error, NotFoundError)):
             self.served.failed(error)
 
 

@@ -13,7 +13,7 @@ from itertools import chain
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Final, Self
 
-from frazil.api.places import open_node
+from frazil.api.nodes import open_node
 from frazil.array.group import Group
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError, one_line
 from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments, etag_of

@@ -69,14 +69,14 @@ def grid_extents(array: Array) -> tuple[int, ...]:
 
 def chunk_store(array: Array) -> Store:
     """The store that has the array's chunks under their keys: that of the hierarchy, or storage transformers over it."""
-    store: Store = getattr(array._storage, "store", array.store) if array._place.nodes is None else array.store
+    store: Store = getattr(array._storage, "store", array.store) if array._location.nodes is None else array.store
     return store
 
 
 def chunk_keys(array: Array, coords: Columns) -> list[str]:
     """The keys of stored objects, int64[n, d]."""
     encoding = array.metadata.chunk_key_encoding
-    return list(encoding.encode_all(coords, array._place.layout.data_prefix(array.path)))
+    return list(encoding.encode_all(coords, array._location.layout.data_prefix(array.path)))
 
 
 def read_tables(array: Array, keys: Sequence[str], max_bytes: int, *, restore: bool = True) -> Iterator[ShardTable]:

@@ -46,9 +46,9 @@ class Shard(Record):
 
     coords   in the array's grid of shards;  nbytes: of the stored object
     chunks   inner chunks that are stored, of `total`;  chunk_nbytes: their bytes, index_nbytes: those of the index
-    unused   bytes that nothing refers to, which earlier writes may have left: of the decoded shard, where codecs are around it;  gaps: how many places they are in
+    unused   bytes that nothing refers to, which earlier writes may have left: of the decoded shard, where codecs are around it;  gaps: how many locations they are in
     order    of the inner chunks: "C", "F", "morton", or "written" for none of these; None for fewer than two
-    pieces   everything in the shard by place, where one shard was asked for; else ()
+    pieces   everything in the shard by location, where one shard was asked for; else ()
     error    why the index cannot be read"""
 
     coords: tuple[int, ...]
@@ -136,7 +136,7 @@ def shards(
     else:
         coords = array._storage.stored(array.metadata.grid_shape)
     keys, found = chunk_keys(array, coords), list[Shard]()
-    limit = array._place.runtime.checked().bytes_in_flight // 2
+    limit = array._location.runtime.checked().bytes_in_flight // 2
     for at, key, table in zip(coords.tolist(), keys, read_tables(array, keys, limit), strict=True):
         if table.table is None and table.error is None:
             if shard is not None:
@@ -207,8 +207,8 @@ def _gaps(spans: Columns, size: int) -> Columns:
 
 
 def _cells(shard: Shard) -> tuple[str, ...]:
-    place = ", ".join(map(str, shard.coords))
+    location = ", ".join(map(str, shard.coords))
     if shard.error is not None:
-        return place, "-", human(shard.nbytes), "-", "-", "-", one_line(shard.error)
+        return location, "-", human(shard.nbytes), "-", "-", "-", one_line(shard.error)
     counts = f"{shard.chunks} of {shard.total}", human(shard.nbytes), human(shard.index_nbytes), human(shard.unused)
-    return (place, *counts, str(shard.gaps), "as written" if shard.order == "written" else shard.order or "-")
+    return (location, *counts, str(shard.gaps), "as written" if shard.order == "written" else shard.order or "-")

@@ -8,12 +8,12 @@ from itertools import islice, product
 
 import numpy as np
 
-from frazil.api.places import open_node
+from frazil.api.nodes import open_node
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
-from frazil.array.hierarchy.nodes import Metadata, Place
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.operations.array_source import with_limit
@@ -164,13 +164,13 @@ class _Run:
         top = self._top
         yield top.path, top.metadata
         if isinstance(top, Group):
-            yield from nodes_below(top._place, None)
+            yield from nodes_below(top._location, None)
 
     def _opened(self, path: str, node: Metadata | FrazilError) -> Array | None:
         try:
             if isinstance(node, FrazilError):
                 raise node
-            opened = as_node(self._top._place.at(path), node)
+            opened = as_node(self._top._location.at(path), node)
         except (InvalidInputError, DataError) as error:
             self._found.add(problem_of("document", error, path))
             return None
@@ -180,20 +180,20 @@ class _Run:
 
     def _sweep(self, nodes: Mapping[str, Metadata | FrazilError]) -> Iterator[tuple[str, Columns]]:
         """The stored objects of each array, in columns, sorted. Keys that belong to nothing are problems."""
-        place = self._top._place
-        hierarchy = _hierarchy(place)
+        location = self._top._location
+        hierarchy = _hierarchy(location)
         readable = {hierarchy.inside(path): node for path, node in nodes.items() if not isinstance(node, FrazilError)}
         claims = Claims(hierarchy, readable)
         unknown = tuple(
             prefix
             for path, node in nodes.items()
             if isinstance(node, FrazilError)
-            for prefix in (*place.layout.prefixes(path), *place.layout.document_keys(path))
+            for prefix in (*location.layout.prefixes(path), *location.layout.document_keys(path))
         )
-        if place.layout.zarr_format == "draft-2021":
+        if location.layout.zarr_format == "draft-2021":
             unknown += (hierarchy.root + _CONSOLIDATED,)
         found: dict[str, list[tuple[int, ...]]] = {}
-        for page in _pages(place):
+        for page in _pages(location):
             for key in page.keys:
                 chunk = claims.chunk(key)
                 if chunk is not None:
@@ -278,22 +278,24 @@ def _overlaps(table: Columns) -> str | None:
     )
 
 
-def _hierarchy(place: Place) -> Hierarchy:
+def _hierarchy(location: NodeLocation) -> Hierarchy:
     """The hierarchy below a node of the final Zarr v3 or of Zarr v2; of the drafts the one that the node is in."""
-    layout = place.layout
+    layout = location.layout
     if layout.zarr_format in (2, 3):
-        return Hierarchy(f"{place.path}/" if place.path else "", layout)
+        return Hierarchy(f"{location.path}/" if location.path else "", layout)
     root: str = getattr(layout, "root", "")
     return Hierarchy(root, layout)
 
 
-def _pages(place: Place) -> Iterator[Page]:
+def _pages(location: NodeLocation) -> Iterator[Page]:
     """The keys of a node and all below it."""
-    root: str = getattr(place.layout, "root", "")
+    root: str = getattr(location.layout, "root", "")
     for prefix in (
-        [root] if not place.path and place.layout.zarr_format not in (2, 3) else place.layout.prefixes(place.path)
+        [root]
+        if not location.path and location.layout.zarr_format not in (2, 3)
+        else location.layout.prefixes(location.path)
     ):
-        yield from place.store.list_pages(prefix)
+        yield from location.store.list_pages(prefix)
 
 
 def _sorted(listed: list[tuple[int, ...]], node: Metadata | FrazilError) -> Columns:
@@ -303,7 +305,7 @@ def _sorted(listed: list[tuple[int, ...]], node: Metadata | FrazilError) -> Colu
 
 
 def _grid_pages(array: Array) -> Iterator[Columns]:
-    """All places of the array's grid, in pages."""
-    places = product(*map(range, array.metadata.grid_shape))
-    while page := list(islice(places, _LOOKED_UP)):
+    """All locations of the array's grid, in pages."""
+    locations = product(*map(range, array.metadata.grid_shape))
+    while page := list(islice(locations, _LOOKED_UP)):
         yield np.array(page, np.int64).reshape(len(page), array.ndim)

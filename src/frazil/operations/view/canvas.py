@@ -26,6 +26,6 @@ def write(canvas: Pixels, text: Coverage, top: int, left: int) -> None:
     columns = slice(max(0, -left), min(text.shape[1], canvas.shape[1] - left))
     if rows.stop <= rows.start or columns.stop <= columns.start:
         return
-    place = canvas[top + rows.start : top + rows.stop, left + columns.start : left + columns.stop, :3]
+    position = canvas[top + rows.start : top + rows.stop, left + columns.start : left + columns.stop, :3]
     part = text[rows, columns, None]
-    place[...] = np.rint(place * (1 - part) + np.array(INK, np.float32) * part)
+    position[...] = np.rint(position * (1 - part) + np.array(INK, np.float32) * part)

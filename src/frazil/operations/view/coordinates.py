@@ -43,15 +43,15 @@ def caption(view: Window, decode: Decode | None = None) -> Caption:
     names = _dimension_names(view.array)
     arrays = _coordinates(view.array, names)
     axes = {kept: _axis(view, kept, names[kept], arrays.get(kept), decode) for kept in view.kept}
-    places = []
+    locations = []
     for dimension, picks in enumerate(view.picks):
         if dimension not in view.kept and names[dimension] is not None:
             value = _values(arrays.get(dimension), (picks[0],), decode)
             text = str(picks[0]) if value is None else coordinate_text(value[0])
             units = "" if value is None or value.dtype.kind == "M" else _units(arrays[dimension].attrs.asdict())
-            places.append(f"{names[dimension]} = {text} {units}".rstrip())
+            locations.append(f"{names[dimension]} = {text} {units}".rstrip())
     vertical, horizontal = view.kept
-    return Caption(_title(view), ", ".join(places), (axes[vertical], axes[horizontal]))
+    return Caption(_title(view), ", ".join(locations), (axes[vertical], axes[horizontal]))
 
 
 def _title(view: Window) -> str:
@@ -79,11 +79,11 @@ def _coordinates(array: Array, names: tuple[str | None, ...]) -> dict[int, Array
         return {}
     paths = {i: join(split(array.path)[0], name) for i, name in enumerate(names) if name and "/" not in name}
     try:
-        found = find_nodes(array._place, sorted(set(paths.values())))
+        found = find_nodes(array._location, sorted(set(paths.values())))
     except (DataError, InvalidInputError):
         return {}
     return {
-        i: Array(array._place.at(path), node)
+        i: Array(array._location.at(path), node)
         for i, path in paths.items()
         if isinstance(node := found.get(path), ArrayMetadata) and node.shape == (array.shape[i],)
     }

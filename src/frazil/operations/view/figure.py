@@ -67,10 +67,10 @@ def draw_figure(
     pixels = _enlarged(raster(values[::-1] if vertical.reverses else values, scale))
     height, width = pixels.shape[:2]
     size = min(_LARGEST_TEXT, max(_SMALLEST_TEXT, round(max(height, width) / 90)))
-    down = _places(vertical, height / len(values) / factor, height, height // (3 * line_height(size)))
+    down = _positions(vertical, height / len(values) / factor, height, height // (3 * line_height(size)))
     if vertical.reverses:
-        down = [(height - place, text) for place, text in down]
-    rows = [(place, text_coverage(text, size)) for place, text in down]
+        down = [(height - position, text) for position, text in down]
+    rows = [(position, text_coverage(text, size)) for position, text in down]
     columns = _fitting(horizontal, width / values.shape[1] / factor, width, size)
     strip = (
         colour_bar(scale.colours, scale.low, scale.high, height, size)
@@ -114,9 +114,9 @@ def _enlarged(pixels: Pixels) -> Pixels:
     return pixels
 
 
-def _places(axis: Axis, scale: float, length: int, most: int) -> list[tuple[int, str]]:
+def _positions(axis: Axis, scale: float, length: int, most: int) -> list[tuple[int, str]]:
     """Ticks in pixels."""
-    return [(min(length - 1, round(place * scale - 0.5)), text) for place, text in axis.ticks(max(2, most))]
+    return [(min(length - 1, round(position * scale - 0.5)), text) for position, text in axis.ticks(max(2, most))]
 
 
 def _fitting(axis: Axis, scale: float, length: int, size: int) -> list[tuple[int, Coverage]]:
@@ -124,11 +124,11 @@ def _fitting(axis: Axis, scale: float, length: int, size: int) -> list[tuple[int
     most = length // (5 * size)
     while True:
         found = sorted(
-            [(place, text_coverage(text, size)) for place, text in _places(axis, scale, length, most)],
+            [(position, text_coverage(text, size)) for position, text in _positions(axis, scale, length, most)],
             key=lambda tick: tick[0],
         )
-        ends = [place + text.shape[1] // 2 + size // 2 for place, text in found]
-        starts = [place - text.shape[1] // 2 for place, text in found]
+        ends = [position + text.shape[1] // 2 + size // 2 for position, text in found]
+        starts = [position - text.shape[1] // 2 for position, text in found]
         if most <= 2 or all(end <= start for end, start in zip(ends, starts[1:], strict=False)):
             return found
         most = most * 3 // 4
@@ -140,8 +140,8 @@ def _draw_frame(canvas: Pixels, frame: _Frame) -> None:
 
 
 def _draw_rows(canvas: Pixels, frame: _Frame, ticks: list[tuple[int, Coverage]], name: Coverage) -> None:
-    for place, text in ticks:
-        row = frame.top + place - frame.line // 2
+    for position, text in ticks:
+        row = frame.top + position - frame.line // 2
         canvas[row : row + frame.line, frame.left - frame.tick : frame.left, :3] = INK
         write(canvas, text, row - text.shape[0] // 2, frame.left - frame.tick - frame.gap - text.shape[1])
     name = np.rot90(name)
@@ -151,8 +151,8 @@ def _draw_rows(canvas: Pixels, frame: _Frame, ticks: list[tuple[int, Coverage]],
 
 def _draw_columns(canvas: Pixels, frame: _Frame, ticks: list[tuple[int, Coverage]], name: Coverage) -> None:
     below = frame.top + frame.height
-    for place, text in ticks:
-        column = frame.left + place - frame.line // 2
+    for position, text in ticks:
+        column = frame.left + position - frame.line // 2
         canvas[below : below + frame.tick, column : column + frame.line, :3] = INK
         write(canvas, text, below + frame.tick, column - text.shape[1] // 2)
     centred = frame.left + max(0, (frame.width - name.shape[1]) // 2)

@@ -108,21 +108,21 @@ def _means(
 class _Middles:
     """The element in the middle of each square, collected from tiles. values: float64, NaN where nothing is to be shown"""
 
-    __slots__ = ("_places", "values")
+    __slots__ = ("_positions", "values")
 
     def __init__(self, shape: tuple[int, ...], factor: int) -> None:
-        self._places = [
+        self._positions = [
             np.minimum(np.arange(0, length, factor) + factor // 2, length - 1) for length in shape
         ]  # ascending, along each axis
-        self.values = np.full([len(places) for places in self._places], np.nan)
+        self.values = np.full([len(positions) for positions in self._positions], np.nan)
 
     def take(self, values: Values, row: int, column: int, hide: np.generic | None) -> None:
         """Of a tile whose first element is at (row, column) of the window."""
         rows, columns = (
-            slice(*np.searchsorted(places, (start, start + length)).tolist())
-            for places, start, length in zip(self._places, (row, column), values.shape, strict=True)
+            slice(*np.searchsorted(positions, (start, start + length)).tolist())
+            for positions, start, length in zip(self._positions, (row, column), values.shape, strict=True)
         )
-        picked = values[np.ix_(self._places[0][rows] - row, self._places[1][columns] - column)]
+        picked = values[np.ix_(self._positions[0][rows] - row, self._positions[1][columns] - column)]
         self.values[rows, columns] = _shown(picked, hide)
 
 

@@ -58,13 +58,13 @@ def _glyph(character: str, size: int) -> Coverage:
     width = ceil((widest + _GAP) * scale)
     pen = max(0.55, _PEN * size)
     y, x = np.mgrid[: line_height(size), :width]
-    place = np.stack((x + 0.5 - _GAP / 2 * scale, (_TOP + _MARGIN) * scale - y - 0.5), axis=-1) / scale
+    position = np.stack((x + 0.5 - _GAP / 2 * scale, (_TOP + _MARGIN) * scale - y - 0.5), axis=-1) / scale
     distance = np.full(y.shape, np.inf)
     for start, end in segments:
         along = end - start
         length = float(along @ along)
-        at = ((place - start) @ along / length).clip(0, 1) if length else np.zeros(y.shape)
-        distance = np.minimum(distance, np.hypot(*np.moveaxis(place - start - at[..., None] * along, -1, 0)))
+        at = ((position - start) @ along / length).clip(0, 1) if length else np.zeros(y.shape)
+        distance = np.minimum(distance, np.hypot(*np.moveaxis(position - start - at[..., None] * along, -1, 0)))
     coverage: Coverage = (pen - distance * scale + 0.5).clip(0, 1).astype(np.float32)
     return coverage
 

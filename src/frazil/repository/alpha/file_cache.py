@@ -4,10 +4,12 @@ What is in them is in formats/; branches and tags are in branches.py. Chunk file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import errno
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError, StoreError
+from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes
 from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
@@ -129,7 +131,8 @@ class Files:
     def has_snapshot(self, file: ObjectId) -> bool:
         """Whether there is a snapshot file of this id: one request at most."""
         name = snapshot_key(file)
-        return self._known_snapshot(name) is not None or self.store.exists(self.key(name))
+        with _files_alone():
+            return self._known_snapshot(name) is not None or self.store.exists(self.key(name))
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
         """The manifests of these ids, in their order; those that are not remembered come in one batch. One that is larger than `cache_bytes` is not
@@ -167,7 +170,9 @@ class Files:
     def _read(self, names: Sequence[str]) -> list[bytes]:
         keys = [self.key(name) for name in names]
         values: list[bytes] = []
-        for key, value in zip(keys, self.store.get_many(keys, largest=None), strict=True):
+        with _files_alone():
+            found = self.store.get_many(keys, largest=None)
+        for key, value in zip(keys, found, strict=True):
             if value is None:
                 kind, _, _ = key.removeprefix(self.prefix).partition("/")
                 raise NotFoundError(
@@ -217,6 +222,24 @@ class Files:
         if not self.store.capabilities.writable:
             raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
         self.store.put_many(names, pieces_of(list(files.values())), [ANY] * len(names))
+
+
+_NO_FILES: Final = (errno.ELOOP, errno.EINVAL)
+
+
+@contextmanager
+def _files_alone() -> Iterator[None]:
+    """What is no file in the place of one is damage, as a file that makes no sense is: nobody need try again."""
+    try:
+        yield
+    except StoreError as error:
+        if error.errno not in _NO_FILES:
+            raise
+        raise FormatError(
+            "a link or something else that is no file lies in the place of a file of the repository",
+            key=error.key,
+            hint="put the file itself there",
+        ) from error
 
 
 _HINTS: Final = {

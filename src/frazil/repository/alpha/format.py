@@ -86,6 +86,10 @@ class AlphaSnapshots(Files):
     def referenced(self, snapshots: Sequence[ObjectId]) -> Referenced:
         return snapshot_references.referenced(self, snapshots)
 
+    def listed(self, snapshot: Snapshot) -> Referenced:
+        assert isinstance(snapshot, SnapshotFile)
+        return snapshot_references.listed(snapshot)
+
     def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
         try:
             return commit_metadata(self.snapshot(snapshot))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.errors import FormatError
 from frazil.formats.alpha.attributes import encode_attributes
 from frazil.formats.alpha.manifests import encode_manifest
 from frazil.formats.alpha.nodes import encode_nodes
@@ -171,6 +172,11 @@ def _snapshot(
     attribute_file: ObjectId | None,
 ) -> SnapshotFile:
     nodes = base.nodes.changed(changed)
+    if commit.relists:
+        manifests, attributes = _lists_of(nodes, base)
+    else:
+        manifests = _listed(base, nodes, placed, commit.unlisted)
+        attributes = _attribute_files(base, nodes, changed, attribute_file)
     history = (base.metadata, *base.history)
     written_at = max(time.time_ns(), base.metadata.written_at + _FUTURE)
     kept, flags = commit_properties(base, commit.properties)
@@ -181,12 +187,29 @@ def _snapshot(
         min(commit.started_at, written_at),
         history[: rules.bounded_history],
         base.total_parents + 1,
-        _listed(base, nodes, placed, commit.unlisted),
-        _attribute_files(base, nodes, changed, attribute_file, commit.unlisted),
+        manifests,
+        attributes,
         flags if rules.foreign or following is None else with_flag(flags, following),
         kept,
         nodes,
     )
+
+
+def _lists_of(nodes: Nodes, base: SnapshotFile) -> tuple[tuple[FileInfo, ...], tuple[FileInfo, ...]]:
+    """The manifests and attribute files that nodes refer to. Where one cannot be read, it may refer to any that were listed: they stay."""
+    manifests: dict[ObjectId, FileInfo] = {}
+    attributes: dict[ObjectId, FileInfo] = {}
+    for path in nodes:
+        try:
+            own = nodes.files_of(path)
+        except FormatError:
+            manifests |= {info.id: info for info in base.manifest_files}
+            attributes |= {info.id: info for info in base.attribute_files}
+            continue
+        manifests |= {file: FileInfo(file) for file in own.manifests}
+        if own.attributes is not None:
+            attributes[own.attributes] = FileInfo(own.attributes)
+    return tuple(manifests.values()), tuple(attributes.values())
 
 
 def _final_node(
@@ -236,7 +259,6 @@ def _attribute_files(
     nodes: Nodes,
     changed: Mapping[str, NodeSnapshot | None],
     new: ObjectId | None,
-    unlisted: frozenset[ObjectId],
 ) -> tuple[FileInfo, ...]:
     if not base.attribute_files:
         return () if new is None else (FileInfo(new),)
@@ -246,7 +268,7 @@ def _attribute_files(
         for node in before
         if isinstance(node, NodeSnapshot) and isinstance(node.attributes, AttributesReference)
     }
-    gone = _unused(dropped | unlisted, nodes)
+    gone = _unused(dropped, nodes)
     kept = [info for info in base.attribute_files if info.id not in gone]
     return tuple(kept) if new is None else (*kept, FileInfo(new))
 

@@ -1,50 +1,54 @@
 """What snapshot files of the alpha refer to: manifests and attribute files. For garbage collection, which must not miss any.
 
-Our snapshots list all of it. The alpha library ignores its lists, so that the nodes count, too, of what it may have written."""
+Our snapshots list all of it, and their nodes say it again. Both count: where they disagree one of them is damaged, and nobody knows which. The alpha library ignores the lists."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from frazil.errors import FormatError
 from frazil.formats.alpha.refs import snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId
-from frazil.formats.nodes import AttributesReference, BrokenNode
 from frazil.repository.alpha.file_cache import Files
-from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import Referenced
 
-__all__ = ["referenced"]
+if TYPE_CHECKING:
+    from frazil.formats.nodes import Nodes
+
+__all__ = ["listed", "referenced"]
+
+
+def listed(snapshot: SnapshotFile) -> Referenced:
+    """What a snapshot says beside its nodes. Pure."""
+    return Referenced(
+        [info.id for info in snapshot.manifest_files],
+        [info.id for info in snapshot.attribute_files],
+        [snapshot.history[0].id if snapshot.history else None],
+    )
 
 
 def referenced(files: Files, snapshots: Sequence[ObjectId]) -> Referenced:
-    """What some snapshots refer to, read in one batch and not remembered. Raises NotFoundError, FormatError."""
+    """What some snapshots refer to, by their lists or by their nodes, read in one batch and not remembered. Raises NotFoundError, FormatError."""
     manifests: dict[ObjectId, None] = {}
     attributes: dict[ObjectId, None] = {}
+    parents: list[ObjectId | None] = []
+    before: Nodes | None = None
     for file, snapshot in zip(snapshots, files.read_snapshots(snapshots), strict=True):
-        manifests.update((info.id, None) for info in snapshot.manifest_files)
-        attributes.update((info.id, None) for info in snapshot.attribute_files)
-        if not has_freedoms(snapshot):
-            _of_nodes(files, file, snapshot, manifests, attributes)
-    return Referenced([*manifests], [*attributes])
-
-
-def _of_nodes(
-    files: Files,
-    file: ObjectId,
-    snapshot: SnapshotFile,
-    manifests: dict[ObjectId, None],
-    attributes: dict[ObjectId, None],
-) -> None:
-    for path in snapshot.nodes:
-        node = snapshot.nodes.get(path)
-        if isinstance(node, BrokenNode):
-            error = node.error
-            error.key = error.key or files.key(snapshot_key(file))
-            raise error
-        if node is None:
-            continue
-        if isinstance(node.attributes, AttributesReference):
-            attributes[node.attributes.id] = None
-        if node.array is not None:
-            manifests.update((reference.id, None) for reference in node.array.manifests)
+        found = listed(snapshot)
+        manifests.update(dict.fromkeys(found.manifests))
+        attributes.update(dict.fromkeys(found.attributes))
+        parents += found.parents
+        nodes = snapshot.nodes
+        for path in nodes if before is None else nodes.differing(before):
+            try:
+                own = nodes.files_of(path)
+            except FormatError as error:
+                error.key = error.key or files.key(snapshot_key(file))
+                raise
+            manifests.update(dict.fromkeys(own.manifests))
+            if own.attributes is not None:
+                attributes[own.attributes] = None
+        before = nodes
+    return Referenced([*manifests], [*attributes], parents)

@@ -75,7 +75,6 @@ class Scan:
         before: Nodes | None = None
         numbers = count()
         for values in batches(self._files.read_snapshots, [commit.file for commit in self.commits], _SNAPSHOTS):
-            first = len(self.infos)
             for value, number in zip(values, numbers, strict=False):
                 own = self.commits[number]
                 if isinstance(value, Exception):
@@ -87,7 +86,6 @@ class Scan:
                 self.infos.append(value.metadata)
                 self._add_nodes(value, before, number)
                 before = value.nodes
-            self._add_listed(first, values)
             self._progress("snapshots read", len(values))
 
     def _add_nodes(self, snapshot: Snapshot, before: Nodes | None, number: int) -> None:
@@ -106,20 +104,10 @@ class Scan:
             for manifest in () if node.array is None else node.array.manifests:
                 self.manifests.setdefault(manifest.id, number)
                 self._uses.setdefault(manifest.id, {})[node.id] = path
-
-    def _add_listed(self, first: int, values: list[Snapshot | Exception]) -> None:
-        """What snapshots list, whether or not a node uses it: collections keep it."""
-        readable = [at for at, value in enumerate(values, first) if not isinstance(value, Exception)]
-        for group in (readable, *([one] for one in readable)):
-            try:
-                listed = self._files.referenced([self.commits[at].file for at in group])
-            except UNREADABLE:  # told of with the node
-                continue
-            for ids, known in ((listed.manifests, self.manifests), (listed.attributes, self.attributes)):
-                for file in ids:
-                    known.setdefault(file, group[0])
-            if group is readable:
-                break
+        listed = self._files.listed(snapshot)  # collections keep it, whether or not a node uses it
+        for names, known in ((listed.manifests, self.manifests), (listed.attributes, self.attributes)):
+            for file in names:
+                known.setdefault(file, number)
 
     # --- manifests -----------------------------------------------------------------------------------------------------------------
 
@@ -166,7 +154,7 @@ class Scan:
         if not there.all():
             count, key = int((~there).sum()), self._files.key(f"manifests/{encode_id(file)}")
             self.found.add(
-                "missing", f"{count} references are to chunk files that are not there", self._place(commit), key
+                "missing", f"{count} references are to chunk files that are not there", self._location(commit), key
             )
         at, rows = at[there], rows[there]
         low = self.starts[at] + np.clip(manifest.offsets[rows], 0, self.starts[at + 1] - self.starts[at])
@@ -177,7 +165,7 @@ class Scan:
         if sum(map(len, self._waiting)) > _WAITING:
             self._sort_spans()
 
-    def _place(self, commit: int) -> Place:
+    def _location(self, commit: int) -> Place:
         return self.commits[commit].place
 
     def _sort_spans(self) -> None:

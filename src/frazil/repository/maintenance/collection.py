@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from frazil.errors import ConflictError, InvalidInputError, StoreError
+from frazil.errors import ConflictError, FormatError, InvalidInputError, StoreError
 from frazil.formats.ids import encode_ids
 from frazil.record import Record
 from frazil.repository.format import COMMITTED, UNKNOWN, ObjectKind, RepositoryFormat, Tip
@@ -26,8 +26,8 @@ from frazil.repository.maintenance.condemned import (
 from frazil.repository.maintenance.id_columns import Ids, among, join, octets, without
 from frazil.repository.maintenance.listed import Listed, list_objects
 from frazil.repository.maintenance.marks import load_marks, save_marks
-from frazil.repository.maintenance.notes import Note, list_notes, new_note, write_note
 from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark
+from frazil.repository.maintenance.records import RecordFile, list_records, new_record, write_record
 from frazil.repository.maintenance.report import Collected
 from frazil.stores.keys.names import COPY_JOURNAL
 
@@ -37,6 +37,7 @@ _HOLDS: Final = 64  # numbers of a branch that others may take first
 _AT_ONCE: Final = 4096  # keys that are erased, and whose sizes are looked up, in one call
 # nanoseconds after which a pin is given up, whose tag may have been created or not, and the file of a run that may stand still: nothing is under way for so long
 _LIFE: Final = 7 * WAIT
+_VERIFY: Final = "nothing was removed; verify says what is damaged, repair what can be done about it"
 
 
 class _Clock(Record):
@@ -45,11 +46,11 @@ class _Clock(Record):
     now: int
     wait: int
 
-    def is_past(self, note: Note, life: int = 0) -> bool:
+    def is_past(self, record: RecordFile, life: int = 0) -> bool:
         """Whether a file is as old as the wait, and as its life."""
         if not self.wait:
             return True
-        return min(note.modified, self.now) >= 0 and self.now - note.modified >= max(self.wait, life)
+        return min(record.modified, self.now) >= 0 and self.now - record.modified >= max(self.wait, life)
 
 
 def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: bool = False) -> Collected:
@@ -67,15 +68,21 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     store.require("listable")
     if dry_run:
         # nothing is removed by this clock, which may be wrong
-        return _collect(files, _Clock(time.time_ns(), wait), progress, None)
+        try:
+            return _collect(files, _Clock(time.time_ns(), wait), progress, None)
+        except FormatError as error:
+            error.hint = error.hint or _VERIFY
+            raise
     files.check_commits()
     store.require("erasable")
-    run = _Run(new_note("runs"))
+    run = _Run(new_record("runs"))
     try:
-        write_note(files, run.name, {})
+        write_record(files, run.name, {})
         # who pins a snapshot sees this file before the collection reads pins, or is seen by it
         done = _collect(files, _store_time(files, run.name, wait), progress, run)
     except BaseException as error:
+        if isinstance(error, FormatError):
+            error.hint = error.hint or _VERIFY
         if not (run.removes and _may_still_happen(files, error)):
             files.erase([run.name])
         raise
@@ -105,7 +112,7 @@ def _may_still_happen(files: RepositoryFormat, error: BaseException) -> bool:
 
 def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
     """The time now, which is when the store stored the file of this run."""
-    now = next((note.modified for note in list_notes(files, "runs") if note.name == run), -1)
+    now = next((record.modified for record in list_records(files, "runs") if record.name == run), -1)
     if now < 0 and wait:
         raise StoreError(
             f"{files.store!r} does not say when it stored a file, so that nothing is ever old enough to be removed",
@@ -115,11 +122,11 @@ def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
 
 
 def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _Run | None) -> Collected:
-    notes = list_notes(files)
-    copy_notes = _copy_notes(files, clock)
-    lists = [note for note in notes if note.folder == "condemned"]
-    ripe = [note for note in lists if clock.is_past(note)]
-    before = condemned_ids(files, [note for note in lists if note not in ripe])
+    records = list_records(files)
+    copy_journals = _copy_journals(files, clock)
+    lists = [record for record in records if record.folder == "condemned"]
+    ripe = [record for record in lists if clock.is_past(record)]
+    before = condemned_ids(files, [record for record in lists if record not in ripe])
     # listed before the refs are read: what a commit made reachable meanwhile is not condemned
     details = not files.store.capabilities.direct  # else they cost a look at each file
     listed = {kind: list_objects(files, kind, details=details) for kind in KINDS}
@@ -149,8 +156,8 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
         # before the old lists go: what another collection may be about to remove is in a list all the time
         write_condemned(files, _with_rescued(files, clock, run.name, fresh, old, listed, dead))
         # after what they name: who still sees them takes all of that for condemned, who does not finds it gone
-        _erase_notes(files, ripe)
-        leftovers = _remove_leftovers(files, notes, clock, run.name, copy_notes)
+        _erase_records(files, ripe)
+        leftovers = _remove_leftovers(files, records, clock, run.name, copy_journals)
     return Collected(
         dry_run=run is None,
         live={kind: len(listed[kind].ids) - len(dead[kind]) for kind in KINDS},
@@ -203,8 +210,8 @@ def _with_rescued(
 ) -> IdsByKind:
     """What is to be condemned now; and while another collection is at work, also what was condemned before and is reachable again, as that one may have marked before it was.
     Else a pin that only this one has seen would let a tag be made of what that one removes."""
-    runs = list_notes(files, "runs") if any(map(len, old.values())) else []
-    if all(note.name == run or clock.is_past(note, _LIFE) for note in runs):
+    runs = list_records(files, "runs") if any(map(len, old.values())) else []
+    if all(record.name == run or clock.is_past(record, _LIFE) for record in runs):
         return fresh
     rescued = {kind: without(found.ids, dead[kind]) for kind, found in listed.items()}
     again = _those_among(rescued, old)
@@ -251,19 +258,19 @@ def _remove(files: RepositoryFormat, doomed: IdsByKind, run: _Run, progress: Pro
     run.removes = False
 
 
-def _erase_notes(files: RepositoryFormat, notes: list[Note]) -> None:
-    if notes:
-        files.store.erase_values([files.key(note.name) for note in notes])
+def _erase_records(files: RepositoryFormat, records: list[RecordFile]) -> None:
+    if records:
+        files.store.erase_values([files.key(record.name) for record in records])
 
 
-def _copy_notes(files: RepositoryFormat, clock: _Clock) -> list[str]:
-    """The keys of notes that copies left which have ended long ago. Raises ConflictError for a copy that may be under way."""
+def _copy_journals(files: RepositoryFormat, clock: _Clock) -> list[str]:
+    """The keys of journals of copies that ended long ago. Raises ConflictError for a copy that may be under way."""
     key = files.key(COPY_JOURNAL)
     store = files.store
     page = store.list_page(files.prefix, key[:-1], delimited=True, details=True, limit=1)
     if not len(page.keys) or page.keys[0] != key or page.modified is None:
         return []
-    if not clock.is_past(Note(COPY_JOURNAL, page.modified.item(0), 0)):
+    if not clock.is_past(RecordFile(COPY_JOURNAL, page.modified.item(0), 0)):
         raise ConflictError(
             "a copy to this place is under way: what it has brought, nothing may refer to yet",
             key=key,
@@ -273,13 +280,15 @@ def _copy_notes(files: RepositoryFormat, clock: _Clock) -> list[str]:
 
 
 def _remove_leftovers(
-    files: RepositoryFormat, notes: list[Note], clock: _Clock, run: str, copy_notes: list[str]
+    files: RepositoryFormat, records: list[RecordFile], clock: _Clock, run: str, copy_journals: list[str]
 ) -> int:
     """Removes what nobody needs any more; how many files."""
-    stale = [note for note in notes if note.folder == "runs" and note.name != run and clock.is_past(note, _LIFE)]
-    stale += [note for note in notes if note.folder == "pins" and clock.is_past(note, _LIFE)]
-    _erase_notes(files, stale)
-    if copy_notes:
-        files.store.erase_values(copy_notes)
+    stale = [
+        record for record in records if record.folder == "runs" and record.name != run and clock.is_past(record, _LIFE)
+    ]
+    stale += [record for record in records if record.folder == "pins" and clock.is_past(record, _LIFE)]
+    _erase_records(files, stale)
+    if copy_journals:
+        files.store.erase_values(copy_journals)
     before = max(clock.now - clock.wait, 0)
-    return len(stale) + len(copy_notes) + files.store.erase_leftovers(files.prefix, before)
+    return len(stale) + len(copy_journals) + files.store.erase_leftovers(files.prefix, before)

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from frazil.repository.format import ObjectKind, RepositoryFormat
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, join
-from frazil.repository.maintenance.notes import Note, list_notes, new_note, read_notes, write_note
+from frazil.repository.maintenance.records import RecordFile, list_records, new_record, read_records, write_record
 
 __all__ = ["CHECK_AFTER", "KINDS", "SHORTEST_WAIT", "WAIT", "IdsByKind", "condemned_ids", "no_ids", "write_condemned"]
 
@@ -30,16 +30,16 @@ def no_ids() -> dict[ObjectKind, Ids]:
     return dict.fromkeys(KINDS, NO_IDS)
 
 
-def condemned_ids(files: RepositoryFormat, notes: list[Note] | None = None) -> dict[ObjectKind, Ids]:
+def condemned_ids(files: RepositoryFormat, records: list[RecordFile] | None = None) -> dict[ObjectKind, Ids]:
     """The ids in all lists, or in some of them, sorted. Raises StoreError, FormatError."""
-    found = read_notes(files, list_notes(files, "condemned") if notes is None else notes, KINDS)
+    found = read_records(files, list_records(files, "condemned") if records is None else records, KINDS)
     return {kind: join([columns[kind] for columns in found]) for kind in KINDS}  # type: ignore[misc] # columns of ids
 
 
 def write_condemned(files: RepositoryFormat, ids: IdsByKind) -> None:
     """Condemns objects; nothing is written where there are none. Raises StoreError."""
     if any(map(len, ids.values())):
-        write_note(files, new_note("condemned"), {kind: ids[kind] for kind in KINDS})
+        write_record(files, new_record("condemned"), {kind: ids[kind] for kind in KINDS})
 
 
 def count_by_kind(ids: IdsByKind, kinds: Iterable[ObjectKind] = KINDS) -> dict[str, int]:

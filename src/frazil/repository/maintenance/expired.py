@@ -5,7 +5,7 @@ from __future__ import annotations
 from frazil.errors import NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.maintenance.id_columns import Ids, among, id_column, id_list, join
-from frazil.repository.maintenance.notes import Place, list_notes, new_note, read_notes, write_note
+from frazil.repository.maintenance.records import RepositoryFiles, list_records, new_record, read_records, write_record
 
 __all__ = [
     "expired_error",
@@ -18,34 +18,34 @@ __all__ = [
 ]
 
 
-def expired_ids(files: Place) -> Ids:
+def expired_ids(files: RepositoryFiles) -> Ids:
     """Every snapshot that has expired, sorted; none where the store lists nothing, so that histories go on there to what was removed. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return join([])
-    found = read_notes(files, list_notes(files, "expired"), ["snapshots"])
+    found = read_records(files, list_records(files, "expired"), ["snapshots"])
     return join([columns["snapshots"] for columns in found])  # type: ignore[misc] # a column of ids
 
 
-def record_expired(files: Place, snapshots: Ids) -> None:
+def record_expired(files: RepositoryFiles, snapshots: Ids) -> None:
     """Says that snapshots have expired; when this returns, they have. Raises StoreError."""
-    write_note(files, new_note("expired"), {"snapshots": snapshots})
+    write_record(files, new_record("expired"), {"snapshots": snapshots})
 
 
-def has_expired(files: Place, snapshot: ObjectId) -> bool:
+def has_expired(files: RepositoryFiles, snapshot: ObjectId) -> bool:
     return bool(among(id_column([snapshot]), expired_ids(files))[0])
 
 
-def may_have_expired(files: Place, snapshot: ObjectId) -> bool:
+def may_have_expired(files: RepositoryFiles, snapshot: ObjectId) -> bool:
     """Whether a snapshot that is not there may have expired: as the records say, or where a store that lists nothing shows none of them."""
     return not files.store.capabilities.listable or has_expired(files, snapshot)
 
 
-def find_expired(files: Place, start: str) -> ObjectId | None:
+def find_expired(files: RepositoryFiles, start: str) -> ObjectId | None:
     """An expired snapshot whose id begins so, as text in capital letters."""
     return next((found for found in id_list(expired_ids(files)) if encode_id(found).startswith(start)), None)
 
 
-def expired_error(files: Place, snapshot: ObjectId) -> NotFoundError:
+def expired_error(files: RepositoryFiles, snapshot: ObjectId) -> NotFoundError:
     """The error of those who read what has expired."""
     return NotFoundError(
         f"the snapshot {encode_id(snapshot)} has expired: an expiry of this repository ended its history before that",
@@ -54,7 +54,7 @@ def expired_error(files: Place, snapshot: ObjectId) -> NotFoundError:
     )
 
 
-def require_history(files: Place) -> None:
+def require_history(files: RepositoryFiles) -> None:
     """Of two snapshots without a common ancestor: raises NotFoundError where that may have expired, as every history began with one snapshot."""
     if len(expired_ids(files)):
         raise NotFoundError(

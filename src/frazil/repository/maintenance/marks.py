@@ -13,12 +13,12 @@ from frazil.errors import FormatError
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinct
-from frazil.repository.maintenance.notes import list_notes, new_note, read_notes, write_note
+from frazil.repository.maintenance.records import list_records, new_record, read_records, write_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.repository.maintenance.notes import Note
+    from frazil.repository.maintenance.records import RecordFile
 
 __all__ = ["NO_MARKS", "Marks", "load_marks", "save_marks"]
 
@@ -26,7 +26,7 @@ __all__ = ["NO_MARKS", "Marks", "load_marks", "save_marks"]
 class Marks(Record):
     """What is known of snapshots and manifests.
 
-    snapshots    sorted; parents: of each the one before it, an empty id where it is the first
+    snapshots    sorted; parents: of each the one before it, also one that has expired; an empty id where it is the first
     manifests    all that these snapshots refer to, sorted, and attributes likewise
     read         manifests whose chunk files are known, in any order; those of read[i] are chunks[starts[i]:starts[i + 1]], each once"""
 
@@ -70,9 +70,9 @@ NO_MARKS: Final = Marks(NO_IDS, NO_IDS, NO_IDS, NO_IDS, NO_IDS, _ZERO, NO_IDS)
 
 def load_marks(files: RepositoryFormat) -> Marks:
     """What earlier collections remembered, the most of it; nothing where there is none, or it is damaged. Raises StoreError."""
-    for note in sorted(list_notes(files, "marks"), key=lambda note: -note.size):
+    for record in sorted(list_records(files, "marks"), key=lambda record: -record.size):
         with suppress(FormatError):
-            for columns in read_notes(files, [note], Marks._fields):
+            for columns in read_records(files, [record], Marks._fields):
                 if len(columns) == len(Marks._fields):
                     return Marks(**columns)  # type: ignore[arg-type] # columns of ids, and one of int64
     return NO_MARKS
@@ -80,6 +80,6 @@ def load_marks(files: RepositoryFormat) -> Marks:
 
 def save_marks(files: RepositoryFormat, marks: Marks) -> None:
     """Remembers marks in place of all that is remembered. Raises StoreError."""
-    old: list[Note] = list_notes(files, "marks")
-    write_note(files, new_note("marks"), marks._asdict())
-    files.erase([note.name for note in old])
+    old: list[RecordFile] = list_records(files, "marks")
+    write_record(files, new_record("marks"), marks._asdict())
+    files.erase([record.name for record in old])

@@ -13,8 +13,8 @@ from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.expired import expired_error, has_expired
 from frazil.repository.maintenance.id_columns import among, id_column
-from frazil.repository.maintenance.notes import list_notes, new_note, write_note
 from frazil.repository.maintenance.reachable import is_whole, leads_to
+from frazil.repository.maintenance.records import list_records, new_record, write_record
 
 __all__ = ["pinned"]
 
@@ -31,9 +31,9 @@ def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool 
         yield
         return
     files.check_commits()
-    name = new_note("pins")
+    name = new_record("pins")
     try:
-        write_note(files, name, {"snapshots": id_column([snapshot])})
+        write_record(files, name, {"snapshots": id_column([snapshot])})
         _require_kept(files, snapshot, may_be_damaged=may_be_damaged)
         yield
     except BaseException as error:
@@ -46,9 +46,9 @@ def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool 
 
 def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool) -> None:
     """Refuses a snapshot that is gone, or may be going: one listing shows the lists and whether a collection is at work, whose mark may be older than the pin."""
-    notes = list_notes(files)
-    if any(note.folder == "runs" for note in notes):
-        condemned = condemned_ids(files, [note for note in notes if note.folder == "condemned"])
+    records = list_records(files)
+    if any(record.folder == "runs" for record in records):
+        condemned = condemned_ids(files, [record for record in records if record.folder == "condemned"])
         is_condemned = among(id_column([snapshot]), condemned["snapshots"])[0]
         # it may have been condemned before it was committed
         if is_condemned and not leads_to(files, snapshot):

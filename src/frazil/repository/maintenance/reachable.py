@@ -15,7 +15,7 @@ from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import Ids, among, distinct, id_column, id_list, join, without
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
-from frazil.repository.maintenance.notes import list_notes, read_notes
+from frazil.repository.maintenance.records import list_records, read_records
 
 if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
@@ -74,6 +74,17 @@ class _Ancestry:
             return None
         return self._names.get(parent, parent)
 
+    def require_parent(self, snapshot: ObjectId, named: ObjectId | None) -> None:
+        """Compares the history that led to a snapshot with what its own file names before it: one that ends too early makes garbage of what is not. Raises FormatError."""
+        if named is None or named in self._expired:
+            return
+        if self.parent(snapshot) not in (named, self._names.get(named, named)):
+            raise FormatError(
+                f"a history leads to a snapshot, but not to {encode_id(named)}, which that names before it",
+                key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
+                hint="verify tells more; nothing was removed",
+            )
+
     def _walk(self, start: ObjectId) -> None:
         """Follows a history as far as it is not known yet."""
         try:
@@ -88,14 +99,15 @@ class _Ancestry:
             raise _missing(self._files, start, error) from error
 
     def live(self, starts: Sequence[ObjectId]) -> tuple[Ids, Ids]:
-        """The snapshots that some lead to, themselves among them, sorted; and the parent of each."""
+        """The snapshots that some lead to, themselves among them, sorted; and the parent of each, also one that has expired."""
         live: dict[ObjectId, ObjectId] = {}
         for start in starts:
             at: ObjectId | None = start
             while at is not None and at not in live:
-                parent = self.parent(at)
-                live[at] = b"\0" * len(at) if parent is None else parent
-                at = parent
+                following = self.parent(at)
+                parent = self._parents[at]  # also one that has expired: marks do not outlive the record that says so
+                live[at] = b"\0" * len(at) if parent is None else self._names.get(parent, parent)
+                at = following
         snapshots = id_column(list(live))
         order = snapshots.argsort()
         return snapshots[order], id_column(list(live.values()))[order]
@@ -111,7 +123,7 @@ def _missing(files: RepositoryFormat, snapshot: ObjectId, error: NotFoundError) 
 
 def _pinned(files: RepositoryFormat) -> list[ObjectId]:
     """The snapshots that pins name. One that is gone, or not whole, is none: who made its pin is about to see that, too."""
-    pins = read_notes(files, list_notes(files, "pins"), ["snapshots"])
+    pins = read_records(files, list_records(files, "pins"), ["snapshots"])
     found = [snapshot for columns in pins for snapshot in id_list(columns["snapshots"])]  # type: ignore[arg-type] # a column of ids
     return [snapshot for snapshot in dict.fromkeys(found) if is_whole(files, snapshot)]
 
@@ -146,7 +158,7 @@ def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bo
         starts, expired = roots(files), expired_ids(files)
         tries -= 1
         try:
-            return _mark(files, marks, _Ancestry(files, marks, expired).live(starts), progress, saves=saves)
+            return _mark(files, marks, _Ancestry(files, marks, expired), starts, progress, saves=saves)
         except FormatError:
             # what a ref led to when it was read may be gone if it leads elsewhere now, and this took long
             if not tries or (roots(files) == starts and len(expired_ids(files)) == len(expired)):
@@ -154,9 +166,15 @@ def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bo
 
 
 def _mark(
-    files: RepositoryFormat, marks: Marks, live: tuple[Ids, Ids], progress: Progress, *, saves: bool
+    files: RepositoryFormat,
+    marks: Marks,
+    ancestry: _Ancestry,
+    starts: Sequence[ObjectId],
+    progress: Progress,
+    *,
+    saves: bool,
 ) -> tuple[Reachable, Marks]:
-    snapshots, parents = live
+    snapshots, parents = ancestry.live(starts)
     progress("snapshots", len(snapshots))
     base = marks
     if not among(
@@ -171,6 +189,8 @@ def _mark(
             found = files.referenced(part)
         except NotFoundError as error:
             raise _missing(files, part[0], error) from error
+        for snapshot, named in zip(part, found.parents, strict=True):
+            ancestry.require_parent(snapshot, named)
         manifests.append(id_column(found.manifests))
         attributes.append(id_column(found.attributes))
         progress("snapshots read", len(part))

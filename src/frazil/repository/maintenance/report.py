@@ -21,7 +21,7 @@ class Collected(Record):
     removed    objects that were condemned before, and are gone;  removed_bytes: their bytes
     condemned  objects that were found unreachable now, and that a later collection removes;  condemned_bytes: their bytes
     waiting    objects that were condemned before, and have not waited long enough
-    leftovers  lock and temporary files, notes of copies, and files under gc/ that nobody needs any more, which are gone
+    leftovers  lock and temporary files, journals of copies, and files under gc/ that nobody needs any more, which are gone
     held       branches that got their next number, so that no older commit can arrive any more"""
 
     dry_run: bool

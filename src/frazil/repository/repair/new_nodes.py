@@ -49,13 +49,15 @@ class _Damage:
     files        ids of manifests and attribute files that cannot be used
     paths        nodes of which problems name references
     beyond       nodes that have references where none may be, which go when their references are written again
-    undecodable  chunks that cannot be decoded, by path"""
+    undecodable  chunks that cannot be decoded, by path
+    lists        the lists of files lack what nodes refer to"""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.files: set[ObjectId] = set()
         self.paths: set[str] = set()
         self.beyond: set[str] = set()
         self.undecodable: dict[str, Columns] = {}
+        self.lists = any(problem.kind == "list" for problem in problems)
         for problem in problems:
             if problem.kind in ("manifest", "attributes") and problem.key is not None:
                 self.files.add(decode_id(problem.key.rpartition("/")[2]))
@@ -90,14 +92,16 @@ def plan_commit(
     if unused:
         text = f"{len(unused)} damaged files that no node needs are listed no more"
         plan.hidden.append(Entry("node", text, ref))
+    if plan.damage.lists:
+        plan.hidden.append(Entry("node", "the lists of the files that nodes refer to are made anew", ref))
     is_visible = bool(plan.repaired or plan.lost)
     plan.repaired += plan.hidden
-    if not plan.nodes and not unused:
+    if not plan.nodes and not unused and not plan.damage.lists:
         return Plan(None, tuple(plan.repaired), tuple(plan.lost), is_visible)
     message = f"repair of {', '.join(list(plan.nodes)[:3])}{', ...' if len(plan.nodes) > 3 else ''}"
     commit = NewCommit(
-        base_id, base, plan.nodes, plan.arrays, frozenset(plan.unlisted | plan.damage.files), message,
-        _properties(plan.repaired, plan.lost), time.time_ns(),
+        base_id, base, plan.nodes, plan.arrays, frozenset(), message, _properties(plan.repaired, plan.lost),
+        time.time_ns(), relists=True,
     )  # fmt: skip
     return Plan(commit, tuple(plan.repaired), tuple(plan.lost), is_visible)
 
@@ -124,7 +128,6 @@ class _Planning:
         self._former, self._chunk_files, self._consents = former, chunk_files, consents
         self.nodes: dict[str, NodeSnapshot | None] = {}
         self.arrays: list[ArrayPlacement] = []
-        self.unlisted: set[ObjectId] = set()
         self.repaired: list[Entry] = []
         self.lost: list[Entry] = []
         self.hidden: list[Entry] = []
@@ -160,12 +163,10 @@ class _Planning:
         if written is None:
             return
         assert repaired.array is not None
-        assert node.array is not None
         self.nodes[repaired.path] = repaired._replace(array=repaired.array._replace(manifests=()))
         grid = grid_of(repaired.array.metadata)
         none = no_coordinates(len(grid))
         self.arrays.append(ArrayPlacement(repaired.id, len(grid), grid, (), written, none, repaired.path))
-        self.unlisted |= {manifest.id for manifest in node.array.manifests}
 
     # --- references
 

@@ -326,8 +326,11 @@ class _Run:
                     return None
                 if ancestor.parent is None and at != start:
                     at = files.snapshot_id(at)
-                seen = Seen(at, "", ancestor.parent is None)
-                if at != start and problems_of(files, seen, self._chunk_files, self._progress):
+                seen = Seen(at, "", ancestor.parent is None, ancestor.parent)
+                problems = problems_of(files, seen, self._chunk_files, self._progress) if at != start else ()
+                if problems and ancestor.parent is None and all(problem.kind == "history" for problem in problems):
+                    return files.listed(files.snapshot(at)).parents[0]  # of which a snapshot after it does not know
+                if problems:
                     return at
                 following = ancestor.parent
         except UNREADABLE:

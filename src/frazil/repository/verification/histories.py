@@ -22,11 +22,12 @@ UNREADABLE: tuple[type[FrazilError], ...] = (
 
 
 class Seen(Record):
-    """A snapshot that a ref leads to. file: its id; first: nothing comes before it"""
+    """A snapshot that a ref leads to. file: its id; first: nothing comes before it; parent: what comes before it, by the name that it has in histories; None where that was not asked for"""
 
     file: ObjectId
     ref: str
     first: bool
+    parent: ObjectId | None = None
 
     @property
     def place(self) -> Place:
@@ -116,6 +117,6 @@ def _walk(
             at = files.snapshot_id(at)  # histories may know the oldest by another id
         if at in seen:
             return
-        seen[at] = Seen(at, ref, ancestor.parent is None)
+        seen[at] = Seen(at, ref, ancestor.parent is None, ancestor.parent)
         if ancestor.parent in expired:
             return

@@ -24,6 +24,7 @@ Kind: TypeAlias = Literal[
     "expiry",
     "history",
     "snapshot",
+    "list",
     "node",
     "attributes",
     "manifest",
@@ -52,7 +53,8 @@ class Problem(Record):
     """Something that is wrong.
 
     kind      "ref": a branch or tag cannot be read, or what it points to is not there; "expiry": a record of expiry cannot be read; "history": an ancestor is missing or makes no
-              sense; "snapshot", "node", "attributes", "manifest": it is missing or makes no sense; "reference": it lies outside of the grid of its array, or where readers do not
+              sense; "snapshot", "node", "attributes", "manifest": it is missing or makes no sense; "list": a snapshot does not list a file that its nodes
+              refer to; "reference": it lies outside of the grid of its array, or where readers do not
               look; "misplaced": references are another array's; "missing": the chunk file is not there; "range": it is shorter than the reference says; "digest": its bytes
               are not those that were written; "virtual": a file elsewhere is gone, too short, or has changed; "decode": the chunk cannot be read; "copy": a copy to this place has not ended
     text      what is wrong

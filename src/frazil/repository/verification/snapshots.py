@@ -3,12 +3,15 @@ at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from frazil.errors import FormatError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.nodes import AttributesReference, BrokenNode, Nodes, NodeSnapshot
+from frazil.formats.nodes import AttributesReference, BrokenNode, NodeFiles, Nodes, NodeSnapshot
+from frazil.repository.maintenance.expired import has_expired
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.verification.histories import UNREADABLE, Seen
 from frazil.repository.verification.report import Findings, Place
@@ -107,11 +110,53 @@ def _one(read: Callable[[Sequence[ObjectId]], Sequence[T]], single: ObjectId) ->
         return error
 
 
+class _NodeFiles:
+    """What the nodes of one snapshot after the other refer to: only the nodes that are not as in the one before are read.
+
+    of      the files of each node, by path;  counts: how many nodes refer to each manifest or attribute file"""
+
+    __slots__ = ("_counts", "_of")
+
+    def __init__(self) -> None:
+        self._of: dict[str, NodeFiles] = {}
+        self._counts: Counter[ObjectId] = Counter()
+
+    def update(self, nodes: Nodes, paths: Iterable[str]) -> None:
+        """The next snapshot. paths: where it may have other nodes"""
+        for path in paths:
+            for file in self._files(self._of.pop(path, NodeFiles())):
+                self._counts[file] -= 1
+            try:
+                own = nodes.files_of(path)
+            except FormatError:  # of a node that was told of
+                continue
+            self._of[path] = own
+            self._counts.update(self._files(own))
+
+    def beside(self, listed: Iterable[ObjectId]) -> list[ObjectId]:
+        """The files that nodes refer to and that are not listed."""
+        return sorted((+self._counts).keys() - set(listed))
+
+    def _files(self, own: NodeFiles) -> tuple[ObjectId, ...]:
+        return own.manifests if own.attributes is None else (*own.manifests, own.attributes)
+
+
+class _Before:
+    """The snapshot that was checked last: its nodes, whether other programs wrote it, and what its nodes refer to."""
+
+    __slots__ = ("files", "foreign", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes: Nodes | None = None
+        self.foreign = False
+        self.files = _NodeFiles()
+
+
 def expectations(files: RepositoryFormat, seen: list[Seen], found: Findings, progress: Progress) -> Expected:
     """Reads and checks snapshots; what they expect. Raises StoreError."""
     expected = Expected()
     ids = [snapshot.file for snapshot in seen]
-    before: tuple[Nodes, bool] | None = None
+    before = _Before()
     numbers = count()
     for values in batches(files.read_snapshots, ids, _SNAPSHOTS):
         for value, number in zip(values, numbers, strict=False):
@@ -120,7 +165,7 @@ def expectations(files: RepositoryFormat, seen: list[Seen], found: Findings, pro
                 assert isinstance(value, UNREADABLE)
                 found.unreadable("snapshot", value, own.place, files.key(f"snapshots/{encode_id(own.file)}"))
                 continue
-            before = _check(files, own, value, before, expected, found)
+            _check(files, own, value, before, expected, found)
         progress("snapshots read", len(values))
     return expected
 
@@ -129,19 +174,20 @@ def _check(
     files: RepositoryFormat,
     own: Seen,
     snapshot: Snapshot,
-    before: tuple[Nodes, bool] | None,
+    before: _Before,
     expected: Expected,
     found: Findings,
-) -> tuple[Nodes, bool]:
-    """Checks one snapshot. before: the nodes of the last, and whether other programs wrote it; the same of this one."""
+) -> None:
+    """Checks one snapshot, which is the last one from then on."""
     key = files.key(f"snapshots/{encode_id(own.file)}")
     if snapshot.metadata.id != own.file and not own.first:
         found.add("snapshot", f"it says that its id is {encode_id(snapshot.metadata.id)}", own.place, key)
     nodes, rules = snapshot.nodes, files.rules(snapshot)
-    if before is None or before[1] != rules.foreign:
-        paths: Sequence[str] = list(nodes)
-    else:
-        paths = [path for path in nodes.differing(before[0]) if path in nodes]
+    every: Sequence[str] = list(nodes) if before.nodes is None else nodes.differing(before.nodes)
+    before.files.update(nodes, every)
+    if before.nodes is not None and before.foreign != rules.foreign:
+        every = list(nodes)
+    paths = [path for path in every if path in nodes]
     if paths:
         _check_ids(nodes, own, key, found)
     for path in paths:
@@ -150,7 +196,48 @@ def _check(
             found.add("node", node.error.message, place, key)
         elif node is not None:
             expected.add(node, place, rules)
-    return nodes, rules.foreign
+    _check_lists(files, own, snapshot, before.files, expected, found, foreign=rules.foreign)
+    before.nodes, before.foreign = nodes, rules.foreign
+
+
+def _check_lists(
+    files: RepositoryFormat,
+    own: Seen,
+    snapshot: Snapshot,
+    of_nodes: _NodeFiles,
+    expected: Expected,
+    found: Findings,
+    *,
+    foreign: bool,
+) -> None:
+    """Adds what a snapshot lists, and compares what a snapshot says twice: what its nodes refer to, and which snapshot comes before it."""
+    key, listed = files.key(f"snapshots/{encode_id(own.file)}"), files.listed(snapshot)
+    for names, known in (
+        (listed.manifests, expected.listed_manifests),
+        (listed.attributes, expected.listed_attributes),
+    ):
+        for file in names:  # collections keep them, whether or not a node uses them
+            known.setdefault(file, own.place)
+    beside = [] if foreign else of_nodes.beside([*listed.manifests, *listed.attributes])
+    if beside:
+        text = f"it does not list {len(beside)} files that its nodes refer to, such as {encode_id(beside[0])}"
+        found.add("list", text, own.place, key)
+    (parent,) = listed.parents
+    if own.first and parent is not None and not _has_expired(files, parent):
+        text = f"a snapshot after it says that nothing comes before it, but it names {encode_id(parent)}"
+        found.add("history", text, own.place, key)
+    elif own.parent is not None and parent is not None and parent != own.parent:
+        text = (
+            f"a snapshot after it says that {encode_id(own.parent)} comes before it, but it names {encode_id(parent)}"
+        )
+        found.add("history", text, own.place, key)
+
+
+def _has_expired(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+    try:
+        return has_expired(files, snapshot)
+    except UNREADABLE:  # told of by who reads the histories
+        return False
 
 
 def _check_ids(nodes: Nodes, own: Seen, key: str, found: Findings) -> None:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Checked", "Depth", "check", "list_chunk_files", "problems_of"]
 
-_BATCH = 64  # snapshots whose lists of files are read at once
-
 
 class Checked(Record):
     """What was found, the snapshots that branches and tags point to, by "branch NAME" and "tag NAME", and the chunk files that were listed."""
@@ -134,7 +132,6 @@ def _require_digests(files: RepositoryFormat, seen: list[Seen]) -> None:
 def expected_of(files: RepositoryFormat, seen: list[Seen], found: Findings, progress: Progress) -> Expected:
     """Reads and checks snapshots and attribute files; what the snapshots refer to. Raises StoreError."""
     expected = expectations(files, seen, found, progress)
-    _add_listed(files, seen, expected)
     _check_attributes(files, expected, found)
     return expected
 
@@ -158,37 +155,15 @@ def problems_of(
     return tuple(found.problems)
 
 
-def _add_listed(files: RepositoryFormat, seen: list[Seen], expected: Expected) -> None:
-    """Adds the files that snapshots list: collections keep them, whether or not a node uses them."""
-    for low in range(0, len(seen), _BATCH):
-        part = seen[low : low + _BATCH]
-        for group in (part, *([one] for one in part)):
-            try:
-                referenced = files.referenced([snapshot.file for snapshot in group])
-            except UNREADABLE:  # told of by who reads the snapshots
-                continue
-            for ids, known in (
-                (referenced.manifests, expected.listed_manifests),
-                (referenced.attributes, expected.listed_attributes),
-            ):
-                for file in ids:
-                    known.setdefault(file, group[0].place)
-            if group is part:
-                break
-
-
 def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findings) -> None:
-    """Reads the attribute files, as every node that has attributes there would."""
-    ids = list(expected.listed_attributes)
-    keys = [files.key(f"attributes/{encode_id(file)}") for file in ids]
-    for file, key, size in zip(ids, keys, files.store.sizes(keys).tolist() if keys else [], strict=True):
-        if size < 0:
-            error = NotFoundError("there is no such file among the attributes of the repository", key=key)
-            found.unreadable("attributes", error, expected.listed_attributes[file])
-            continue
-        for location, place in expected.attributes.get(file, {}).items():
+    """Reads the attribute files, as every node that has attributes there would; those that are listed alone, too."""
+    for file, listed in expected.listed_attributes.items():
+        key = files.key(f"attributes/{encode_id(file)}")
+        for location, place in expected.attributes.get(file, {0: listed}).items():
             try:
                 files.attributes(file, location)
+            except NotFoundError as error:
+                found.unreadable("attributes", error, listed, key)
             except UNREADABLE as error:
                 found.add("attributes", error.message, place, error.key or key)
 

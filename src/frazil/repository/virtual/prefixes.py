@@ -172,7 +172,7 @@ def _mapped(prefix: str, below: VirtualLocation, to: Location, redirects: Sequen
         own = below.scheme == "file" and store.path == "/" + "/".join(below.parts)
         return VirtualPlace(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
     if isinstance(store, object_store.ObjectStore):
-        store = store.redirected_below([*redirects, f"{store.place}/"])
+        store = store.redirected_below([*redirects, f"{store.url}/"])
     return VirtualPlace(prefix, below, store, keys, _unless_own(_address(store), below))
 
 
@@ -183,7 +183,7 @@ def _address(store: Store) -> str:
         inner = inner.inner
     if isinstance(inner, object_store.ObjectStore):
         with contextlib.suppress(InvalidInputError):  # of a client whose place is no URL
-            return parse_location(f"{inner.place}/").folder_url
+            return parse_location(f"{inner.url}/").folder_url
     return f"{store!r} "
 
 

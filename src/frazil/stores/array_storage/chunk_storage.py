@@ -101,23 +101,27 @@ class Located(Record):
             return self.names
         columns = (column.tolist() for column in (self.kind, self.object, self.base, self.length))
         return [
-            "" if kind != STORED else self.names[place] if length < 0 else f"{self.names[place]}\0{base}\0{length}"
-            for kind, place, base, length in zip(*columns, strict=True)
+            ""
+            if kind != STORED
+            else self.names[position]
+            if length < 0
+            else f"{self.names[position]}\0{base}\0{length}"
+            for kind, position, base, length in zip(*columns, strict=True)
         ]
 
     def take(self, rows: Columns) -> Located:
         """These chunks alone, int64[k], with their objects alone."""
-        kind, place = self.kind[rows], self.object[rows]
+        kind, position = self.kind[rows], self.object[rows]
         if self.plain:
             names, count = [self.names[i] for i in rows.tolist()], len(rows)
             return Located(names, kind, np.arange(count), self.base[:count], self.length[:count], plain=True)
         named = self._named()[rows]
-        used, place[named] = np.unique(place[named], return_inverse=True)
+        used, position[named] = np.unique(position[named], return_inverse=True)
         own = self.names if isinstance(self.names, ObjectList) else None
         return self._replace(
             names=[self.names[i] for i in used.tolist()] if own is None else own.take(used),
             kind=kind,
-            object=place,
+            object=position,
             base=self.base[rows],
             length=self.length[rows],
             versions=None if self.versions is None else [self.versions[i] for i in rows.tolist()],
@@ -269,7 +273,7 @@ class PlainChunks:
 
     @property
     def direct(self) -> bool:
-        return self.store.capabilities.direct
+        return self.store.direct
 
     @property
     def answers_files(self) -> bool:
@@ -303,7 +307,7 @@ class PlainChunks:
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        if self.largest is not None and not self.store.capabilities.direct:
+        if self.largest is not None and not self.store.direct:
             spans = _bounded(spans, self.largest)
         # a row of `located` is the name of the same number, and spans in the chunk are spans in the object
         return fetch_spans(
@@ -372,7 +376,7 @@ def fetch_spans(
     single_read: bool = False,
 ) -> Fetched:
     """Store.fetch, with spans that lie near each other asked for as one where each would be a request of its own."""
-    merged = None if len(spans) < 2 or store.capabilities.direct else merge_spans(spans)
+    merged = None if len(spans) < 2 or store.direct else merge_spans(spans)
     if merged is None:
         return store.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
     fetched = store.fetch(names, merged.spans, expect=expect, continue_from=continue_from, single_read=single_read)

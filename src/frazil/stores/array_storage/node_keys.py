@@ -16,7 +16,7 @@ from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_ke
 from frazil.record import Record
 from frazil.stores.values import Columns
 
-__all__ = ["ChunkNames", "SortedKeys", "chunk_keys", "chunk_place", "grouped", "level_of", "ordered"]
+__all__ = ["ChunkNames", "SortedKeys", "chunk_keys", "split_chunk_key", "grouped", "level_of", "ordered"]
 
 _SLASH, _DOT = DefaultKeys("/"), DefaultKeys(".")
 _LEAD: Final = "c"  # the first component of every chunk key
@@ -36,9 +36,9 @@ class ChunkNames(Record):
             return [], np.zeros((0, 0), np.int64)
         grid = node.grid_shape
         found = [
-            (row, place)
-            for row, place in zip(self.rows, self.coordinates, strict=True)
-            if len(place) == len(grid) and all(at < end for at, end in zip(place, grid, strict=True))
+            (row, chunk)
+            for row, chunk in zip(self.rows, self.coordinates, strict=True)
+            if len(chunk) == len(grid) and all(at < end for at, end in zip(chunk, grid, strict=True))
         ]
         return [row for row, _ in found], np.array([at for _, at in found], np.int64).reshape(len(found), node.ndim)
 
@@ -67,8 +67,8 @@ def grouped(names: Sequence[str]) -> SortedKeys:
         parent, _, last = name.rpartition("/")
         if last == DOCUMENT_NAME:
             found.documents.append((row, parent))
-        elif (place := chunk_place(name)) is not None:
-            path, coordinates, keys = place
+        elif (chunk := split_chunk_key(name)) is not None:
+            path, coordinates, keys = chunk
             chunks = arrays.setdefault((path, keys), ChunkNames([], [], keys))
             chunks.rows.append(row)
             chunks.coordinates.append(coordinates)
@@ -78,7 +78,7 @@ def grouped(names: Sequence[str]) -> SortedKeys:
     return found
 
 
-def chunk_place(key: str) -> tuple[str, tuple[int, ...], DefaultKeys] | None:
+def split_chunk_key(key: str) -> tuple[str, tuple[int, ...], DefaultKeys] | None:
     """The path of the array whose chunk it would be, its coordinates, and the encoding that makes such a key: "c" and numbers, all separated by "/" or by ".".
     None for another key."""
     path, _, last = key.rpartition("/")

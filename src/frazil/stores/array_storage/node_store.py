@@ -31,7 +31,7 @@ from frazil.stores.array_storage.node_fetch import (
     digest,
     fetch_batches,
 )
-from frazil.stores.array_storage.node_keys import ChunkNames, chunk_keys, chunk_place, grouped, level_of, ordered
+from frazil.stores.array_storage.node_keys import ChunkNames, chunk_keys, grouped, level_of, ordered, split_chunk_key
 from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.locks import guard_of
@@ -331,10 +331,10 @@ class NodeStore(Store):
 
     def _part_of_grid(self, prefix: str) -> _Part | None:
         """The chunks below a prefix inside a chunk grid; None for any other prefix."""
-        place = chunk_place(prefix[:-1])
-        if place is None:
+        chunk = split_chunk_key(prefix[:-1])
+        if chunk is None:
             return None
-        path, leading, keys = place
+        path, leading, keys = chunk
         node = self.nodes.find(path)
         if not isinstance(node, ArrayMetadata) or keys != node.chunk_key_encoding or keys.separator == ".":
             return None

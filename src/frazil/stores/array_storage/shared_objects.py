@@ -161,18 +161,18 @@ def _by_chunk(
     versions = located.versions
     if fetched is UNASKED:
         return status, [None] * len(stored) if versions is None else versions, sizes, None
-    place = located.object[stored]
-    status[stored] = np.array(fetched.status, np.uint8)[place]
+    position = located.object[stored]
+    status[stored] = np.array(fetched.status, np.uint8)[position]
     whole = stored & ((located.length < 0) | (status == ABSENT_KEY) | (status == FOLDER))
     sizes[whole] = fetched.sizes[located.object[whole]]
     if versions is None:
         column = np.full(len(stored), None)
-        column[stored] = as_objects(fetched.versions)[place]
+        column[stored] = as_objects(fetched.versions)[position]
         versions = column.tolist()
     if fetched.version_may_repeat is None or located.versions is not None:
         return status, versions, sizes, None
     version_may_repeat = np.zeros(len(stored), np.bool_)
-    version_may_repeat[stored] = np.array(fetched.version_may_repeat, np.bool_)[place]
+    version_may_repeat[stored] = np.array(fetched.version_may_repeat, np.bool_)[position]
     return status, versions, sizes, version_may_repeat.tolist()
 
 

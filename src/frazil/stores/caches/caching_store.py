@@ -78,13 +78,13 @@ class _Asked(Record):
 
 
 class _Resumable(list["SourceBuffer"]):
-    """The buffers of an answer, with what continuing it needs. asked: of the store below, if it was; place: the rows there of the names that were asked."""
+    """The buffers of an answer, with what continuing it needs. asked: of the store below, if it was; row_of: the rows there of the names that were asked."""
 
-    __slots__ = ("asked", "place")
+    __slots__ = ("asked", "row_of")
 
-    def __init__(self, values: Sequence[SourceBuffer], asked: _Asked | None, place: Mapping[int, int]) -> None:
+    def __init__(self, values: Sequence[SourceBuffer], asked: _Asked | None, row_of: Mapping[int, int]) -> None:
         super().__init__(values)
-        self.asked, self.place = asked, place
+        self.asked, self.row_of = asked, row_of
 
 
 class _Answer:
@@ -105,7 +105,7 @@ class _Answer:
     def missing(self) -> list[int]:
         return [i for i, part in enumerate(self.parts) if part is None] if None in self.parts else []
 
-    def fetched(self, asked: _Asked | None, place: Mapping[int, int]) -> Fetched:
+    def fetched(self, asked: _Asked | None, row_of: Mapping[int, int]) -> Fetched:
         rows: list[Span] = []
         buffers: list[SourceBuffer] = []
         for (name, start, length), part in zip(self.spans, self.parts, strict=True):
@@ -117,7 +117,7 @@ class _Answer:
             buffers.append(part[1])
             rows.append((-len(buffers), start - part[0], length))
         return Fetched(
-            Sources(None, _Resumable(buffers, asked, place)),
+            Sources(None, _Resumable(buffers, asked, row_of)),
             self.status,
             self.versions,
             np.array(self.sizes, np.int64),
@@ -196,14 +196,14 @@ class KeepingStore(WrappedStore):
         self, answer: _Answer, rows: Sequence[int], missing: Sequence[int], expect: Sequence[Version | None] | None
     ) -> Fetched:
         """The rest of an answer, from the store below: of the names of some rows."""
-        place = {row: at for at, row in enumerate(rows)}
+        row_of = {row: at for at, row in enumerate(rows)}
         new = len(missing) == len(answer.spans) and len(rows) == len(answer.names) and max(answer.sizes, default=-1) < 0
-        asked = self._ask(answer, place, missing, expect)
+        asked = self._ask(answer, row_of, missing, expect)
         inner, changed = asked.fetched, set()
         if new and inner.sources.files is None and not self._kept.takes(int(inner.rows[:, 2].sum()), len(missing)):
             self.misses += len(missing)
             # a pass over much data, handed on as it is
-            return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, asked, place)))
+            return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, asked, row_of)))
         repeats = inner.version_may_repeat or [False] * len(rows)
         for row, version, status, size, repeat in zip(
             rows, inner.versions, inner.status, inner.sizes.tolist(), repeats, strict=True
@@ -213,23 +213,23 @@ class KeepingStore(WrappedStore):
             answer.status[row], answer.versions[row], answer.sizes[row] = status, version, size
             answer.version_may_repeat[row] = repeat
         late = [i for i, span in enumerate(answer.spans) if span[0] in changed and answer.parts[i] is not None]
-        self._take(answer, missing, asked, place)
-        self._take_continued(answer, late, asked, place)
+        self._take(answer, missing, asked, row_of)
+        self._take_continued(answer, late, asked, row_of)
         self.hits += len(answer.spans) - len(missing) - len(late)
         self.misses += len(missing) + len(late)
-        return answer.fetched(asked, place)
+        return answer.fetched(asked, row_of)
 
     def _ask(
         self,
         answer: _Answer,
-        place: Mapping[int, int],
+        row_of: Mapping[int, int],
         which: Sequence[int],
         expect: Sequence[Version | None] | None,
     ) -> _Asked:
         """Asks the store below for some spans; neighbours are one request."""
-        names, filling = [answer.names[row] for row in place], self._kept.begin()
-        wanted = None if expect is None else [expect[row] for row in place]
-        return _Asked(names, fetch_spans(self.inner, names, _spans(answer, which, place), expect=wanted), filling)
+        names, filling = [answer.names[row] for row in row_of], self._kept.begin()
+        wanted = None if expect is None else [expect[row] for row in row_of]
+        return _Asked(names, fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=wanted), filling)
 
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
@@ -247,39 +247,39 @@ class KeepingStore(WrappedStore):
         answer.parts = self._kept.find(names, answer.spans, versions)[1]
         missing: tuple[list[int], list[int]] = ([], [])  # of names that the store below was asked for, and of others
         for i, (row, _, _) in enumerate(answer.spans):
-            if row in before.place and versions[row] is None:
+            if row in before.row_of and versions[row] is None:
                 answer.parts[i] = None
             if answer.parts[i] is None and answer.status[row] == FOUND:
-                missing[row not in before.place].append(i)
+                missing[row not in before.row_of].append(i)
         if before.asked is not None:
-            self._take_continued(answer, missing[0], before.asked, before.place)
+            self._take_continued(answer, missing[0], before.asked, before.row_of)
         if missing[1]:
-            place = {row: at for at, row in enumerate(sorted({answer.spans[i][0] for i in missing[1]}))}
-            self._take(answer, missing[1], self._ask(answer, place, missing[1], versions), place)
+            row_of = {row: at for at, row in enumerate(sorted({answer.spans[i][0] for i in missing[1]}))}
+            self._take(answer, missing[1], self._ask(answer, row_of, missing[1], versions), row_of)
         self.hits += len(answer.spans) - len(missing[0]) - len(missing[1])
         self.misses += len(missing[0]) + len(missing[1])
         for row, wanted in enumerate(() if expect is None else expect):
             if wanted is not None and wanted != (answer.versions[row] or ABSENT):
                 answer.status[row] = STALE
-        return answer.fetched(before.asked, before.place)
+        return answer.fetched(before.asked, before.row_of)
 
-    def _take_continued(self, answer: _Answer, which: Sequence[int], asked: _Asked, place: Mapping[int, int]) -> None:
+    def _take_continued(self, answer: _Answer, which: Sequence[int], asked: _Asked, row_of: Mapping[int, int]) -> None:
         """_take, of spans that are yet to be fetched of the objects that were asked for."""
         if which:
-            spans = _spans(answer, which, place)
+            spans = _spans(answer, which, row_of)
             fetched = fetch_spans(self.inner, asked.names, spans, continue_from=asked.fetched)
-            self._take(answer, which, asked._replace(fetched=fetched), place)
+            self._take(answer, which, asked._replace(fetched=fetched), row_of)
 
-    def _take(self, answer: _Answer, which: Sequence[int], asked: _Asked, place: Mapping[int, int]) -> None:
+    def _take(self, answer: _Answer, which: Sequence[int], asked: _Asked, row_of: Mapping[int, int]) -> None:
         """Puts what the store below answered to some spans into the answer, and keeps it."""
         policy = self._policy
-        values = read_views(asked.fetched, asked.names, _spans(answer, which, place))
+        values = read_views(asked.fetched, asked.names, _spans(answer, which, row_of))
         takes = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
         additions, gone = [], []
         for i, value in zip(which, values, strict=True):
             row, start, length = answer.spans[i]
             name, version, size = answer.names[row], answer.versions[row], answer.sizes[row]
-            if answer.status[row] == FOUND != asked.fetched.status[place[row]]:
+            if answer.status[row] == FOUND != asked.fetched.status[row_of[row]]:
                 # also where it is gone: what was found before is none to be read as fill values
                 answer.status[row] = STALE
             if value is None:
@@ -416,9 +416,9 @@ class ChunkCache(KeepingStore):
         return self.inner.capabilities._replace(direct=True)
 
 
-def _spans(answer: _Answer, which: Sequence[int], place: Mapping[int, int]) -> Columns:
+def _spans(answer: _Answer, which: Sequence[int], row_of: Mapping[int, int]) -> Columns:
     """Some spans of an answer, of names that are numbered otherwise."""
-    found = [(place[row], start, length) for row, start, length in (answer.spans[i] for i in which)]
+    found = [(row_of[row], start, length) for row, start, length in (answer.spans[i] for i in which)]
     return np.array(found, np.int64) if found else NO_SPANS
 
 

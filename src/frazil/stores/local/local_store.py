@@ -68,6 +68,7 @@ __all__ = ["LocalStore"]
 
 T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
+_LOCAL = Capabilities(direct=True, appendable=True, streams=True, erases_prefixes=True, local=True)
 
 
 class LocalStore(Store):
@@ -122,19 +123,14 @@ class LocalStore(Store):
             folds = self._folds if root is None else self._folds_case(root, certain=False)
             folds = case_folding.folds_by_path(self.path) if folds is None else folds
             may = not self.read_only
-            can = Capabilities(
-                writable=may,
-                erasable=may,
-                case_sensitive=not folds,
-                direct=True,
-                appendable=True,
-                streams=True,
-                erases_prefixes=True,
-                local=True,
-            )
+            can = _LOCAL._replace(writable=may, erasable=may, case_sensitive=not folds)
             if root is not None:
                 self._can = can
         return can
+
+    @property
+    def direct(self) -> bool:
+        return True
 
     def require(self, capability: str) -> None:
         if capability != "readable":  # which it is; to know all that it can, the disk has to be asked

@@ -22,7 +22,7 @@ Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix"
 # lost        no answer, or none that means anything: it may have been done, and may be tried again
 # failed      all else; trying again is of no use
 
-_NO_PLACE: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _NO_KEY: Final = {"NoSuchKey", "NoSuchVersion", "NotFound", "BlobNotFound", "ResourceNotFound"}
 _NOBODY: Final = {
     "ExpiredToken",
@@ -47,7 +47,7 @@ _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
-    "place": "check the name of the bucket or container, the region and the endpoint",
+    "bucket": "check the name of the bucket or container, the region and the endpoint",
     "401": "check the credentials: they are missing, or not known there",
     "403": "check the credentials, and that they may do this there; they may have expired",
     "400": "check the endpoint, the region and the name of the bucket",
@@ -65,7 +65,7 @@ _HINTS: Final = {
 def meaning_of(error: Exception) -> Meaning:
     """What an error of the client means for the one request that it is of."""
     text, kind = str(error), type(error).__name__
-    if any(name in text for name in _NO_PLACE):
+    if any(name in text for name in _NO_BUCKET):
         return "failed"
     if isinstance(error, FileNotFoundError):
         code = _CODE.search(text)  # some servers answer 404 to those whom they do not know
@@ -95,14 +95,14 @@ def never_done(error: Exception) -> bool:
     return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
 
 
-def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
-    """The error that a request ends with. what: such as "could not be read"; place: the store, without secrets."""
+def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
+    """The error that a request ends with. what: such as "could not be read"; url: of the store, without secrets."""
     text, kind = str(error), type(error).__name__
     status, code = _status(text), _CODE.search(text)
     said = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
     hint: str | None
-    if any(name in text for name in _NO_PLACE):
-        reason, hint = "the bucket or container is not there", _HINTS["place"]
+    if any(name in text for name in _NO_BUCKET):
+        reason, hint = "the bucket or container is not there", _HINTS["bucket"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be had", _HINTS["token"]
     elif code and code[1] in _NOBODY:
@@ -122,21 +122,21 @@ def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
         reason, hint = "the server sends from one address to another", _HINTS["nonsense"]
     else:
         reason, hint = _first_line(text), _HINTS["lost"]
-    subject = place if "listed" in what else f"an object of {place}"
+    subject = url if "listed" in what else f"an object of {url}"
     return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
 
 
-def status_failure(status: int, what: str, key: str, place: str) -> StoreError:
+def status_failure(status: int, what: str, key: str, url: str) -> StoreError:
     """The error for a status that a web server refuses a request with."""
     if status in {401, 403}:
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
         name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
         reason, hint = f"the server answered {status}", _HINTS[name]
-    return StoreError(f"an object of {place} {what}: {reason}", key=key or None, hint=hint)
+    return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
 
 
-def unanswered(error: OSError | InvalidInputError, key: str, place: str) -> tuple[StoreError, bool]:
+def unanswered(error: OSError | InvalidInputError, key: str, url: str) -> tuple[StoreError, bool]:
     """The error for a web server of which no answer came, or none that makes sense (EPROTO); and whether the same request may have one later."""
     again = False
     number = getattr(error, "errno", None)
@@ -149,7 +149,7 @@ def unanswered(error: OSError | InvalidInputError, key: str, place: str) -> tupl
         reason, hint, again = "no answer came in time", _HINTS["time"], True
     else:
         reason, hint, again = _first_line(said), _HINTS["lost"], True
-    return StoreError(f"an object of {place} could not be read: {reason}", key=key or None, hint=hint), again
+    return StoreError(f"an object of {url} could not be read: {reason}", key=key or None, hint=hint), again
 
 
 def _status(text: str) -> int:

@@ -49,19 +49,19 @@ _WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-o
 
 
 class Clients(Record):
-    """A place in a bucket, or on a web server, and what makes requests there.
+    """A prefix of a bucket, or on a web server, and what makes requests there.
 
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
-    place     what it is called in messages: no secrets
+    url       of the bucket and prefix, or of the server, for messages: no secrets
     backoff   how a request whose answer was lost is made again
-    server    what is known of server and account, beside the place: no secrets
+    server    what is known of server and account, beside the URL: no secrets
     root      what keys begin with in lists: "", or ending in "/"
     below     what keys begin with in all other requests: the same, but "" where the client adds it
     web       of a web server its address, for a client of our own"""
 
     connection: Connection
     kind: str
-    place: str
+    url: str
     backoff: Backoff = REQUESTS
     server: tuple[str, ...] = ()
     root: str = ""
@@ -84,14 +84,14 @@ def split_url(url: str) -> tuple[str, str, str] | None:
     scheme, mark, rest = url.partition("://")
     if not mark or scheme.lower() not in _CLASSES:
         return None
-    place, _, prefix = rest.partition("/")
-    return scheme.lower(), place, prefix.strip("/")
+    host, _, prefix = rest.partition("/")
+    return scheme.lower(), host, prefix.strip("/")
 
 
 def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -> Clients:
     """The clients for a URL; those in use where they are the same. Raises InvalidInputError for a URL without a bucket, for options that are none, and where obstore is
     not installed."""
-    scheme, place, prefix = _checked(url)
+    scheme, host, prefix = _checked(url)
     kind = _CLASSES[scheme]
     given = dict(options)
     client, retry = (
@@ -113,7 +113,7 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
         )
     retry = {"max_retries": REQUESTS.attempts - 1, **retry}
     backoff = backoff_of(retry)
-    bucket = f"{scheme}://{place}" if kind == "HTTPStore" else place
+    bucket = f"{scheme}://{host}" if kind == "HTTPStore" else host
 
     def connected() -> Connection:
         provider = None if profile is None else profile.provider()
@@ -133,21 +133,21 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
     connection = shared_connection(key, connected)
     if kind == "HTTPStore":
         return Clients(connection, kind, f"{bucket}/{prefix}".rstrip("/"), backoff, web=url)
-    shown, root = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/"), f"{prefix}/" if prefix else ""
+    shown, root = f"{_SCHEMES[kind]}://{host}/{prefix}".rstrip("/"), f"{prefix}/" if prefix else ""
     return Clients(connection, kind, shown, backoff, _server_of(kind, given), root, root)
 
 
 def _checked(url: str) -> tuple[str, str, str]:
-    """split_url. Raises InvalidInputError for a URL that is none of an object store, or has more than a place."""
+    """split_url. Raises InvalidInputError for a URL that is none of an object store, or has more than a host."""
     found = split_url(url)
     if found is None:
         raise InvalidInputError(
             "this is no URL of an object store", path=shown_url(url), hint="s3://bucket/prefix, gs://, az://, https://"
         )
-    scheme, place, prefix = found
+    scheme, host, prefix = found
     # without an "@" a colon is that of a password with a slash in it, as keys of S3 often have, or the mark of a port
-    secret = ":" in place and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(place))
-    if not place or secret or "@" in place or "?" in prefix or "#" in prefix:
+    secret = ":" in host and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(host))
+    if not host or secret or "@" in host or "?" in prefix or "#" in prefix:
         raise InvalidInputError(
             "a URL of an object store has a bucket (or host) and a path alone",
             path=f"{scheme}://..." if secret else shown_url(url),
@@ -177,9 +177,9 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
     backoff = backoff_of(retry)
     if kind == "HTTPStore":
         address = client.url  # type: ignore[union-attr]
-        options, place = web_options(again.get("client_options") or {}, retry), _without_credentials(address)
+        options, url = web_options(again.get("client_options") or {}, retry), _without_credentials(address)
         alone = shared(lambda: Connection(client, client, client, requests_in_flight, web=WebConnections(options)))
-        return Clients(alone, kind, place.rstrip("/"), backoff, web=address)
+        return Clients(alone, kind, url.rstrip("/"), backoff, web=address)
     config = dict(again.get("config") or {})
     bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
     prefix = again.get("prefix") or ""
@@ -191,8 +191,8 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
         lister = type(client)(*positional, **{**again, "prefix": None}) if root else None
         return Connection(client, client, decider, requests_in_flight, lister=lister)
 
-    place, server = shown.rstrip("/"), _server_of(kind, config)
-    return Clients(shared(connected), kind, place, backoff, server, root and f"{root}/")
+    url, server = shown.rstrip("/"), _server_of(kind, config)
+    return Clients(shared(connected), kind, url, backoff, server, root and f"{root}/")
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -209,9 +209,9 @@ def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def identity_of(clients: Clients) -> str | None:
-    """What tells the objects of a store from all others: its place, and what options and environment say of the server and the account, but no credentials. None for a
+    """What tells the objects of a store from all others: its URL, and what options and environment say of the server and the account, but no credentials. None for a
     store in memory."""
-    return None if clients.kind == "MemoryStore" else " ".join([clients.place, *clients.server])
+    return None if clients.kind == "MemoryStore" else " ".join([clients.url, *clients.server])
 
 
 def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 def _built(
     kind: str,
-    place: str,
+    bucket: str,
     options: Mapping[str, object],
     client: Mapping[str, object],
     retry: Mapping[str, object],
@@ -258,8 +258,8 @@ def _built(
                     f"a web server takes no option {next(iter(options))!r}",
                     hint="client_options= and retry_config= alone",
                 )
-            return store.HTTPStore(place, client_options=dict(client), retry_config=dict(retry))  # type: ignore[arg-type]
-        made = getattr(store, kind)(place, client_options=dict(client), retry_config=dict(retry), **options)
+            return store.HTTPStore(bucket, client_options=dict(client), retry_config=dict(retry))  # type: ignore[arg-type]
+        made = getattr(store, kind)(bucket, client_options=dict(client), retry_config=dict(retry), **options)
     except InvalidInputError:
         raise
     except Exception as error:
@@ -285,7 +285,7 @@ def _mapping(value: object, name: str) -> dict[str, object]:
 
 
 def _without_credentials(url: str) -> str:
-    """A URL that a client took, without user, password and query: another one for each place. An "@" in its path is part of a key."""
+    """A URL that a client took, without user, password and query: another one for each location. An "@" in its path is part of a key."""
     scheme, mark, rest = url.partition("?")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if mark else scheme

@@ -105,7 +105,7 @@ class _Listing:
 
     def _refused(self, what: str) -> StoreError:
         return StoreError(
-            f"{self._clients.place} could not be listed: {what}",
+            f"{self._clients.url} could not be listed: {what}",
             key=self._prefix or None,
             hint="check the server, and proxies before it",
         )

@@ -115,7 +115,7 @@ class ObjectStore(Store):
         )
 
     def __repr__(self) -> str:
-        return f"ObjectStore({self.place!r})"
+        return f"ObjectStore({self.url!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
         objects, options = self._urls
@@ -133,9 +133,9 @@ class ObjectStore(Store):
         return _again(objects, self.requests_in_flight, self.bytes_in_flight, folders, options)
 
     @property
-    def place(self) -> str:
+    def url(self) -> str:
         """Where its objects are, as a URL; no secrets are in it."""
-        return self._clients.place
+        return self._clients.url
 
     @property
     def identity(self) -> str | None:
@@ -285,7 +285,7 @@ class ObjectStore(Store):
         except Exception as error:
             if meaning_of(error) == "exists":
                 raise self._in_the_way(key) from None
-            raise failure(error, "could not be written", key, self.place) from None
+            raise failure(error, "could not be written", key, self.url) from None
         return self._put_version(key, result)
 
     def _put_stream(self, key: str, parts: Iterator[bytes]) -> Version:
@@ -298,7 +298,7 @@ class ObjectStore(Store):
         except Exception as error:
             if meaning_of(error) == "exists":
                 raise self._in_the_way(key) from None
-            raise failure(error, "could not be written", key, self.place) from None
+            raise failure(error, "could not be written", key, self.url) from None
 
     def _put_if(self, key: str, value: bytes | memoryview, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
@@ -325,7 +325,7 @@ class ObjectStore(Store):
                     failed, heard = error, heard or not never_done(error)
                     continue
                 if meaning not in {"exists", "changed", "absent"}:
-                    raise failure(error, "could not be written", key, self.place) from None
+                    raise failure(error, "could not be written", key, self.url) from None
             else:
                 return self._put_version(key, result)
             if heard:
@@ -346,7 +346,7 @@ class ObjectStore(Store):
                 if author == mark and present is not None:
                     return present
         what = "could not be written, or its answer was lost" if heard else "could not be written"
-        raise failure(failed, what, key, self.place) from None
+        raise failure(failed, what, key, self.url) from None
 
     def _mark_of(self, key: str) -> tuple[Version | None, str | None]:
         assert isinstance(self._reader, ObjectReader)  # nothing is written to web servers
@@ -364,7 +364,7 @@ class ObjectStore(Store):
 
     def _in_the_way(self, key: str) -> StoreError:
         return StoreError(
-            f"an object of {self.place} could not be written: another one is in its way",
+            f"an object of {self.url} could not be written: another one is in its way",
             key=key,
             hint="this server has no key beside keys that begin with it and a slash: choose another key",
         )
@@ -399,7 +399,7 @@ class ObjectStore(Store):
             obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
         except Exception as error:
             if meaning_of(error) != "absent":
-                raise failure(error, "could not be erased", keys[0], self.place) from None
+                raise failure(error, "could not be erased", keys[0], self.url) from None
 
     def copy_in(
         self,
@@ -424,7 +424,7 @@ class ObjectStore(Store):
         except Exception as error:
             if meaning_of(error) == "absent":
                 return False
-            raise failure(error, "could not be copied", wanted[0], self.place) from None
+            raise failure(error, "could not be copied", wanted[0], self.url) from None
         return True
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
@@ -443,7 +443,7 @@ class ObjectStore(Store):
         except FrazilError:
             raise
         except Exception as error:
-            raise failure(error, "could not be listed", list_rows.args[1], self.place) from None
+            raise failure(error, "could not be listed", list_rows.args[1], self.url) from None
 
 
 def _again(

@@ -78,11 +78,11 @@ def read_suffix(
     look_up: Callable[[Asked], Answer],
     read_range: Callable[[Asked], Answer],
 ) -> Answer:
-    """The answer for a range that begins at a place counted from the end. What is wanted of it is from its beginning; a short one is read whole, and cut.
+    """The answer for a range that begins at an offset counted from the end. What is wanted of it is from its beginning; a short one is read whole, and cut.
 
     get         asks for so many last bytes; None: the server does not know such ranges, and the size is asked for first
     look_up     tells size and version of the object
-    read_range  reads a range that begins at a place counted from the start"""
+    read_range  reads a range that begins at an offset counted from the start"""
     count, length = min(-asked.start, _LAST_BYTE), asked.length
     whole = length < 0 or length >= count
     if get is not None and (whole or count <= _LONG_SUFFIX):
@@ -108,19 +108,19 @@ def most_bytes(asked: Asked, limit: int) -> int | None:
     return max(-1 - asked.length, limit) if asked.length < -1 else None
 
 
-def check_length(length: int, most: int | None, key: str, place: str) -> None:
+def check_length(length: int, most: int | None, key: str, url: str) -> None:
     """Raises StoreError for an object that is larger than it may be, or than all memory of this machine: before its bytes are accepted.
 
     most: bytes; None: the object may have any size"""
     if most is not None and length > most:
         raise StoreError(
-            f"an object of {place} could not be read: it has {length} bytes (or more), where {most} are the most that make sense",
+            f"an object of {url} could not be read: it has {length} bytes (or more), where {most} are the most that make sense",
             key=key,
             hint="check the server; Runtime(bytes_in_flight=) raises the limit",
         )
     if length > _memory():
         raise StoreError(
-            f"an object of {place} could not be read: it is said to have {length} bytes, which is more than this machine's memory",
+            f"an object of {url} could not be read: it is said to have {length} bytes, which is more than this machine's memory",
             key=key,
             hint="check the server; parts of it can be read",
         )
@@ -205,7 +205,7 @@ class ObjectReader:
         version = version_of(meta, self._clients.kind)
         if version is None and self._clients.kind != "HTTPStore":
             raise StoreError(
-                f"an object of {self._clients.place} could not be read: the answer tells no version of it",
+                f"an object of {self._clients.url} could not be read: the answer tells no version of it",
                 key=key,
                 hint="check that an object store answers at this endpoint: all its answers have ETags",
             )
@@ -234,9 +234,9 @@ class ObjectReader:
             length = first.size - asked.start
             if first.state != "found" or length <= self._limit:
                 if first.state == "found":
-                    check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.place)
+                    check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.url)
                 return first
-            check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.place)
+            check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.url)
             whole = empty_buffer(length)
             whole[: self._limit] = np.frombuffer(first.data, np.uint8)
             for at in range(self._limit, length, self._limit):
@@ -274,14 +274,14 @@ class ObjectReader:
                 raise
             except Exception as error:
                 # the answer broke off; the client asks again only as long as none has begun
-                lost = failure(error, "could not be read", asked.key, self._clients.place)
+                lost = failure(error, "could not be read", asked.key, self._clients.url)
                 if meaning_of(error) != "lost":
                     raise lost from None
             else:
                 if answer is not None:
                     return answer
                 lost = StoreError(
-                    f"an object of {self._clients.place} could not be read: {SHORT}",
+                    f"an object of {self._clients.url} could not be read: {SHORT}",
                     key=asked.key,
                     hint="check the server, and proxies before it",
                 )
@@ -295,7 +295,7 @@ class ObjectReader:
             return _CHANGED
         first, last = result.range  # no more than was asked for: the client compares
         if asked.start < 0:
-            check_length(last - first, None, asked.key, self._clients.place)
+            check_length(last - first, None, asked.key, self._clients.url)
         data = _collected(result, last - first)
         if data is None:
             return None
@@ -314,7 +314,7 @@ class ObjectReader:
                 return seen
             self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
             return self._suffix(asked)
-        raise failure(error, "could not be read", asked.key, self._clients.place) from None
+        raise failure(error, "could not be read", asked.key, self._clients.url) from None
 
 
 def _collected(result: GetResult, count: int) -> bytes | memoryview | None:

@@ -158,7 +158,7 @@ class WebClient:
     def __init__(self, url: str, connections: WebConnections, allowed: Sequence[str] | None) -> None:
         parts = urlsplit(url)
         self._base = f"{parts.scheme.lower()}://{parts.netloc}{quote(parts.path, _SAFE + '%').rstrip('/')}"
-        self.place: Final = without_query(url).rstrip("/")
+        self.url: Final = without_query(url).rstrip("/")
         self.connections: Final = connections
         self.options: Final = connections.options
         self.allowed: Final = None if allowed is None else tuple(allowed)
@@ -192,13 +192,13 @@ class WebClient:
             except (OSError, InvalidInputError) as error:
                 if isinstance(error, FrazilError) and error.key is not None:  # about the object, and final
                     raise
-                failed, again = unanswered(error, key, self.place)
+                failed, again = unanswered(error, key, self.url)
                 if not again:
                     raise failed from None
             else:
                 if not isinstance(found, _Busy):
                     return found
-                failed = status_failure(found.status, "could not be read", key, self.place)
+                failed = status_failure(found.status, "could not be read", key, self.url)
         assert failed is not None
         raise failed
 
@@ -217,7 +217,7 @@ class WebClient:
             self._tell(url, target)
             url = target
         raise StoreError(
-            f"an object of {self.place} could not be read: the server redirects again and again, last to {without_query(url)}",
+            f"an object of {self.url} could not be read: the server redirects again and again, last to {without_query(url)}",
             key=key,
             hint="check the address, and the server",
         )

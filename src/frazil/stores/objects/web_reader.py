@@ -149,7 +149,7 @@ class WebReader:
         if status in {200, 206}:
             self._check_encoding(answer, asked)
             return None
-        raise status_failure(status, "could not be read", asked.key, self._client.place)
+        raise status_failure(status, "could not be read", asked.key, self._client.url)
 
     def _check_encoding(self, answer: WebAnswer, asked: Asked) -> None:
         """Raises StoreError for a body that is another one than the object's: every request says that it takes no encoding. Values that are no encodings, which
@@ -158,7 +158,7 @@ class WebReader:
         encoding = next((one.strip() for one in named if one.strip() in _ENCODINGS), None)
         if encoding is not None:
             raise StoreError(
-                f"an object of {self._client.place} could not be read: the server sends it encoded (Content-Encoding: {encoding}), which was not requested",
+                f"an object of {self._client.url} could not be read: the server sends it encoded (Content-Encoding: {encoding}), which was not requested",
                 key=asked.key,
                 hint="let the server send the stored bytes, without a content encoding",
             )
@@ -192,7 +192,7 @@ class WebReader:
         if (
             start > self._limit
         ):  # reading over so much takes its time, but no server is believed that it has more than a memory full
-            check_length(size, None, asked.key, self._client.place)
+            check_length(size, None, asked.key, self._client.url)
         if answer.skip(start) != start:
             raise StoreError(SHORT, errno=ECONNRESET)
         return self._found(answer, asked, self._body(answer, asked, length), size)
@@ -200,7 +200,7 @@ class WebReader:
     def _body(self, answer: WebAnswer, asked: Asked, length: int) -> memoryview:
         """`length` bytes, which are known to be no more than the caller wants."""
         if asked.length < 0:
-            check_length(length, most_bytes(asked, self._limit), asked.key, self._client.place)
+            check_length(length, most_bytes(asked, self._limit), asked.key, self._client.url)
         data = empty_buffer(length).data
         if answer.fill(data) != length:
             raise StoreError(SHORT, errno=ECONNRESET)
@@ -223,7 +223,7 @@ class WebReader:
             if found < len(block):
                 break
         if not bounded:
-            check_length(count, most, asked.key, self._client.place)
+            check_length(count, most, asked.key, self._client.url)
         data = b"".join(pieces)
         if bounded:
             return self._found(answer, asked, data, start + count if count < length else -1)

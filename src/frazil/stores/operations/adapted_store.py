@@ -149,7 +149,7 @@ class AdaptedStore(Store, PartialWriter):
 
     def _answer(self, names: Sequence[str], spans: Columns, objects: Objects, status: list[int]) -> Fetched:
         buffers = _Buffers(objects)
-        places: dict[tuple[str, Span], int] = {}
+        numbers: dict[tuple[str, Span], int] = {}
         rows = np.empty((len(spans), 3), np.int64)
         for i, (name, start, length) in enumerate(spans.tolist()):
             seen = objects[names[name]]
@@ -158,13 +158,13 @@ class AdaptedStore(Store, PartialWriter):
                 continue
             part = (0, -1) if seen.whole is not None else (start, length)
             value = seen.value(part)
-            place = places.setdefault((names[name], part), len(buffers))
-            if place == len(buffers):
+            number = numbers.setdefault((names[name], part), len(buffers))
+            if number == len(buffers):
                 buffers.append(value)
             if seen.whole is not None:
-                rows[i] = (-1 - place, *resolve_span(start, length, len(value)))
+                rows[i] = (-1 - number, *resolve_span(start, length, len(value)))
             else:
-                rows[i] = (-1 - place, 0, length if start >= 0 and length >= 0 else len(value))
+                rows[i] = (-1 - number, 0, length if start >= 0 and length >= 0 else len(value))
         found = [objects[name] for name in names]
         versions = [None if seen is None else seen.version for seen in found]
         sizes = np.array([-1 if seen is None else seen.size for seen in found], np.int64)

@@ -38,9 +38,9 @@ def append_by_put(
         old_values = store.fetch(asked, whole_spans(len(asked)), expect=wanted)  # kept until put_many compared versions
         present = [version or ABSENT for version in old_values.versions]
         fits = np.array([state != STALE for state in old_values.status], np.bool_)
-        again = [place for place in np.flatnonzero(~fits).tolist() if wanted[place] is ANY]
-        for place in np.flatnonzero(~fits).tolist():
-            answers[pending[place]] = Changed(present[place])
+        again = [number for number in np.flatnonzero(~fits).tolist() if wanted[number] is ANY]
+        for number in np.flatnonzero(~fits).tolist():
+            answers[pending[number]] = Changed(present[number])
         going = np.flatnonzero(fits)
         rows = old_values.rows[going]
         here = rows[:, 0] != MISSING
@@ -50,11 +50,11 @@ def append_by_put(
             chained(old, picked(pieces, pending[going])),
             [present[i] if conditional else ANY for i in going.tolist()],
         )
-        for place, answer in zip(going.tolist(), put, strict=True):
-            answers[pending[place]] = answer
-            if isinstance(answer, Changed) and wanted[place] is ANY:
-                check_not_lost(names[int(pending[place])], answer)
-                again.append(place)
+        for number, answer in zip(going.tolist(), put, strict=True):
+            answers[pending[number]] = answer
+            if isinstance(answer, Changed) and wanted[number] is ANY:
+                check_not_lost(names[int(pending[number])], answer)
+                again.append(number)
         if not again:
             return answers
         pending = pending[again]

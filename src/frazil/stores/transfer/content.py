@@ -165,11 +165,11 @@ def read_error(code: int, text: str, key: str | None) -> StoreError:
 
 def _read_files(sources: Sources, rows: Sequence[Sequence[int]], names: Sequence[str] | None) -> list[bytes]:
     """The bytes of each (blob, start, length)."""
-    places = [0, *itertools.accumulate([length for _, _, length in rows])]
-    out, offsets = np.empty(places[-1], np.uint8), np.array(places, np.int64)
+    bounds = [0, *itertools.accumulate([length for _, _, length in rows])]
+    out, offsets = np.empty(bounds[-1], np.uint8), np.array(bounds, np.int64)
     table = np.array(rows, np.int64)
     for row, code, text in _kernel.read_rows(sources.files, sources.buffers, table, out, offsets, 1):
         raise read_error(code, text, None if names is None else names[row])
     if len(rows) == 1:
         return [out.tobytes()]
-    return [out[a:b].tobytes() for a, b in itertools.pairwise(places)]
+    return [out[a:b].tobytes() for a, b in itertools.pairwise(bounds)]

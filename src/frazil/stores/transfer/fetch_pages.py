@@ -38,14 +38,14 @@ def fetch_in_pages(
     version_may_repeat = [False] * len(names)
     sizes = np.empty(len(names), np.int64)
     rows = np.empty((len(spans), 3), np.int64)
-    place = np.empty(len(names), np.int64)
+    position = np.empty(len(names), np.int64)
     for page in pages:
         part = page.tolist()
-        place[:] = -1
-        place[page] = np.arange(len(page))
-        mine = place[spans[:, 0]] >= 0
+        position[:] = -1
+        position[page] = np.arange(len(page))
+        mine = position[spans[:, 0]] >= 0
         asked = spans[mine]
-        asked[:, 0] = place[asked[:, 0]]
+        asked[:, 0] = position[asked[:, 0]]
         wanted = None if expect is None else [expect[row] for row in part]
         fetched = fetch([names[row] for row in part], asked, wanted)
         found = fetched.rows.copy()

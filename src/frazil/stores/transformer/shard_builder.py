@@ -43,7 +43,7 @@ def shard_level(counts: tuple[int, ...]) -> Level:
 
 
 def table_after(tables: Columns, new: Chunks) -> Columns:
-    """The indexes with the lengths of new chunks, at place 0 until they are assembled."""
+    """The indexes with the lengths of new chunks, at offset 0 until they are assembled."""
     after = tables.copy()
     after[new.shard, new.number, 0] = np.where(new.length < 0, -1, 0)
     after[new.shard, new.number, 1] = new.length
@@ -51,7 +51,7 @@ def table_after(tables: Columns, new: Chunks) -> Columns:
 
 
 def rebuilt(level: Level, tables: Columns, new: Chunks, carried: Carried) -> Pieces:
-    """Shards without unused space, each with at least one chunk: a chunk that was there stays in its place among the others, new ones come last.
+    """Shards without unused space, each with at least one chunk: a chunk that was there stays at its position among the others, new ones come last.
 
     tables: int64[g, total, 2], the old indexes, -1 where there is none"""
     sources, rows = joined_sources(new.pieces.sources, carried.sources, carried.rows)

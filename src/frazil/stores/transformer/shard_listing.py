@@ -125,9 +125,7 @@ class ShardListing(Record):
             row, i = heads[head]
             if row not in read:
                 here = np.flatnonzero(rows == row)
-                found, at = self._chunks(
-                    [scope.names[place] for place in here.tolist()], scope.shards[here], scope.leading
-                )
+                found, at = self._chunks([scope.names[row] for row in here.tolist()], scope.shards[here], scope.leading)
                 read[row] = {}
                 for key, j in zip(found, at[:, axis].tolist(), strict=True):
                     read[row].setdefault(j, []).append(key)
@@ -136,13 +134,13 @@ class ShardListing(Record):
     def _chunks(self, names: Sequence[str], shards: Columns, leading: tuple[int, ...]) -> tuple[list[str], Columns]:
         """The keys and coordinates of the chunks that shards have, of those with these leading coordinates."""
         found: list[str] = []
-        places = [np.zeros((0, len(self.keys.counts)), np.int64)]
+        coordinates = [np.zeros((0, len(self.keys.counts)), np.int64)]
         for batch in in_batches(self.level, len(names)):
             tables = open_shards(self.inner, self.level, names[batch]).tables
             keys, at = self.keys.chunks(names[batch], shards[batch], np.argwhere(tables[:, :, 0] >= 0), leading)
             found += keys
-            places.append(at)
-        return found, np.concatenate(places)
+            coordinates.append(at)
+        return found, np.concatenate(coordinates)
 
 
 def _keys_below(store: Store, prefix: str, after: str = "") -> Iterator[str]:

@@ -97,16 +97,16 @@ def open_shards(inner: Store, level: Level, shards: Sequence[str], others: Seque
 def locate_chunks(opened: Opened, rows: Sequence[int], chunk_rows: ChunkRows, count: int) -> Located:
     """Where `count` names lie: names[rows[i]] is the chunk of row i of chunk_rows, the others are objects of their own, in order."""
     kind = np.full(count, STORED, np.uint8)
-    place = np.empty(count, np.int64)
+    position = np.empty(count, np.int64)
     base, length = np.zeros(count, np.int64), np.full(count, -1, np.int64)
     other = np.ones(count, np.bool_)
     other[rows] = False
-    place[other] = len(opened.tables) + np.arange(count - len(rows))
+    position[other] = len(opened.tables) + np.arange(count - len(rows))
     entries = opened.tables[chunk_rows.group, chunk_rows.number]
     kind[rows] = np.where(entries[:, 0] < 0, NOWHERE, STORED)
-    place[rows] = chunk_rows.group
+    position[rows] = chunk_rows.group
     base[rows], length[rows] = entries[:, 0], np.maximum(entries[:, 1], 0)
-    return Located(opened.names, kind, place, base, length)
+    return Located(opened.names, kind, position, base, length)
 
 
 def fetch_chunks(
@@ -138,7 +138,7 @@ def fetch_chunks(
             status[row] = STALE
         rows[replaced[spans[:, 0]]] = MISSING, 0, 0
     version_may_repeat = first.version_may_repeat and [
-        first.version_may_repeat[place] for place in located.object.tolist()
+        first.version_may_repeat[position] for position in located.object.tolist()
     ]
     held = Sources(None, ResumableShards(sources.buffers, opened, located))
     return Fetched(held, status, versions, sizes, rows, version_may_repeat)
@@ -146,11 +146,11 @@ def fetch_chunks(
 
 def _described(located: Located, first: Fetched) -> tuple[list[int], list[Version | None], Columns]:
     """Status, version and size of each name. The version of a chunk is that of its shard."""
-    place = located.object
-    sizes = np.where(located.length < 0, first.sizes[place], located.length)
+    position = located.object
+    sizes = np.where(located.length < 0, first.sizes[position], located.length)
     sizes[located.kind == NOWHERE] = -1
-    status = [first.status[row] for row in place.tolist()]
-    versions = [first.versions[row] for row in place.tolist()]
+    status = [first.status[row] for row in position.tolist()]
+    versions = [first.versions[row] for row in position.tolist()]
     for row in np.flatnonzero(located.kind == NOWHERE).tolist():
         versions[row] = None
         if status[row] == FOUND:

@@ -260,11 +260,11 @@ class ShardWriter(Record):
         """The chunks that are as expected; the others have their answer."""
         fits = np.ones(len(batch.rows), np.bool_)
         stored = batch.entries()[:, 0] >= 0
-        for place, (row, group) in enumerate(zip(batch.rows.tolist(), batch.group.tolist(), strict=True)):
+        for position, (row, group) in enumerate(zip(batch.rows.tolist(), batch.group.tolist(), strict=True)):
             if expect[row] is not ANY:
-                present = (batch.versions[group] or ABSENT) if stored[place] else ABSENT
+                present = (batch.versions[group] or ABSENT) if stored[position] else ABSENT
                 if present != expect[row]:
-                    answers[row], fits[place] = Changed(present), False
+                    answers[row], fits[position] = Changed(present), False
         return batch if fits.all() else batch.only(fits)
 
     def _appends(self, batch: _Batch) -> Flags:
@@ -293,9 +293,9 @@ class ShardWriter(Record):
         kept = (rebuilt & ~appends)[group]
         group, number = group[kept], number[kept]
         spans = np.empty((int(reads.sum()) + len(group), 3), np.int64)
-        place = np.zeros(len(batch.names), np.int64)
-        place[batch.which] = np.arange(len(batch.which))
-        spans[:, 0] = place[np.concatenate((batch.group[reads], group))]
+        position = np.zeros(len(batch.names), np.int64)
+        position[batch.which] = np.arange(len(batch.which))
+        spans[:, 0] = position[np.concatenate((batch.group[reads], group))]
         spans[:, 1:] = np.concatenate((entries[reads], batch.tables[group, number]))
         rows = np.full((len(reads), 3), (MISSING, 0, 0), np.int64)
         values: list[bytes | None] = [None] * len(reads)
@@ -361,9 +361,9 @@ def _of_groups(new: Chunks, carried: Carried, chosen: Flags) -> tuple[Chunks, Ca
     """The chunks of some shards, numbered as those."""
     if chosen.all():
         return new, carried
-    place = np.cumsum(chosen) - 1
+    position = np.cumsum(chosen) - 1
     which, kept = np.flatnonzero(chosen[new.shard]), chosen[carried.shard]
     return (
-        Chunks(place[new.shard[which]], new.number[which], picked(new.pieces, which), new.length[which]),
-        Carried(place[carried.shard[kept]], carried.number[kept], carried.sources, carried.rows[kept]),
+        Chunks(position[new.shard[which]], new.number[which], picked(new.pieces, which), new.length[which]),
+        Carried(position[carried.shard[kept]], carried.number[kept], carried.sources, carried.rows[kept]),
     )

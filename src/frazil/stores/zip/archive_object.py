@@ -11,7 +11,7 @@ from frazil.late import LateModule
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
-from frazil.stores.zip.reading import Object
+from frazil.stores.zip.archive_reader import Object
 
 if TYPE_CHECKING:
     from frazil.stores.objects import object_store

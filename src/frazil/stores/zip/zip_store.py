@@ -1,6 +1,6 @@
 """The store in a zip archive: its keys are the names of entries. It reads archives wherever ranges can be read, and changes those that are local files.
 
-How bytes are read is in reading.py, how a file is changed in archive_file.py; what readers find meanwhile is told in docs/design/069-zip.md."""
+How bytes are read is in archive_reader.py, how a file is changed in archive_file.py; what readers find meanwhile is told in docs/design/069-zip.md."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from frazil.stores.values import (
 )
 from frazil.stores.zip.archive_file import ArchiveFile, open_archive
 from frazil.stores.zip.archive_object import object_of
+from frazil.stores.zip.archive_reader import AnsweredEntries, fetch_entries, load_directory
 from frazil.stores.zip.directory import NO_ENTRIES, check_name
 from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, local_header
-from frazil.stores.zip.reading import AnsweredEntries, fetch_entries, load_directory
-from frazil.stores.zip.rewriting import rewrite_archive
+from frazil.stores.zip.rewritten_archive import rewrite_archive
 
 __all__ = ["ZipStore"]
 

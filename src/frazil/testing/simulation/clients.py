@@ -13,10 +13,10 @@ import numpy as np
 from frazil.array.array import Array
 from frazil.errors import CommitUnknownError, ConflictError, DataError, NotFoundError, StoreError
 from frazil.testing.simulation.collectors import WAIT_NS
+from frazil.testing.simulation.condemned_refs import Rescuer
 from frazil.testing.simulation.hierarchy import Act, act_on, choose, difference, read, shapes
 from frazil.testing.simulation.ledger import Ledger, Request, Reset
-from frazil.testing.simulation.merging import Side, lost, merged, moved, places, state_of
-from frazil.testing.simulation.rescues import Rescuer
+from frazil.testing.simulation.merged_changes import Side, lost, merged, moved, places, state_of
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository

@@ -13,7 +13,7 @@ from frazil.formats.ids import encode_id
 from frazil.formats.manifests import NATIVE
 from frazil.formats.nodes import AttributesReference, NodeSnapshot
 from frazil.repository.maintenance.id_columns import id_list
-from frazil.repository.maintenance.notes import list_notes, read_notes
+from frazil.repository.maintenance.records import list_records, read_records
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
@@ -101,7 +101,7 @@ def dead_objects(repository: Repository, names: Iterable[str]) -> list[str]:
     there = {name for name in names if name.startswith(_KINDS)}
     starts = [repository.lookup_branch(name) for name in repository.branches]
     starts += [repository.lookup_tag(name) for name in repository.tags]
-    for columns in read_notes(files, list_notes(files, "pins"), ["snapshots"]):
+    for columns in read_records(files, list_records(files, "pins"), ["snapshots"]):
         pinned = map(encode_id, id_list(columns["snapshots"]))  # type: ignore[arg-type] # a column of ids
         starts += [snapshot for snapshot in pinned if f"snapshots/{snapshot}" in there]
     live: set[str] = set()

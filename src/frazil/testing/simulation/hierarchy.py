@@ -1,6 +1,6 @@
 """A Zarr hierarchy as a plain dict of NumPy arrays, and what clients do to it: the model of a simulation.
 
-Nothing of repositories is used to say what is right. What it means to make two sets of changes one after the other is in merging.py."""
+Nothing of repositories is used to say what is right. What it means to make two sets of changes one after the other is in merged_changes.py."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import numpy as np
 from frazil.formats.ids import encode_id
 from frazil.record import Record
 from frazil.testing.simulation.hierarchy import Act, State, acted, difference, read
-from frazil.testing.simulation.merging import Side, outcomes
+from frazil.testing.simulation.merged_changes import Side, outcomes
 
 if TYPE_CHECKING:
     from frazil.api.lookup import Commit

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.beside import data
+from tests.external_data import data
 
 import frazil
 from frazil.cli.main import main

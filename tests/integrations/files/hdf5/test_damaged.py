@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.beside import defect
+from tests.external_data import defect
 
 from frazil.cli.main import main
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.beside import data
-from tests.integrations.reading import array_of, values_of
+from tests.external_data import data
+from tests.integrations.scanned_arrays import array_of, values_of
 
 from frazil.errors import FormatError, InvalidInputError, StoreError
 from frazil.integrations.files import contiguous

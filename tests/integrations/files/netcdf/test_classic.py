@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.beside import data
-from tests.integrations.reading import array_of, values_of
+from tests.external_data import data
+from tests.integrations.scanned_arrays import array_of, values_of
 from xarray.backends.zarr import FillValueCoder
 
 from frazil.errors import FormatError

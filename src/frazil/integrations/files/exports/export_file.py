@@ -10,11 +10,11 @@ from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from frazil.api.destinations import check_output
-from frazil.api.places import open_node
+from frazil.api.nodes import open_node
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.exports.hdf5_file import Form, write_hdf5
 from frazil.integrations.files.exports.other_files import write_npy_file, write_npz, write_tiff
 from frazil.integrations.files.exports.source import Exported, exported
@@ -146,7 +146,7 @@ def _write(
                 _STREAMS[form](source, stream, budget, report)
         os.replace(unfinished, file)
     except OSError as error:
-        if isinstance(error, StoreError):
+        if isinstance(error, FrazilError):
             raise
         raise StoreError(f"cannot write: {error.strerror or error}", errno=error.errno, key=file) from error
     finally:

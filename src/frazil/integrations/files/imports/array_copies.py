@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from frazil.api.destinations import check_destination
-from frazil.api.places import open_group, open_node
+from frazil.api.nodes import open_group, open_node
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.errors import AlreadyExistsError, FrazilError, NotFoundError

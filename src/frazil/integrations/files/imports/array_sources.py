@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from frazil.api.places import open_group
+from frazil.api.nodes import open_group
 from frazil.api.repository import Repository
 from frazil.array.array import Array
 from frazil.integrations.files.decoded_chunks import DecodedChunks

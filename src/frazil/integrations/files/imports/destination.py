@@ -8,11 +8,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from frazil.api.places import open_group
+from frazil.api.nodes import open_group
 from frazil.api.references import has_nothing, has_repository, split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session
-from frazil.array.hierarchy.repository_places import outer_repository
+from frazil.array.hierarchy.repository_locations import outer_repository
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.copy.journal import JOURNAL_NAME
 from frazil.record import Record
@@ -49,7 +49,7 @@ def is_plain(location: Location) -> bool:
             raise InvalidInputError(
                 "what is there is neither a repository nor a group of Zarr",
                 path=os.fspath(location),
-                hint="choose a new place",
+                hint="choose a new location",
             ) from None
     return True
 
@@ -61,11 +61,11 @@ def open_destination(
     mode: Mode,
     runtime: Runtime,
 ) -> Destination:
-    """The place of an import; a new repository is made where nothing is there.
+    """The location of an import; a new repository is made where nothing is there.
 
     path      of the group, below the one that the location names, as in sea.repo@dev/level2
     prefixes  as `virtual_prefixes` of a repository
-    Raises NotFoundError, InvalidInputError for a place inside of a repository, and for a plain store where the mode needs a repository."""
+    Raises NotFoundError, InvalidInputError for a location inside of a repository, and for a plain store where the mode needs a repository."""
     if isinstance(location, Session):
         return Destination(location, path, commits=False)
     if isinstance(location, Repository):
@@ -89,7 +89,7 @@ def open_destination(
     outer = outer_repository(*resolve(location))
     if outer is not None:
         raise InvalidInputError(
-            f"{outer.place} is a repository", hint=f"import into that one, with the group {outer.inside} as its path"
+            f"{outer.location} is a repository", hint=f"import into that one, with the group {outer.inside} as its path"
         )
     if isinstance(location, str | os.PathLike) and _REFERENCE in os.fspath(location):
         repository = os.fspath(location).partition("@")[0]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 
-from frazil.errors import FormatError, InvalidInputError, StoreError
+from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, ObjectSizes, url_of
 from frazil.integrations.files.scanned import ChunkColumns
 from frazil.integrations.files.sources.source import Source, open_file
@@ -100,7 +100,7 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return None
-        if isinstance(error, StoreError):
+        if isinstance(error, FrazilError):
             raise
         raise StoreError(
             f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=source.name

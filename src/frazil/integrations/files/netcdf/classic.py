@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
-from frazil.errors import FormatError, InvalidInputError, StoreError
+from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.netcdf.header import STREAMING, TYPES, Attribute, Header, Variable, parse_header
@@ -73,6 +73,8 @@ def _read(file: BinaryIO, offset: int, length: int, name: str) -> bytes:
     try:
         file.seek(offset)
         data = file.read(length)
+    except FrazilError:
+        raise
     except OSError as error:
         raise StoreError(f"the file cannot be read: {error.strerror}", errno=error.errno, key=name) from error
     if len(data) != length:

@@ -84,7 +84,7 @@ def parse_header(data: bytes, key: str | None = None) -> Header:
 
 
 class _Reader:
-    """Reads one value after the other; `at` is the place of the next."""
+    """Reads one value after the other; `at` is the offset of the next."""
 
     __slots__ = ("at", "count_bytes", "data", "key", "offset_bytes", "version")
 

@@ -23,9 +23,9 @@ MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/a
 
 
 class Outer(Record):
-    """A repository, as text that says where it is, and the path of a place inside of it."""
+    """A repository, as text that says where it is, and the path of a location inside of it."""
 
-    place: str
+    location: str
     inside: str
 
 
@@ -39,9 +39,9 @@ def check_outside(store: Store, prefix: str) -> None:
     outer = outer_repository(store, prefix)
     if outer is not None:
         raise InvalidInputError(
-            f"the destination lies among the files of a repository: {outer.place}",
+            f"the destination lies among the files of a repository: {outer.location}",
             path=outer.inside,
-            hint=f"write to a branch of it, in a transaction or on the command line as in {outer.place}@main/{outer.inside}; or choose a place beside it",
+            hint=f"write to a branch of it, in a transaction or on the command line as in {outer.location}@main/{outer.inside}; or choose a location beside it",
         )
 
 
@@ -51,7 +51,7 @@ def check_none_below(store: Store, prefix: str) -> None:
         raise AlreadyExistsError(
             f"a repository is in what would be overwritten, in {store!r}",
             path=below,
-            hint="choose another place; the history of a repository is never overwritten",
+            hint="choose another location; the history of a repository is never overwritten",
         )
 
 
@@ -71,11 +71,11 @@ def outer_repository(store: Store, prefix: str) -> Outer | None:
     return None
 
 
-def _outer_folder(place: str) -> Outer | None:
-    folder = os.path.dirname(place)
+def _outer_folder(location: str) -> Outer | None:
+    folder = os.path.dirname(location)
     while True:
         if os.path.isdir(os.path.join(folder, MAIN_FILES)):
-            return Outer(folder, os.path.relpath(place, folder).replace(os.sep, "/"))
+            return Outer(folder, os.path.relpath(location, folder).replace(os.sep, "/"))
         above = os.path.dirname(folder)
         if above == folder:
             return None
@@ -86,7 +86,7 @@ def _repository_below(store: Store, prefix: str) -> str | None:
     """The path of a repository at a prefix or below it, "/" at the root of the store; None where there is none."""
     for page in store.list_pages(prefix):
         for key in page.keys:
-            place, mark, _ = f"/{key}".partition("/" + MAIN_FILES)
-            if mark and f"{place}/".startswith(f"/{prefix}"):
-                return place[1:] or "/"
+            location, mark, _ = f"/{key}".partition("/" + MAIN_FILES)
+            if mark and f"{location}/".startswith(f"/{prefix}"):
+                return location[1:] or "/"
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from frazil.array.hierarchy.nodes import Metadata, Place
+from frazil.array.hierarchy.nodes import Metadata, NodeLocation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -117,7 +117,7 @@ class KeptNodes:
 
 
 class Untouched(MemoryStore):
-    """The store of a place with nodes: nobody reads it, nobody writes it."""
+    """The store of a location with nodes: nobody reads it, nobody writes it."""
 
     def fetch(self, *_: object, **__: object) -> object:  # type: ignore[override]
         raise AssertionError("the store was read")
@@ -125,6 +125,6 @@ class Untouched(MemoryStore):
     put_many = list_page = erase_many = sizes = fetch  # type: ignore[assignment]
 
 
-def kept_place(nodes: KeptNodes, store: Store | None = None) -> Place:
+def kept_location(nodes: KeptNodes, store: Store | None = None) -> NodeLocation:
     """The root of a hierarchy of such nodes."""
-    return Place(store or Untouched(), nodes=nodes)
+    return NodeLocation(store or Untouched(), nodes=nodes)

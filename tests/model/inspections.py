@@ -12,7 +12,7 @@ import frazil
 from frazil.testing.simulation.hierarchy import State, difference, read
 from tests.api.stored_files import check_files
 from tests.model.changes import Log
-from tests.model.interrupting import InterruptingStore
+from tests.model.interrupting_store import InterruptingStore
 
 
 class Commit(NamedTuple):

@@ -6,39 +6,37 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
+from frazil.array.arguments import DEFAULT_FILL
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import M, Metadata, Place, create_nodes, missing
+from frazil.array.hierarchy.nodes import M, Metadata, NodeLocation, create_nodes
 from frazil.array.hierarchy.root import for_creation, locate
 from frazil.array.shards.shard_options import check_location, checked_options
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
-from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NodeKindError, NotFoundError
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
-    from frazil.api import destinations, place_of_location
-    from frazil.array.creation import array_creation, array_metadata
+    from frazil.api import destinations, node_locations
+    from frazil.array.creation import array_creation, array_metadata, zarr_arguments
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.creation.zarr_arguments import ZarrArguments
-    from frazil.array.hierarchy import repository_places
-    from frazil.stores.objects import object_store
+    from frazil.array.creation.zarr_arguments import CreateArguments, GroupArguments
+    from frazil.array.hierarchy import consolidated
 else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
     destinations = LateModule("frazil.api.destinations")
-    place_of_location = LateModule("frazil.api.place_of_location")
-    repository_places = LateModule("frazil.array.hierarchy.repository_places")
-    object_store = LateModule("frazil.stores.objects.object_store")
+    node_locations = LateModule("frazil.api.node_locations")
+    consolidated = LateModule("frazil.array.hierarchy.consolidated")
+    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
 
 Made = TypeVar("Made", Array, Group)
 Mode = Literal["r", "r+", "a", "w", "w-"]
-_OTHER_FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
 _MODES = ("r", "r+", "a", "w", "w-")
+_NO_ARGUMENTS: Mapping[str, object] = {}
 
 
 def create_array(
@@ -52,7 +50,7 @@ def create_array(
     chunks: Lengths | str = "auto",
     shards: Lengths | str | Mapping[str, object] | None = None,
     codecs: object = "auto",
-    fill_value: object = None,
+    fill_value: object = DEFAULT_FILL,
     attributes: Mapping[str, object] | None = None,
     dimension_names: Sequence[str | None] | None = None,
     chunk_key_encoding: object = None,
@@ -70,7 +68,7 @@ def create_array(
     progress: Callable[[int], object] | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
-    **zarr: Unpack[ZarrArguments],
+    **zarr: Unpack[CreateArguments],
 ) -> Array:
     """A new array.
 
@@ -84,7 +82,7 @@ def create_array(
     chunks      elements along each dimension of a chunk, the unit of reading; "auto" or True: about 1 MiB; one number: along all dimensions; False: one chunk
     shards      elements of a shard, the unit of writing, a multiple of chunks; None: each chunk is an object of its own; "auto": about 64 MiB
     codecs      "auto" (docs/design/004-defaults.md), or a list of codecs, objects of a document or names, or codecs of zarr-python or numcodecs; [] stores raw bytes
-    fill_value  what elements are that were never written; None: zero
+    fill_value  what elements are that were never written: zero where it is left out; None: zero, and in Zarr v2 null, which leaves it to the reader
     storage_transformers  of the registry, array side first
     overwrite   whether what is there is removed first
     zarr_format 3 (Zarr v3.1), 2 (Zarr v2), "draft" (that of December 2022), "draft-2021" (its older dialect); None: that of the hierarchy at the location, or 3
@@ -98,8 +96,9 @@ def create_array(
     zarr        filters, serializer, compressors in place of codecs, and other names of zarr-python (docs/design/068-names-of-zarr-python.md)
     Raises AlreadyExistsError, MetadataError (names the argument), UnknownExtensionError, StoreError."""
     options = checked_options(inner_order, shard_writes)
-    place, replaces = _for_creation(
-        place_of_location.place_of(
+    zarr_format = zarr_arguments.format_of(zarr_format, zarr) if zarr else zarr_format
+    node_location, replaces = _for_creation(
+        node_locations.node_location_of(
             given_location(location, store, storage_options), registry, runtime, read_only=False
         )._replace(shard_options=options),
         path if name is None else name,
@@ -109,7 +108,7 @@ def create_array(
         is_array=True,
     )
     return array_creation.new_array(
-        place,
+        node_location,
         overwrite,
         data,
         progress,
@@ -133,7 +132,7 @@ def create_array(
 
 def open_array(
     location: Location | None = None,
-    mode: Mode = "r",
+    mode: Mode | None = None,
     *,
     store: Location | None = None,
     storage_options: Mapping[str, object] | None = None,
@@ -157,25 +156,31 @@ def open_array(
     cache_limit  bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
     inner_order, shard_writes  as in create_array
     mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
-          there; w-: made, and nothing may be there
+          there; w-: made, and nothing may be there. Where it is left out: a with a shape, data or attributes, otherwise r
+    dtype  of an array that is made: float64 where it is left out
+    arguments  of create_array; zarr_version is zarr_format by its older name
     Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
-    place = place_of_location.place_of(
+    mode = _checked(mode, arguments)
+    zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
+    node_location = node_locations.node_location_of(
         given_location(location, store, storage_options),
         registry,
         runtime,
-        _checked(mode) == "r",
+        mode == "r",
         storage_transformers,
         cache,
         cache_limit,
     )
-    place = place._replace(shard_options=checked_options(inner_order, shard_writes))
+    node_location = node_location._replace(shard_options=checked_options(inner_order, shard_writes))
     array_metadata.check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
     if mode in ("r", "r+"):
         _refuse_arguments(arguments, mode)
 
     def create() -> Array:
+        if arguments.get("dtype") is None and arguments.get("data") is None:
+            arguments["dtype"] = "float64"
         return create_array(
-            place._replace(transformers=()),  # type: ignore[arg-type] # which place_of knows
+            node_location._replace(transformers=()),  # type: ignore[arg-type] # which node_location_of knows
             path=path,
             zarr_format=zarr_format,
             registry=registry,
@@ -186,7 +191,7 @@ def open_array(
             **arguments,  # type: ignore[arg-type]
         )
 
-    found = _present_or_made(place, path, mode, ArrayMetadata, zarr_format, create)
+    found = _present_or_made(node_location, path, mode, ArrayMetadata, zarr_format, create)
     return Array(*found) if isinstance(found, tuple) else found.through(storage_transformers)
 
 
@@ -207,8 +212,8 @@ def create_group(
     """A new group, with groups above it where there are none; zarr_format, explicit_groups and entry_point as in create_array.
 
     Raises AlreadyExistsError, MetadataError, StoreError."""
-    place, replaces = _for_creation(
-        place_of_location.place_of(
+    node_location, replaces = _for_creation(
+        node_locations.node_location_of(
             given_location(location, store, storage_options), registry, runtime, read_only=False
         ),
         path,
@@ -217,14 +222,20 @@ def create_group(
         entry_point,
         is_array=False,
     )
-    metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
-    create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
-    return Group(place, metadata)
+    metadata = GroupMetadata(attributes=attributes, zarr_format=node_location.layout.zarr_format)
+    create_nodes(
+        node_location,
+        {node_location.path: metadata},
+        overwrite=overwrite,
+        explicit_groups=explicit_groups,
+        replaces=replaces,
+    )
+    return Group(node_location, metadata)
 
 
 def open_group(
     location: Location | None = None,
-    mode: Mode = "r",
+    mode: Mode | None = None,
     *,
     store: Location | None = None,
     storage_options: Mapping[str, object] | None = None,
@@ -239,28 +250,32 @@ def open_group(
     shard_writes: str = "rewrite",
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
+    **zarr: Unpack[GroupArguments],
 ) -> Group:
     """The group at a location, whatever its dialect; modes, cache and cache_limit as in open_array, storage_transformers too, for the arrays below.
     Mode w- finds a group that has no document of its own (draft of 2022) there already.
 
     inner_order, shard_writes  of the arrays that are opened or created through the group, as in create_array; shards of arrays that do not allow shard_writes are rewritten
+    zarr  other names of zarr-python (docs/design/068-names-of-zarr-python.md)
     Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
-    place = place_of_location.place_of(
+    mode = _checked(mode, {"attributes": attributes})
+    zarr_format = zarr_arguments.group_format(zarr_format, zarr) if zarr else zarr_format
+    node_location = node_locations.node_location_of(
         given_location(location, store, storage_options),
         registry,
         runtime,
-        _checked(mode) == "r",
+        mode == "r",
         storage_transformers,
         cache,
         cache_limit,
     )
-    place = _with_options(place, inner_order, shard_writes)
+    node_location = _with_options(node_location, inner_order, shard_writes)
 
     def create() -> Group:
         if mode == "w-":
-            _refuse_implied(place, path)
+            _refuse_implied(node_location, path)
         return create_group(
-            place._replace(transformers=()),  # type: ignore[arg-type] # which place_of knows
+            node_location._replace(transformers=()),  # type: ignore[arg-type] # which node_location_of knows
             attributes=attributes,
             overwrite=mode == "w",
             path=path,
@@ -270,13 +285,17 @@ def open_group(
             runtime=runtime,
         )
 
-    found = _present_or_made(place, path, mode, GroupMetadata, zarr_format, create)
-    return Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
+    found = _present_or_made(node_location, path, mode, GroupMetadata, zarr_format, create)
+    group = Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
+    if zarr.get("use_consolidated"):
+        copies = consolidated.required_copies(group._location, group.metadata)
+        group = Group(group._location._replace(copies=copies), group.metadata) if group.read_only else group
+    return group
 
 
 def open_node(
     location: Location | None = None,
-    mode: Mode = "r",
+    mode: Mode | None = None,
     *,
     store: Location | None = None,
     storage_options: Mapping[str, object] | None = None,
@@ -293,8 +312,9 @@ def open_node(
 ) -> Array | Group:
     """The array or group at a location, whichever is there, as open_array and open_group do. In modes a, w and w- one is made: an array where the arguments of create_array are
     given with a shape or data, otherwise a group. Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError."""
-    location = given_location(location, store, storage_options)
-    if _checked(mode) not in ("r", "r+"):
+    location, mode = given_location(location, store, storage_options), _checked(mode, arguments)
+    zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
+    if mode not in ("r", "r+"):
         surroundings = {
             "path": path,
             "zarr_format": zarr_format,
@@ -308,15 +328,15 @@ def open_node(
         }
         return _opened_or_made(location, mode, surroundings, arguments)
     _refuse_arguments(arguments, mode)
-    place = place_of_location.place_of(
+    node_location = node_locations.node_location_of(
         location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit
     )
-    place, node = _locate(_with_options(place, inner_order, shard_writes), path, zarr_format)
+    node_location, node = _locate(_with_options(node_location, inner_order, shard_writes), path, zarr_format)
     if node is None:
-        raise _nothing_at(place)
+        raise node_locations.nothing_at(node_location)
     if isinstance(node, ArrayMetadata):
-        place = place._replace(shard_options=place.shard_options._replace(inherited=False))
-    return as_node(place, node)
+        node_location = node_location._replace(shard_options=node_location.shard_options._replace(inherited=False))
+    return as_node(node_location, node)
 
 
 def _opened_or_made(
@@ -337,88 +357,64 @@ def _opened_or_made(
 
 
 def _refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
-    if arguments:
+    """Refuses arguments of create_array where nothing is created; those of zarr-python that have no effect anyway are let pass."""
+    refused = zarr_arguments.with_effect(arguments) if arguments else ()
+    if refused:
         raise InvalidInputError(
-            f"{next(iter(arguments))} has no meaning with mode {mode!r}, which creates nothing",
+            f"{refused[0]} has no meaning with mode {mode!r}, which creates nothing",
             hint='use mode "a" or "w-"',
         )
 
 
-def _with_options(place: Place, inner_order: str, shard_writes: str) -> Place:
-    """The place of a group whose arrays have these options. Raises InvalidInputError for options that the location does not allow."""
+def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: str) -> NodeLocation:
+    """The location of a group whose arrays have these options. Raises InvalidInputError for options that the location does not allow."""
     options = checked_options(inner_order, shard_writes)._replace(inherited=True)
-    check_location(options, place.store, bool(place.transformers) or place.nodes is not None, place.path)
-    return place._replace(shard_options=options)
+    check_location(
+        options,
+        node_location.store,
+        bool(node_location.transformers) or node_location.nodes is not None,
+        node_location.path,
+    )
+    return node_location._replace(shard_options=options)
 
 
 def _present(
-    place: Place, path: str, mode: str, kind: type[M], zarr_format: int | str | None
-) -> tuple[Place, M] | None:
+    node_location: NodeLocation, path: str, mode: str, kind: type[M], zarr_format: int | str | None
+) -> tuple[NodeLocation, M] | None:
     """The node to open; None where one is to be created."""
     if mode in ("w", "w-"):
         return None
     node: Metadata | None
-    place, node = _locate(place, path, zarr_format, to_create=mode == "a")
+    node_location, node = _locate(node_location, path, zarr_format, to_create=mode == "a")
     if node is None:
         if mode == "a":
             return None
-        raise _nothing_at(place)
+        raise node_locations.nothing_at(node_location)
     if isinstance(node, kind):
-        return place, node
+        return node_location, node
     is_group = isinstance(node, GroupMetadata)
-    raise InvalidInputError(
+    raise NodeKindError(
         "a group is there, not an array" if is_group else "an array is there, not a group",
-        path=place.path or "/",
+        path=node_location.path or "/",
         hint=f"frazil.open_{'group' if is_group else 'array'} opens it",
     )
 
 
 def _locate(
-    place: Place, path: str, zarr_format: int | str | None, *, to_create: bool = False
-) -> tuple[Place, Metadata | None]:
+    node_location: NodeLocation, path: str, zarr_format: int | str | None, *, to_create: bool = False
+) -> tuple[NodeLocation, Metadata | None]:
     """As locate; a repository without a node at its root has a group there."""
-    place, node = locate(place, path, zarr_format, to_create=to_create)
-    if node is None and place.nodes is not None and not place.path:
+    node_location, node = locate(node_location, path, zarr_format, to_create=to_create)
+    if node is None and node_location.nodes is not None and not node_location.path:
         node = GroupMetadata(implicit=True)
-    return place, node
+    return node_location, node
 
 
-def _nothing_at(place: Place) -> NotFoundError:
-    """The error for a place where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
-    error = missing(place)
-    store = place.store
-    if isinstance(store, LocalStore):
-        where = os.path.join(store.path, place.path).rstrip("/")
-    else:
-        base = store.place if isinstance(store, object_store.ObjectStore) else ""
-        where = f"{base}/{place.path}".strip("/")
-    if where.lower().endswith(_OTHER_FILES):
-        error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
-        return error
-    for path in dict.fromkeys((*ancestors(place.path), place.path)):
-        try:
-            if not repository_places.is_repository(place.store, f"{path}/" if path else ""):
-                continue
-        except StoreError:  # it cannot be listed
-            break
-        error.hint = (
-            f'a repository lies there{f" in {path!r}" if path else ""}: frazil.open_group("sea.repo@main") reads a branch of one; '
-            "frazil.Repository.open(location).readonly_session().root is its root group, writable_session() changes it"
-        )
-        break
-    else:
-        if isinstance(store, LocalStore) and (outer := repository_places.outer_repository(store, place.path)):
-            error.hint = (
-                f'a repository lies above: frazil.open("{outer.place}@main/{outer.inside}") reads its branch main'
-            )
-    return error
-
-
-def _refuse_implied(place: Place, path: str) -> None:
+def _refuse_implied(node_location: NodeLocation, path: str) -> None:
     """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does.
     create_group finds everything else that is in the way."""
     try:
-        there, node = locate(place, path, to_create=True)
+        there, node = locate(node_location, path, to_create=True)
     except InvalidInputError:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
@@ -430,41 +426,49 @@ def _refuse_implied(place: Place, path: str) -> None:
 
 
 def _present_or_made(
-    place: Place, path: str, mode: str, kind: type[M], zarr_format: int | str | None, create: Callable[[], Made]
-) -> tuple[Place, M] | Made:
+    node_location: NodeLocation,
+    path: str,
+    mode: str,
+    kind: type[M],
+    zarr_format: int | str | None,
+    create: Callable[[], Made],
+) -> tuple[NodeLocation, M] | Made:
     """The node to open, or the one that `create` makes. In mode a, the node that another process creates at the same time is opened."""
-    found = _present(place, path, mode, kind, zarr_format)
+    found = _present(node_location, path, mode, kind, zarr_format)
     if found is not None:
         return found
     try:
         return create()
     except AlreadyExistsError:
-        found = _present(place, path, mode, kind, zarr_format) if mode == "a" else None
+        found = _present(node_location, path, mode, kind, zarr_format) if mode == "a" else None
         if found is None:
             raise
         return found
 
 
 def _for_creation(
-    place: Place,
+    node_location: NodeLocation,
     path: str,
     zarr_format: int | str | None,
     overwrite: bool,
     entry_point: Mapping[str, object] | None,
     is_array: bool,
-) -> tuple[Place, str | None]:
-    """The place of a node that is to be made, and the prefix of a hierarchy that goes for it, as for_creation says; with the guard of all destinations."""
-    made, replaces = for_creation(place, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
+) -> tuple[NodeLocation, str | None]:
+    """The location of a node that is to be made, and the prefix of a hierarchy that goes for it, as for_creation says; with the guard of all destinations."""
+    made, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
     prefixes = {f"{made.path}/" if made.path else "", *([] if replaces is None else [replaces])}
     for prefix in prefixes:
         # an array finds by itself that something is there
         destinations.check_destination(
-            None, place.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
+            None, node_location.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
         )
     return made, replaces
 
 
-def _checked(mode: str) -> str:
+def _checked(mode: Mode | None, arguments: Mapping[str, object] = _NO_ARGUMENTS) -> Mode:
+    """The mode, where it is left out as the other arguments say: a where they describe what is to be created."""
+    if mode is None:
+        return "a" if any(arguments.get(name) is not None for name in ("shape", "data", "attributes")) else "r"
     if not isinstance(mode, str) or mode not in _MODES:
         raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
     return mode

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.array.kept_nodes import KeptNodes, kept_place
+from tests.array.memory_nodes import KeptNodes, kept_location
 from tests.conformance.draft.user_extensions import MASK, REGISTRY
 
 import frazil
@@ -31,7 +31,7 @@ SMALL = {"shape": (4,), "dtype": "i4", "chunks": (2,)}
 
 
 def root(nodes: KeptNodes) -> Group:
-    place, node = locate(kept_place(nodes), "")
+    place, node = locate(kept_location(nodes), "")
     assert isinstance(node, GroupMetadata)
     return Group(place, node)
 
@@ -67,7 +67,7 @@ def test_nodes_are_created_found_and_listed() -> None:
     assert array_at(group, "many/b")[...].tolist() == [3] * 6
     group["data"] = np.arange(3)
     assert array_at(group, "data")[...].tolist() == [0, 1, 2]
-    assert set(find_nodes(kept_place(nodes), ["top", "gone"])) == {"top"}
+    assert set(find_nodes(kept_location(nodes), ["top", "gone"])) == {"top"}
     with pytest.raises(NotFoundError):
         group["gone"]
 
@@ -111,7 +111,7 @@ def test_a_node_that_cannot_be_read_is_an_error_where_it_is_asked_for() -> None:
     with pytest.raises(MetadataError):
         [*group.members()]
     with pytest.raises(MetadataError):
-        find_nodes(kept_place(nodes), ["top"])
+        find_nodes(kept_location(nodes), ["top"])
     assert [path for path, _ in group.members(skip_unreadable=True)] == ["below"]
     assert [*group] == ["below", "top"]
     assert "top" in group
@@ -146,12 +146,12 @@ def test_nodes_are_moved_with_their_chunks() -> None:
     group["x"].move("y/leaf", "z")  # type: ignore[union-attr]
     assert array_at(group, "x/z")[...].tolist() == [2] * 4
     with pytest.raises(ReadOnlyError):
-        Group(kept_place(nodes)._replace(read_only=True), GroupMetadata()).move("top", "t")
+        Group(kept_location(nodes)._replace(read_only=True), GroupMetadata()).move("top", "t")
 
 
 def test_nodes_are_located_and_made_in_one_dialect() -> None:
     nodes, _ = filled()
-    place = kept_place(nodes)
+    place = kept_location(nodes)
     found, node = locate(place.at("below"), "/deep/leaf/", 3)
     assert found.path == "below/deep/leaf"
     assert node == nodes.find("below/deep/leaf")
@@ -180,10 +180,10 @@ def test_storage_transformers_are_refused() -> None:
         group.through([WrappedStore])
     with pytest.raises(InvalidInputError, match="storage transformers"):
         array_at(group, "top").through([WrappedStore])
-    place = kept_place(nodes)._replace(transformers=(WrappedStore,))
+    place = kept_location(nodes)._replace(transformers=(WrappedStore,))
     with pytest.raises(InvalidInputError, match="storage transformers"):
         as_node(place.at("top"), array_at(group, "top").metadata)
-    named = Group(kept_place(nodes)._replace(registry=REGISTRY), GroupMetadata())
+    named = Group(kept_location(nodes)._replace(registry=REGISTRY), GroupMetadata())
     with_one: dict[str, object] = {**SMALL, "storage_transformers": [{"name": MASK, "configuration": {"mask": 1}}]}
     for create in (
         lambda: named.create_array("new", **with_one),  # type: ignore[arg-type]
@@ -199,7 +199,7 @@ def test_storage_transformers_are_refused() -> None:
 def test_the_store_is_for_display() -> None:
     nodes, _ = filled()
     store = MemoryStore()
-    group = Group(kept_place(nodes, store), GroupMetadata())
+    group = Group(kept_location(nodes, store), GroupMetadata())
     assert group.store is array_at(group, "top").store is store
     assert repr(store) in repr(array_at(group, "top"))
     assert not store.list()

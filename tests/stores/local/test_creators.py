@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.stores.disk import Folder, fork, mounted, run_processes
-from tests.stores.lacking import lack, require_filters
+from tests.stores.local_disks import Folder, fork, mounted, run_processes
+from tests.stores.refused_system_calls import lack, require_filters
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError

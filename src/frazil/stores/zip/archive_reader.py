@@ -72,42 +72,42 @@ class AnsweredEntries(ResumableBuffers):
 # --- the directory -----------------------------------------------------------------------------------------------------------------------
 
 
-def load_directory(place: Object, seen: Fetched) -> Directory | None:
+def load_directory(archive: Object, seen: Fetched) -> Directory | None:
     """The directory of the version of the object that was seen; None where it changed meanwhile. Raises FormatError for one that is refused, StoreError."""
     version, size = seen.versions[0], int(seen.sizes[0])
-    journal = _journal(place) if place.store.capabilities.local else None
+    journal = _journal(archive) if archive.store.capabilities.local else None
     if journal is not None and version is not None and journal.inode == int.from_bytes(version[:8], "little"):
         start, tail = journal.start, journal.tail
         size = start + len(tail)
     else:
         span = np.array([[0, -TAIL, TAIL]], np.int64)
-        found = place.fetch(span, version, seen if place.store.capabilities.direct else None)
+        found = archive.fetch(span, version, seen if archive.store.capabilities.direct else None)
         if found is None:
             return None
-        tail = read_values(found, [place.key], span)[0] or b""
+        tail = read_values(found, [archive.key], span)[0] or b""
         size = int(found.sizes[0]) if found.sizes[0] >= 0 else size
         start = size - len(tail)
     end = find_end(tail, size)
     if end is None:
         raise FormatError(
             "no end of a zip archive is there",
-            key=place.key,
+            key=archive.key,
             hint="it is no zip archive, a copy of it was cut off, or its writer was killed: look for its journal beside it",
         )
     if end.start < 0 or end.start >= start:
         raw = tail[end.start - start : end.start - start + end.length]
     else:
         span = np.array([[0, end.start, end.length]], np.int64)
-        found = place.fetch(span, version, seen if place.store.capabilities.direct else None)
+        found = archive.fetch(span, version, seen if archive.store.capabilities.direct else None)
         if found is None:
             return None
-        raw = read_values(found, [place.key], span)[0] or b""
+        raw = read_values(found, [archive.key], span)[0] or b""
     return parse_directory(raw, end)
 
 
-def _journal(place: Object) -> Journal | None:
-    name = [place.key + JOURNAL]
-    found = read_values(place.store.fetch(name, WHOLE), name, WHOLE)[0]
+def _journal(archive: Object) -> Journal | None:
+    name = [archive.key + JOURNAL]
+    found = read_values(archive.store.fetch(name, WHOLE), name, WHOLE)[0]
     return None if found is None else parse_journal(found)
 
 
@@ -115,7 +115,7 @@ def _journal(place: Object) -> Journal | None:
 
 
 def fetch_entries(
-    place: Object,
+    archive: Object,
     entries: Entries,
     found: Found,
     names: Sequence[str],
@@ -135,7 +135,7 @@ def fetch_entries(
             status[i] = STALE
     there = np.array(status, np.int64) == FOUND
     asked = spans[there[spans[:, 0]]]
-    reader = _Reader(place, entries, found, names, version, held)
+    reader = _Reader(archive, entries, found, names, version, held)
     _check_most(asked, sizes, names)
     if len(asked) and not reader.prepare(asked[:, 0]):
         return None
@@ -168,27 +168,27 @@ def _check_most(asked: Columns, sizes: Columns, names: Sequence[str]) -> None:
 class _Reader:
     """One fetch: what was read of the object so far. held: the last answer for the object, of which files are open."""
 
-    __slots__ = ("_direct", "buffers", "entries", "found", "held", "inflated", "names", "near", "place", "version")
+    __slots__ = ("_direct", "buffers", "entries", "found", "held", "inflated", "names", "near", "archive", "version")
 
     def __init__(
         self,
-        place: Object,
+        archive: Object,
         entries: Entries,
         found: Found,
         names: Sequence[str],
         version: Version | None,
         held: Fetched | None,
     ) -> None:
-        self.place, self.entries, self.found, self.names, self.held = place, entries, found, names, held
+        self.archive, self.entries, self.found, self.names, self.held = archive, entries, found, names, held
         self.version = version
-        self._direct = place.store.capabilities.direct
+        self._direct = archive.store.capabilities.direct
         self.buffers: list[SourceBuffer] = [] if held is None else list(held.sources.buffers)
         self.near: dict[int, int] = {}  # rows of entries that are in a buffer whole: which
         self.inflated: dict[int, int] = {}
 
     def _fetch(self, spans: Columns) -> tuple[Fetched, Columns] | None:
         """Ranges of the object, and their rows among the buffers of this."""
-        fetched = self.place.fetch(spans, self.version, self.held if self._direct else None)
+        fetched = self.archive.fetch(spans, self.version, self.held if self._direct else None)
         if fetched is None:
             return None
         rows = fetched.rows

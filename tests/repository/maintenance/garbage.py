@@ -44,7 +44,7 @@ def objects(store: MemoryStore) -> set[str]:
     return {key for key in store.list() if key.startswith(KINDS)}
 
 
-def notes(store: MemoryStore, folder: str) -> list[str]:
+def records(store: MemoryStore, folder: str) -> list[str]:
     return store.list_prefix(f"gc/{folder}/")
 
 

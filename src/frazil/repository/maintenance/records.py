@@ -27,14 +27,14 @@ __all__ = [
     "FOLDER",
     "Columns",
     "Folder",
-    "Note",
-    "Place",
+    "RecordFile",
+    "RepositoryFiles",
     "emit_columns",
-    "list_notes",
-    "new_note",
+    "list_records",
+    "new_record",
     "parse_columns",
-    "read_notes",
-    "write_note",
+    "read_records",
+    "write_record",
 ]
 
 Columns: TypeAlias = "Mapping[str, NDArray[np.generic]]"
@@ -43,9 +43,14 @@ Folder: TypeAlias = Literal["condemned", "expired", "marks", "pins", "runs"]
 FOLDER: Final = "gc/"
 _MAGIC: Final = b"frazil-gc-1\n"
 _MOST_HEADER: Final = 2**16
+_HINTS: Final[Mapping[Folder, str]] = {
+    "condemned": "remove this file where no collection is at work: what it names is condemned anew",
+    "expired": "restore it from a copy; nothing was removed",
+    "pins": "remove this file where nobody makes a branch or a tag; nothing was removed",
+}
 
 
-class Place(Protocol):
+class RepositoryFiles(Protocol):
     """Where a repository lies; every RepositoryFormat is one."""
 
     @property
@@ -57,7 +62,7 @@ class Place(Protocol):
     def key(self, name: str) -> str: ...
 
 
-class Note(Record):
+class RecordFile(Record):
     """One file. name: in the repository; modified: when the store stored it, ns since 1970 by its own clock, -1 where it does not say; size: bytes"""
 
     name: str
@@ -106,39 +111,41 @@ def _damaged(key: str, why: str) -> FormatError:
     return FormatError(
         f"a file of the garbage collection is damaged: {why}",
         key=key,
-        hint="restore it from a copy; nothing was removed",
+        hint=next((hint for folder, hint in _HINTS.items() if f"{FOLDER}{folder}/" in key), None),
     )
 
 
-def new_note(folder: Folder) -> str:
+def new_record(folder: Folder) -> str:
     """A name that no other file has."""
     return f"{FOLDER}{folder}/{encode_id(new_id(os.urandom))}"
 
 
-def write_note(files: Place, name: str, columns: Columns) -> None:
+def write_record(files: RepositoryFiles, name: str, columns: Columns) -> None:
     """Writes a file. Raises StoreError, ReadOnlyError."""
     store = files.store
     store.require("writable")
     store.put_many([files.key(name)], pieces_of([emit_columns(columns)]), [CREATE_ONLY])
 
 
-def list_notes(files: Place, folder: Folder | None = None) -> list[Note]:
+def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[RecordFile]:
     """All files under gc/, or those of one folder. Foreign names are left out, and left alone: ours end in an id."""
     start = files.key(FOLDER if folder is None else f"{FOLDER}{folder}/")
-    found: list[Note] = []
+    found: list[RecordFile] = []
     for page in files.store.list_pages(start, details=True):
         assert page.sizes is not None
         assert page.modified is not None
         for key, modified, size in zip(page.keys, page.modified.tolist(), page.sizes.tolist(), strict=True):
             name = key[len(files.prefix) :]
             if name.count("/") == 2 and len(ids_of_names([name.rsplit("/", 1)[1]])[1]):
-                found.append(Note(name, modified, size))
+                found.append(RecordFile(name, modified, size))
     return found
 
 
-def read_notes(files: Place, notes: list[Note], names: Collection[str]) -> list[dict[str, NDArray[np.generic]]]:
+def read_records(
+    files: RepositoryFiles, records: list[RecordFile], names: Collection[str]
+) -> list[dict[str, NDArray[np.generic]]]:
     """The columns of files; those that others removed meanwhile are left out. Raises FormatError, also for a file without a column of one of the names; StoreError."""
-    keys = [files.key(note.name) for note in notes]
+    keys = [files.key(record.name) for record in records]
     values = files.store.get_many(keys, largest=None) if keys else []
     found = {key: parse_columns(value, key) for key, value in zip(keys, values, strict=True) if value is not None}
     for key, columns in found.items():

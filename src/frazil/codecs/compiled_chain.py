@@ -1,4 +1,4 @@
-"""A compiled chain, and running its leaf: many chunks decoded or encoded in one call of the kernel, with the Python codecs among them.
+"""A compiled chain, and running it: many chunks decoded or encoded in one call of the kernel, with the Python codecs among them.
 
 Here lives what one call does with bytes at hand. How a chain is compiled is in chain.py, where bytes come from is the array engine's business."""
 
@@ -29,7 +29,7 @@ Old = tuple[
 
 
 class Stage(Protocol):
-    """What a leaf does between the encoded bytes and the program of the kernel: python_stage.py, element_stage.py."""
+    """What an inner chunk does between the encoded bytes and the program of the kernel: python_stage.py, element_stage.py."""
 
     def with_heap(self, heap: Heap) -> Stage:
         """The same for one read or write of variable-length elements."""
@@ -43,45 +43,45 @@ class Stage(Protocol):
         """What the program gathered, each chunk where its row says in `segments`, encoded; length -1 stays."""
 
 
-class Leaf(Record):
+class InnerChunk(Record):
     """How an inner chunk (a chunk, where there are no shards) is decoded.
 
     shape    its extent along each dimension of the array
     program  the kernel's; without codecs of its own where a Python codec stands in the chain
-    middle   what the program cannot do, or None: then it does all
+    stage   what the program cannot do, or None: then it does all
     bound    the most bytes of an encoded chunk
     heap     of the read or write that goes on, where elements have no fixed size
     """
 
     shape: tuple[int, ...]
     program: _kernel.Program
-    middle: Stage | None
+    stage: Stage | None
     bound: int
     nbytes: int
     heap: Heap | None = None
 
-    def with_heap(self, heap: Heap) -> Leaf:
+    def with_heap(self, heap: Heap) -> InnerChunk:
         """The same for one read or write of variable-length elements."""
-        assert self.middle is not None, "no program of the kernel's decodes such elements"
-        return self._replace(heap=heap, middle=self.middle.with_heap(heap))
+        assert self.stage is not None, "no program of the kernel's decodes such elements"
+        return self._replace(heap=heap, stage=self.stage.with_heap(heap))
 
 
 class Chain(Record):
-    """A compiled chain: levels from the outermost shard inwards, and the leaf. native: whether the kernel can read chunks by itself, from the outermost index to the leaf"""
+    """A compiled chain: levels from the outermost shard inwards, and the inner chunk. native: whether the kernel can read chunks by itself, from the outermost index to the inner chunk"""
 
     levels: tuple[Level, ...]
-    leaf: Leaf
+    inner_chunk: InnerChunk
     native: bool
 
     @property
     def bound(self) -> int:
         """The most bytes of an encoded chunk of the array's grid."""
-        return self.levels[0].bound if self.levels else self.leaf.bound
+        return self.levels[0].bound if self.levels else self.inner_chunk.bound
 
     @property
-    def leaf_counts(self) -> tuple[int, ...]:
+    def inner_chunk_counts(self) -> tuple[int, ...]:
         """Inner chunks in one chunk of the array's grid, along each dimension."""
-        counts = [1] * len(self.leaf.shape)
+        counts = [1] * len(self.inner_chunk.shape)
         for level in self.levels:
             counts = [a * b for a, b in zip(counts, level.counts, strict=True)]
         return tuple(counts)
@@ -96,7 +96,7 @@ class Encoded(Record):
 
 
 def decode_chunks(
-    leaf: Leaf,
+    inner_chunk: InnerChunk,
     files: _kernel.Files | None,
     buffers: Sequence[Buffer],
     rows: Columns,
@@ -106,8 +106,8 @@ def decode_chunks(
     threads: int,
 ) -> _kernel.Failures:
     """Decodes the encoded bytes of chunks, a row each (MISSING is the fill value), into `out`; what was refused. expect: versions of the files."""
-    if leaf.middle is not None:
-        buffers, rows, failures = leaf.middle.decode(files, buffers, rows, threads)
+    if inner_chunk.stage is not None:
+        buffers, rows, failures = inner_chunk.stage.decode(files, buffers, rows, threads)
         if failures:
             return failures
         files = None
@@ -115,13 +115,15 @@ def decode_chunks(
         expect = None
     if isinstance(chunks, BoxChunks):
         return _kernel.decode_chunks(
-            leaf.program, files, buffers, rows, expect, chunks.index, chunks.entries, chunks.runs, out, threads
+            inner_chunk.program, files, buffers, rows, expect, chunks.index, chunks.entries, chunks.runs, out, threads
         )
-    return _kernel.decode_points(leaf.program, files, buffers, rows, expect, chunks.first, chunks.points, out, threads)
+    return _kernel.decode_points(
+        inner_chunk.program, files, buffers, rows, expect, chunks.first, chunks.points, out, threads
+    )
 
 
 def encode_chunks(
-    leaf: Leaf,
+    inner_chunk: InnerChunk,
     source: Array,
     chunks: Chunks,
     old: Old | None,
@@ -131,26 +133,35 @@ def encode_chunks(
     keep_fill: bool = False,
 ) -> Encoded:
     """Encodes chunks from `source`. What they do not cover comes from `old`; groups and keep_fill as in the kernel's encode_chunks."""
-    if old is not None and leaf.middle is not None:
-        arrays, decoded, failures = leaf.middle.decode(*old, threads)
+    if old is not None and inner_chunk.stage is not None:
+        arrays, decoded, failures = inner_chunk.stage.decode(*old, threads)
         if failures:
             return Encoded((), decoded[:0], failures)
         old = (None, arrays, decoded)
     lengths = np.empty(chunks.count, np.int64)
     if isinstance(chunks, BoxChunks):
         segments, table, failures = _kernel.encode_chunks(
-            leaf.program, source, chunks.index, chunks.entries, chunks.runs, old, groups, keep_fill, threads, lengths
+            inner_chunk.program,
+            source,
+            chunks.index,
+            chunks.entries,
+            chunks.runs,
+            old,
+            groups,
+            keep_fill,
+            threads,
+            lengths,
         )
     else:
         segments, table, failures = _kernel.encode_points(
-            leaf.program, source, chunks.first, chunks.points, old, groups, keep_fill, threads, lengths
+            inner_chunk.program, source, chunks.first, chunks.points, old, groups, keep_fill, threads, lengths
         )
     if failures:
         return Encoded((), lengths[:0].reshape(0, 3), failures)
     rows = segment_rows(lengths, table)
-    if leaf.middle is None:
+    if inner_chunk.stage is None:
         return Encoded(segments, rows, [])
-    return leaf.middle.encode(segments, rows, threads)
+    return inner_chunk.stage.encode(segments, rows, threads)
 
 
 def segment_rows(lengths: Columns, table: Sequence[int]) -> Columns:

@@ -1,0 +1,128 @@
+"""The location of a location: its store, with the cache and the storage transformers that are asked for; a point in a repository where the location names one.
+
+What is at the location is opened and created by nodes.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from frazil.array.arguments import check_surroundings, check_transformers
+from frazil.array.hierarchy.nodes import NodeLocation, missing
+from frazil.codecs.registry import Registry, RuntimeTransformer
+from frazil.errors import InvalidInputError, NotFoundError, StoreError
+from frazil.late import LateModule
+from frazil.metadata.paths import ancestors
+from frazil.runtime import Runtime
+from frazil.stores.caches.byte_cache import ByteCache
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.locations import Location, resolve
+
+if TYPE_CHECKING:
+    from frazil.api import references, repository
+    from frazil.array.hierarchy import repository_locations
+    from frazil.stores.caches import disk_cache
+    from frazil.stores.objects import object_store
+else:
+    repository_locations = LateModule("frazil.array.hierarchy.repository_locations")
+    object_store = LateModule("frazil.stores.objects.object_store")
+    references = LateModule("frazil.api.references")
+    repository = LateModule("frazil.api.repository")
+    disk_cache = LateModule("frazil.stores.caches.disk_cache")
+
+_OTHER_FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
+
+
+def node_location_of(
+    location: Location | NodeLocation,
+    registry: Registry,
+    runtime: Runtime,
+    read_only: bool,
+    transformers: Sequence[RuntimeTransformer] = (),
+    cache: str | os.PathLike[str] | None = None,
+    cache_limit: int | None = None,
+) -> NodeLocation:
+    """The location of a location; `locate` and `for_creation` make of it the location of a node below. A NodeLocation is returned as it is: open_array and open_group pass
+    one when they create a node."""
+    if isinstance(location, NodeLocation):
+        return location
+    check_surroundings(registry, runtime)
+    added = check_transformers(transformers, "storage_transformers")
+    named = None
+    if isinstance(location, str | os.PathLike) and "@" in str(location):
+        named = references.split_reference(location)
+    if named is not None:
+        return _in_repository(named, read_only, registry, runtime, cache, cache_limit).through(added)
+    store, prefix = resolve(
+        location,
+        requests_in_flight=runtime.requests_in_flight,
+        bytes_in_flight=runtime.bytes_in_flight,
+        threads=runtime.threads,
+    )
+    if cache is not None or cache_limit is not None:
+        store = disk_cache.cached(store, cache, cache_limit)
+    memory = ByteCache(runtime.cache_bytes)
+    return NodeLocation(
+        store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added, memory=memory
+    )
+
+
+def _in_repository(
+    named: references.Named,
+    read_only: bool,
+    registry: Registry,
+    runtime: Runtime,
+    cache: str | os.PathLike[str] | None,
+    cache_limit: int | None,
+) -> NodeLocation:
+    """The location in a repository that sea.repo@REF/PATH names, to be read."""
+    text = f"{named.repository}@{named.reference}"
+    if not named.reference:
+        raise InvalidInputError(
+            "nothing is named after the @", path=text, hint=f"a branch, a tag or a snapshot: {text}main"
+        )
+    if not read_only:
+        raise InvalidInputError(
+            "a point in a repository can only be read by its name",
+            path=text,
+            hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
+        )
+    repo = repository.Repository.open(
+        named.repository, cache=cache, cache_limit=cache_limit, registry=registry, runtime=runtime
+    )
+    return repo.readonly_session(snapshot=repo.lookup(named.reference)).node_location(named.path)
+
+
+def nothing_at(node_location: NodeLocation) -> NotFoundError:
+    """The error for a location where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
+    error = missing(node_location)
+    store = node_location.store
+    if isinstance(store, LocalStore):
+        where = os.path.join(store.path, node_location.path).rstrip("/")
+    else:
+        base = store.url if isinstance(store, object_store.ObjectStore) else ""
+        where = f"{base}/{node_location.path}".strip("/")
+    if where.lower().endswith(_OTHER_FILES):
+        error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
+        return error
+    error.hint = f'{error.hint}; mode="a", which is the default in zarr-python, creates a node'
+    for path in dict.fromkeys((*ancestors(node_location.path), node_location.path)):
+        try:
+            if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):
+                continue
+        except StoreError:  # it cannot be listed
+            break
+        error.hint = (
+            f'a repository lies there{f" in {path!r}" if path else ""}: frazil.open_group("sea.repo@main") reads a branch of one; '
+            "frazil.Repository.open(location).readonly_session().root is its root group, writable_session() changes it"
+        )
+        break
+    else:
+        if isinstance(store, LocalStore) and (
+            outer := repository_locations.outer_repository(store, node_location.path)
+        ):
+            error.hint = (
+                f'a repository lies above: frazil.open("{outer.location}@main/{outer.inside}") reads its branch main'
+            )
+    return error

@@ -1,0 +1,105 @@
+"""The stores of zarr.storage, by its names and with its arguments, for scripts in which one word was changed. Each gives a store of frazil.stores, which has more options.
+
+A location needs none of them: frazil.open("sea.zarr"), frazil.open("s3://bucket/sea.zarr"), frazil.open({})."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from frazil.late import LateModule, late_names
+from frazil.stores.local import local_store
+from frazil.stores.locations import Location, given_location, resolve
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores import memory, wrappers
+    from frazil.stores.objects import connections
+    from frazil.stores.operations import foreign_stores
+    from frazil.stores.zip import zip_store
+else:
+    memory = LateModule("frazil.stores.memory")
+    wrappers = LateModule("frazil.stores.wrappers")
+    zip_store = LateModule("frazil.stores.zip.zip_store")
+
+__all__ = ["FsspecStore", "LocalStore", "MemoryStore", "ObjectStore", "ZipStore"]
+
+
+def LocalStore(root: str | os.PathLike[str], *, read_only: bool = False) -> local_store.LocalStore:  # noqa: N802
+    """A folder. Raises InvalidInputError for what is no path."""
+    return local_store.LocalStore(root, read_only=read_only)
+
+
+def MemoryStore(store_dict: Mapping[str, Buffer] | None = None, *, read_only: bool = False) -> Store:  # noqa: N802
+    """A store in memory. store_dict: the mapping that holds the values, as bytes; None: a new one."""
+    return _made(memory.MemoryStore() if store_dict is None else store_dict, read_only)
+
+
+def ZipStore(  # noqa: N802
+    path: str | os.PathLike[str],
+    *,
+    mode: str = "r",
+    read_only: bool | None = None,
+    compression: int = 0,
+    allowZip64: bool = True,  # noqa: ARG001, N803
+) -> zip_store.ZipStore:
+    """A zip archive.
+
+    mode         r: it is read; a: read and written; w: a new one takes its place; x: it is new
+    compression  0: chunks are compressed already, so that entries are stored as they are
+    allowZip64   without effect: archives that need it have it
+    Raises InvalidInputError, NotFoundError where none is to be read."""
+    if mode not in ("r", "a", "w", "x"):
+        raise InvalidInputError(f"mode is {mode!r}; it must be one of r, a, w, x")
+    if compression:
+        raise InvalidInputError(
+            f"compression is {compression!r}; entries are stored as they are", hint="chunks are compressed already"
+        )
+    there = os.path.lexists(path)
+    if mode == "r" and not there:
+        raise NotFoundError("no archive is there", key=os.fspath(path), hint='mode="w" makes one')
+    if mode == "x" and there:
+        raise AlreadyExistsError("a file is there already", key=os.fspath(path), hint='mode="w" replaces it')
+    if mode == "w" and there:
+        os.remove(path)
+    return zip_store.ZipStore(path, read_only=mode == "r" if read_only is None else read_only)
+
+
+def ObjectStore(store: connections.ObjectClient, *, read_only: bool = False) -> Store:  # noqa: N802
+    """What an object of obstore holds. frazil.stores.ObjectStore takes URLs, too."""
+    return _made(store, read_only)
+
+
+class FsspecStore:
+    """A folder of a file system of fsspec: FsspecStore(fs, path="bucket/sea.zarr") is a Store."""
+
+    def __new__(  # type: ignore[misc] # a Store, not an object of this class
+        cls, fs: foreign_stores.FileSystem, *, read_only: bool = False, path: str = "/"
+    ) -> Store:
+        return _made((fs, path), read_only)
+
+    @staticmethod
+    def from_url(url: str, storage_options: Mapping[str, object] | None = None, *, read_only: bool = False) -> Store:
+        """The store at a URL; storage_options as in frazil.open. Raises InvalidInputError for a URL that names a node in a store."""
+        return _made(given_location(url, None, storage_options), read_only)
+
+    @staticmethod
+    def from_mapper(fs_map: foreign_stores.AnyStore, *, read_only: bool = False) -> Store:
+        """The store over what fs.get_mapper gives."""
+        return _made(fs_map, read_only)
+
+
+def _made(location: Location, read_only: bool) -> Store:
+    store, prefix = resolve(location)
+    if prefix:
+        raise InvalidInputError(
+            "a node in a store is no store", path=prefix, hint="give the location itself to the function that opens"
+        )
+    return wrappers.read_only(store) if read_only else store
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(__name__, {})

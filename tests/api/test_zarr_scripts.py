@@ -1,0 +1,177 @@
+"""What scripts of zarr-python 2 and 3 say beside the names of Frazil: older arguments, modes that are left out, errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil import errors
+from frazil.errors import InvalidInputError, MetadataError
+
+
+def document(held: dict[str, bytes]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(held[".zarray"])
+    return found
+
+
+def test_arguments_of_zarr_python_2() -> None:
+    held: dict[str, bytes] = {}
+    array = frazil.create(
+        (10, 10),
+        store=held,
+        chunks=(5, 5),
+        dtype="i4",
+        zarr_version=2,
+        compressor=frazil.codecs.Gzip(1),
+        dimension_separator="/",
+        fill_value=None,
+        order="F",
+        synchronizer=object(),
+        cache_metadata=False,
+        cache_attrs=True,
+        read_only=False,
+        chunk_store=None,
+        meta_array=None,
+    )
+    assert (document(held)["compressor"], document(held)["dimension_separator"]) == ({"id": "gzip", "level": 1}, "/")
+    array[:] = 1
+    assert "1/1" in held
+    assert frazil.zeros(4, compressor=None).compressors == ()
+    assert frazil.zeros(4, compressor="default").compressors == frazil.zeros(4).compressors
+    assert frazil.create(4, chunk_shape=2).chunks == (2,)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"compressor": None, "compressors": None},
+        {"dimension_separator": ".", "chunk_key_encoding": "v2"},
+        {"chunk_shape": 2, "chunks": 2},
+        {"chunk_store": {}},
+        {"zarr_version": 2, "zarr_format": 3},
+        {"mode": "r"},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_arguments_that_contradict(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(given))):
+        frazil.create(4, **given)
+
+
+def test_objects() -> None:
+    numcodecs = pytest.importorskip("numcodecs")
+    for array in (
+        frazil.create(2, dtype=object, object_codec=numcodecs.VLenUTF8()),
+        frazil.create(2, dtype=object, object_codec=numcodecs.VLenUTF8(), zarr_format=2),
+    ):
+        array[0] = "sea"
+        assert array[0] == "sea"
+    array = frazil.create(2, dtype=object, object_codec=numcodecs.JSON(), zarr_format=2)
+    array[0] = {"a": [1]}
+    assert array[0] == {"a": [1]}
+    with pytest.raises(MetadataError, match="object_codec"):
+        frazil.create(2, dtype=object, object_codec=numcodecs.JSON())
+
+
+def test_a_fill_value_of_null() -> None:
+    """None is null in Zarr v2, which leaves it to the reader what was never written, as in zarr-python; elsewhere it is zero."""
+    held: dict[str, bytes] = {}
+    array = frazil.create_array(held, shape=4, dtype="i4", fill_value=None, zarr_format=2)
+    assert document(held)["fill_value"] is None
+    assert array[:].tolist() == [0] * 4
+    array.attrs["a"] = 1
+    array.resize(6)
+    assert document(held)["fill_value"] is None
+    frazil.create_array(held, shape=4, dtype="i4", zarr_format=2, overwrite=True)
+    assert document(held)["fill_value"] == 0
+    assert frazil.create_array({}, shape=4, dtype="i4", fill_value=None).fill_value == 0
+
+
+def test_modes_that_are_left_out(tmp_path: Path) -> None:
+    """What describes something new makes it; nothing else is written."""
+    for open_it in (frazil.open, frazil.open_array):
+        path = tmp_path / f"{open_it.__name__}.zarr"
+        with pytest.raises(errors.NotFoundError, match='mode="a"'):
+            open_it(path)
+        made = open_it(path, shape=(4,))
+        assert isinstance(made, frazil.Array)
+        assert made.dtype == np.float64
+        made[:] = 1
+        assert open_it(path, shape=(4,), dtype="f8")[0] == 1
+        assert open_it(path).read_only
+    assert frazil.open_group(tmp_path / "g.zarr", attributes={"a": 1}).attrs["a"] == 1
+    assert frazil.open_group(tmp_path / "g.zarr").read_only
+    frazil.open_array(tmp_path / "open_array.zarr", "r", synchronizer=None, write_empty_chunks=True, config=None)
+    for _ in range(2):
+        frazil.zeros(4, store=tmp_path / "z.zarr", mode="w")
+    with pytest.raises(InvalidInputError, match="nonsense"):
+        frazil.open_group(tmp_path / "g.zarr", nonsense=1)  # type: ignore[call-arg]
+
+
+def test_consolidated_metadata_that_is_required() -> None:
+    held: dict[str, bytes] = {}
+    group = frazil.group(held, synchronizer=None, cache_attrs=True)
+    group.zeros("x", shape=(3,))
+    for wanted in (None, False):
+        assert "x" in frazil.open_group(held, use_consolidated=wanted)
+    with pytest.raises(FileNotFoundError, match="consolidated"):
+        frazil.open_group(held, use_consolidated=True)
+    frazil.consolidate_metadata(store=held, path=None)
+    assert frazil.open_group(held, use_consolidated=True)["x"][0] == 0
+    assert frazil.open_consolidated(store=held)["x"][0] == 0
+    with pytest.raises(InvalidInputError, match="chunk_store"):
+        frazil.open_group(held, chunk_store={})  # type: ignore[typeddict-item]
+
+
+def test_hierarchies_trees_and_likenesses(tmp_path: Path) -> None:
+    nodes = {"a": {}, "a/x": {"shape": (4,), "dtype": "i4"}}
+    assert dict(frazil.create_hierarchy(store=tmp_path / "h.zarr", nodes=nodes))["a/x"].shape == (4,)
+    assert "x" in str(frazil.tree(tmp_path / "h.zarr"))
+    assert "x" not in str(frazil.tree(frazil.open_group(tmp_path / "h.zarr"), level=0))
+    made = dict(frazil.create_hierarchy(store={}, nodes={"": {"shape": (4,), "dtype": "i4"}}))
+    assert made[""].shape == (4,)
+    with pytest.raises(InvalidInputError, match="below"):
+        frazil.create_hierarchy(store={}, nodes={"": {"shape": 4, "dtype": "i4"}, "a": {}})
+    like = frazil.full((4, 4), 3, dtype="u1", chunks=(2, 2))
+    found = frazil.open_like(like, str(tmp_path / "like.zarr"))
+    assert (found.chunks, found.dtype, found[0, 0]) == ((2, 2), np.uint8, 3)
+    assert frazil.empty_like(like)[0, 0] == 3
+    assert frazil.create_array({}, data=np.arange(4), write_data=False)[:].tolist() == [0] * 4
+
+
+def test_data_types_of_zarr_python() -> None:
+    types = pytest.importorskip("zarr.dtype")
+    assert frazil.zeros(3, dtype=types.UInt8()).dtype == np.uint8
+    assert frazil.zeros((0, 3), chunks=(0, 3)).chunks == (1, 3)
+
+
+MISTAKES: dict[str, tuple[Callable[[Path], object], str, type[Exception]]] = {
+    "open": (lambda path: frazil.open(path / "none", mode="r"), "NodeNotFoundError", FileNotFoundError),
+    "open_array": (lambda path: frazil.open_array(path / "none"), "ArrayNotFoundError", ValueError),
+    "open_group": (lambda path: frazil.open_group(path / "none"), "GroupNotFoundError", FileNotFoundError),
+    "member": (lambda path: frazil.open_group(path / "g")["none"], "NodeNotFoundError", KeyError),
+    "create": (lambda path: frazil.zeros(3, store=path / "a"), "ContainsArrayError", ValueError),
+    "w-": (lambda path: frazil.open_array(path / "a", "w-", shape=3), "ContainsArrayError", FileExistsError),
+    "kind": (lambda path: frazil.open_group(path / "a"), "ContainsArrayError", ValueError),
+    "other kind": (lambda path: frazil.open_array(path / "g"), "NodeTypeValidationError", ValueError),
+    "index": (lambda path: frazil.open_array(path / "a")[10], "BoundsCheckError", IndexError),
+    "points": (lambda path: frazil.open_array(path / "a").vindex[0:2], "VindexInvalidSelectionError", IndexError),
+    "write": (lambda path: frazil.open_array(path / "a").__setitem__(0, 1), "ReadOnlyError", ValueError),
+    "attribute": (lambda path: frazil.open_array(path / "a").attrs["none"], "BaseZarrError", KeyError),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_errors_have_the_names_and_bases_of_zarr_python(mistake: str, tmp_path: Path) -> None:
+    frazil.zeros(3, store=tmp_path / "a")
+    frazil.create_group(tmp_path / "g")
+    act, name, base = MISTAKES[mistake]
+    with pytest.raises(getattr(errors, name)) as caught:
+        act(tmp_path)
+    assert isinstance(caught.value, base)
