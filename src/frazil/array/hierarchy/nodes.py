@@ -245,7 +245,7 @@ def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M],
         elif issubclass(kind, GroupMetadata) and _is_implied(location):
             stored = GroupMetadata(zarr_format=location.layout.zarr_format, implicit=True)
         else:
-            raise _gone(location, key)
+            raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="somebody removed it")
         changed = change(of_kind(location, key, stored, kind))
         document = location.layout.emit(changed)
         same = changed == stored and document == location.layout.emit(stored)  # Python's 1 == True
@@ -257,11 +257,6 @@ def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M],
     if location.store.update(key, rewrite) is not None and location.path:
         drop_copies(location, documents_above(location, [location.path]))
     return written[0]
-
-
-def _gone(location: NodeLocation, key: str) -> NotFoundError:
-    hint = "somebody removed it; check the location"
-    return NotFoundError("the node is gone", key=key, path=location.path or "/", hint=hint)
 
 
 def of_kind(location: NodeLocation, key: str, node: Metadata, kind: type[M]) -> M:
@@ -281,7 +276,7 @@ def _change_two_documents(location: NodeLocation, kind: type[M], change: Callabl
     assert beside is not None
     found = find_node(location)
     if found is None:
-        raise _gone(location, key)
+        raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="somebody removed it")
     stored = of_kind(location, key, found, kind)
     changed = change(stored)
     written = []
@@ -289,7 +284,7 @@ def _change_two_documents(location: NodeLocation, kind: type[M], change: Callabl
 
         def rewrite(value: bytes | None) -> bytes | None:
             if value is None:
-                raise _gone(location, key)
+                raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="somebody removed it")
             now = of_kind(location, key, layout.parse(key, value, location.registry, store.get(beside)), kind)
             return layout.emit(change(now))
 
