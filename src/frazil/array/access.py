@@ -169,7 +169,7 @@ def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[
         key=key,
         path=path,
         chunk=chunk,
-        hint="its stored bytes are damaged, or its metadata is of another array; writing the whole chunk anew mends it",
+        hint="its stored bytes are damaged, or its metadata is of another array; writing the whole chunk again repairs it",
     )
     error.__cause__ = cause_of(text)
     return error

@@ -58,7 +58,7 @@ def scan_file(
             raise
         if isinstance(error, IsADirectoryError):
             raise _folder(name) from error
-        raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name) from error
+        raise StoreError(f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=name) from error
 
 
 def _folder(name: str) -> InvalidInputError:

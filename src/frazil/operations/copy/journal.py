@@ -122,7 +122,7 @@ def _taken(store: Store, root: str) -> AlreadyExistsError:
     return AlreadyExistsError(
         f"somebody else writes to the same destination, {store!r}",
         path=root or "/",
-        hint="let that finish; or choose another place",
+        hint="let it finish, or choose another place",
     )
 
 

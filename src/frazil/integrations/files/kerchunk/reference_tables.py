@@ -104,7 +104,9 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
             return None
         if isinstance(error, FrazilError):
             raise
-        raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=source.name) from error
+        raise StoreError(
+            f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=source.name
+        ) from error
     try:
         opened = parquet.ParquetFile(io.BytesIO(content), read_dictionary=list(_TEXTS))
         groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
