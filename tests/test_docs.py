@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from argparse import _SubParsersAction
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import xarray as xr
 import zarr
 
 import frazil
-from frazil.cli.main import main
+from frazil.cli.main import build_parser, main
 from tests.servers.buckets import S3
 from tests.test_readme import write_ocean
 
@@ -160,12 +161,57 @@ def test_the_page_on_testing_runs(capfd: pytest.CaptureFixture[str]) -> None:
     assert " commits in " in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["caches", "checksums", "drafts", "extending", "serving"])
+@pytest.mark.parametrize(
+    "name",
+    ["caches", "checksums", "drafts", "errors", "extending", "limits", "maintenance", "serving", "sharding", "zarr-v2"],
+)
 def test_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = "".join(blocks("python", (ROOT / "docs" / f"{name}.md").read_text()))
     assert page
     exec(compile(page, f"{name}.md", "exec"), {"__name__": name})
+    if name == "sharding":
+        for line in blocks("sh", (ROOT / "docs" / "sharding.md").read_text())[0].splitlines():
+            assert main(shlex.split(line)[1:]) == 0
+
+
+def test_every_page_with_python_is_run() -> None:
+    """A new page is added to a test here: each of its blocks is one of these languages."""
+    here = Path(__file__).read_text()
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        languages = set(re.findall(r"^```([a-z][^\n]*)$", page.read_text(), re.MULTILINE))
+        assert languages <= {"python", "python s3", "python definition", "python plain", "sh", "text", "console"}, page
+        if languages & {"python", "python s3"}:
+            assert f'"{page.stem}"' in here or f'"{page.name}"' in here, page
+
+
+PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem != "cli")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_of_a_page_are_there(page: Path) -> None:
+    """Lines of blocks are parsed. Commands within text may lack arguments: their names and options are compared."""
+    text = page.read_text()
+    for block in blocks("sh", text):
+        for line in block.splitlines():
+            if line.startswith("frazil "):
+                build_parser().parse_args(shlex.split(line, comments=True)[1:])
+    for line in re.findall(r"`frazil ([a-z][^`\n]*)`", text):
+        words = shlex.split(line)
+        known = _options(words)
+        assert all(word.split("=")[0] in known for word in words if word.startswith("--")), line
+
+
+def _options(words: list[str]) -> set[str]:
+    """The options of the command that words begin with."""
+    parser = build_parser()
+    for word in words:
+        commands = next((action for action in parser._actions if isinstance(action, _SubParsersAction)), None)
+        if commands is None:
+            break
+        assert word in commands.choices, words
+        parser = commands.choices[word]
+    return {option for action in parser._actions for option in action.option_strings}
 
 
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +223,17 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert cell["outputs"] == [], "outputs are not kept"
             exec(compile("".join(cell["source"]), f"tour.ipynb, cell {cell['id']}", "exec"), names)
     assert next(commit.message for commit in names["repo"].history()) == "one map line"  # type: ignore[attr-defined]
+
+
+def test_the_reference_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    for name in frazil.__all__:
+        value = getattr(frazil, name)
+        if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)) and name != "Registry":
+            assert f" frazil.{name}\n" in page
+    for kind in (frazil.Array, frazil.Group, frazil.Repository, frazil.Session):
+        for name in (name for name in dir(kind) if not name.startswith("_")):
+            assert (getattr(kind, name).__doc__ or "").strip(), f"{kind.__name__}.{name} has no docstring"
 
 
 def test_links_lead_somewhere() -> None:

@@ -225,15 +225,21 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
     let made: Vec<Mutex<Growing>> = values.iter().map(|_| Mutex::new(Growing::default())).collect();
     let failures = Failures::default();
     let bytes: usize = values.iter().map(|value| value.len()).sum();
+    let largest = values.iter().map(|value| value.len()).max().unwrap_or(0);
     let most = if bytes < 64 << 10 { 1 } else { usize::MAX };
     on_threads(py, threads, |threads| {
-        threads.share(values.len(), most, Lease::take, |worker, row| {
-            if let Ok(mut made) = made[row].lock()
-                && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made)
-            {
-                failures.add(row as i64, row, fault);
-            }
-        });
+        threads.share(
+            values.len(),
+            most,
+            || Lease::take(largest),
+            |worker, row| {
+                if let Ok(mut made) = made[row].lock()
+                    && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made)
+                {
+                    failures.add(row as i64, row, fault);
+                }
+            },
+        );
     })?;
     if let Some((row, _, text)) = failures.into_rows().first() {
         return Err(wrong(format!("values[{row}]: {text}")));

@@ -176,9 +176,10 @@ pub fn parse_expect(expect: Option<&Bound<'_, PyAny>>, files: Option<&Files>) ->
 pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&Watch>, threads: &Threads, sink: &S) -> Failures {
     let failures = Failures::default();
     let mut reads: Vec<Read> = Vec::with_capacity(rows.len());
-    let mut weight = 0usize;
+    let (mut weight, mut largest) = (0usize, 0);
     for (row, &[blob, start, length]) in rows.iter().enumerate() {
-        weight = weight.saturating_add(sink.weight(row));
+        let own = sink.weight(row);
+        (weight, largest) = (weight.saturating_add(own), largest.max(own));
         let wanted = if blob >= 0 { sink.wanted(row) } else { Wanted::All };
         reads.push(Read { blob, start, length, row, wanted });
     }
@@ -190,7 +191,7 @@ pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&W
     let most = if weight < enough { 1 } else { threads.most() };
     let groups = groups(&reads, sink, (weight / (most * 4)).clamp(WORTH_A_THREAD, TICKET));
     let fetch = Fetch { sources, watch, sink, failures: &failures };
-    let start = || (Lease::take(), sink.local());
+    let start = || (Lease::take(largest), sink.local());
     threads.share(groups.len(), most, start, |(worker, local), ticket| fetch.group(worker, local, &reads[groups[ticket].clone()]));
     if let (Some(watch), Some(files)) = (watch, sources.files) {
         watch.check_again(files);

@@ -12,7 +12,7 @@ FrazilError
 ├── ReadOnlyError (PermissionError, ValueError)  opened for reading: open it for writing
 ├── ConflictError                    somebody else changed the same thing first: look at .conflicts, try again
 ├── CommitUnknownError               the answer was lost: look before doing it again
-├── StoreError (OSError)             the store failed: mend the store or its connection, then try again
+├── StoreError (OSError)             the store failed: repair the store or its connection, then try again
 └── DataError                        stored bytes are wrong: restore them from a copy, or write them anew
     ├── ChunkDecodeError             a chunk that its codecs cannot decode
     ├── ChecksumError                a checksum that does not match

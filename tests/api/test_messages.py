@@ -109,9 +109,9 @@ def test_points_in_repositories_are_opened_as_by_the_command_line(
         assert frazil.open_group(f"x.repo@{name}")["g/a"][:].tolist() == values
         assert [*frazil.open_group(f"x.repo@{name}/g")] == ["a"]
     for mode in ("r+", "a", "w", "w-"):
-        with pytest.raises(InvalidInputError, match="only read by its name"):
+        with pytest.raises(InvalidInputError, match="only be read by its name"):
             frazil.open_array("x.repo@main/g/a", mode, **({} if mode == "r+" else {"shape": 4, "dtype": "i4"}))  # type: ignore[arg-type]
-        with pytest.raises(InvalidInputError, match="only read by its name"):
+        with pytest.raises(InvalidInputError, match="only be read by its name"):
             frazil.open_group("x.repo@main", mode)  # type: ignore[arg-type]
     with pytest.raises(NotFoundError):
         frazil.open_array("x.repo@nothing/g/a")
@@ -149,7 +149,7 @@ def test_names_of_branches_tags_and_snapshots_that_are_mixed_up(tmp_path: Path) 
     repo.create_tag("v1.0", "main")
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: repo.readonly_session("develpo"), "did you mean 'develop'"),
-        (lambda: repo.readonly_session("nothing"), "repo.branches lists them"),
+        (lambda: repo.readonly_session("nothing"), "repo.branches, or `frazil repo branch`, lists them"),
         (lambda: repo.writable_session(tip), f"is a snapshot: readonly_session.snapshot='{tip}'"),
         (lambda: repo.readonly_session(tip[:6].lower()), f"is a snapshot: readonly_session.snapshot='{tip}'"),
         (lambda: repo.delete_branch("v1.0"), "'v1.0' is a tag"),

@@ -294,7 +294,7 @@ fn encode_gathered<G: Gather>(
         threads.share(
             slots.len(),
             most,
-            || (Lease::take(), encode.gather.local()),
+            || (Lease::take(program.size), encode.gather.local()),
             |(worker, local), ticket| {
                 // Each ticket is one thread's: the lock is never waited for.
                 if let Ok(mut slot) = slots[ticket].lock() {

@@ -180,12 +180,17 @@ impl<S: Selection> Call<'_, S> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
         let most = if high - low < WORTH_A_THREAD { 1 } else { usize::MAX };
-        self.threads.share(slots.len(), most, Lease::take, |scratch, ticket| {
-            let found = self.look_up(low + ticket, ticket, scratch);
-            if let Ok(mut slot) = slots[ticket].lock() {
-                *slot = Some(found);
-            }
-        });
+        self.threads.share(
+            slots.len(),
+            most,
+            || Lease::take(0),
+            |scratch, ticket| {
+                let found = self.look_up(low + ticket, ticket, scratch);
+                if let Ok(mut slot) = slots[ticket].lock() {
+                    *slot = Some(found);
+                }
+            },
+        );
         if self.threads.ended() {
             return Ok(high - low);
         }

@@ -85,20 +85,25 @@ fn encode_elements(
     let helped = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { usize::MAX };
     let failures = Failures::default();
     on_threads(py, threads, |threads| {
-        threads.share(slots.len(), helped, Lease::take, |worker, slot| {
-            // Each slot is one thread's: the lock is never waited for.
-            let Ok(mut held) = slots[slot].lock() else { return };
-            let (lengths, segment) = &mut *held;
-            for (i, length) in lengths.iter_mut().enumerate() {
-                let (inner_chunk, start) = (slot * most + i, segment.len());
-                let made = encode.encode(worker, inner_chunk, segment).unwrap_or_else(|fault| {
-                    segment.cut(start);
-                    failures.add(inner_chunk as i64, inner_chunk, fault);
-                    Some(0)
-                });
-                *length = [made.map_or(-1, |made| made as i64)];
-            }
-        });
+        threads.share(
+            slots.len(),
+            helped,
+            || Lease::take(elements.saturating_mul(VIEW)),
+            |worker, slot| {
+                // Each slot is one thread's: the lock is never waited for.
+                let Ok(mut held) = slots[slot].lock() else { return };
+                let (lengths, segment) = &mut *held;
+                for (i, length) in lengths.iter_mut().enumerate() {
+                    let (inner_chunk, start) = (slot * most + i, segment.len());
+                    let made = encode.encode(worker, inner_chunk, segment).unwrap_or_else(|fault| {
+                        segment.cut(start);
+                        failures.add(inner_chunk as i64, inner_chunk, fault);
+                        Some(0)
+                    });
+                    *length = [made.map_or(-1, |made| made as i64)];
+                }
+            },
+        );
     })?;
     let segments = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1);
     Ok((segments.map(Segment::new).collect(), table, failures.into_rows()))

@@ -47,7 +47,7 @@ def check_output(file: str) -> None:
     outer = outer_repository(LocalStore(file), "")
     if outer is not None:
         raise InvalidInputError(
-            f"the file would lie among the files of a repository: {outer.location}",
+            f"the file would be among the files of a repository: {outer.location}",
             path=outer.inside,
             hint="choose a location beside it",
         )
@@ -57,7 +57,7 @@ def _refuse_reference(location: object) -> None:
     named = split_reference(location)
     if named is not None:
         raise InvalidInputError(
-            f"a point in the repository {named.repository} is named, and not a location of its own",
+            f"a point in the repository {named.repository} is named, which can only be read",
             path=os.fspath(location),  # type: ignore[call-overload] # which split_reference took
             hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
         )

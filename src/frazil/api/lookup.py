@@ -25,7 +25,7 @@ else:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # characters of an id that name a snapshot
-_HINT: Final = f"of the id of a snapshot {_SHORTEST} characters or more will do"
+_HINT: Final = f"the first {_SHORTEST} characters or more of a snapshot id are enough"
 _TOLD: Final = 4  # snapshots that an error names
 _ALIKE: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
 
@@ -92,7 +92,7 @@ class History(Iterator[Commit]):
 
     def _repr_html_(self) -> str:
         found = list(islice(commits(*self._made), html_table.MOST_ROWS + 1))
-        rows = [(commit.id, f"{commit.written_at:%Y-%m-%d %H:%M:%S}", commit.message) for commit in found]
+        rows = [(commit.id, f"{commit.written_at:%Y-%m-%d %H:%M:%S} UTC", commit.message) for commit in found]
         is_whole = len(rows) <= html_table.MOST_ROWS
         return html_table.table("frazil history", rows[: html_table.MOST_ROWS], more=0 if is_whole else None)
 
@@ -226,7 +226,7 @@ def branch_hint(files: RepositoryFormat, name: str) -> str | None:
         if (found := _by_id(files, name)) is not None:
             snapshot = encode_id(found)
             return f"{name!r} is a snapshot: readonly_session(snapshot={snapshot!r}) reads it, create_branch(name, {snapshot!r}) begins a branch there"
-        return suggestion(name, files.branches()) or "repo.branches lists them"
+        return suggestion(name, files.branches()) or "repo.branches, or `frazil repo branch`, lists them"
     except FrazilError:
         return None
 

@@ -84,7 +84,7 @@ def _in_repository(
         )
     if not read_only:
         raise InvalidInputError(
-            "a point in a repository is only read by its name",
+            "a point in a repository can only be read by its name",
             path=text,
             hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
         )

@@ -168,11 +168,11 @@ class Repository(Inspected):
         return f"<frazil.Repository {self._files.store!r}{' ' + self._files.prefix if self._files.prefix else ''}>"
 
     def _repr_html_(self) -> str:
-        rows = [(f"branch {name}", self.lookup_branch(name)) for name in self.branches]
-        rows += [(f"tag {name}", self.lookup_tag(name)) for name in self.tags]
-        return html_table.table(
-            repr(self).strip("<>"), rows[: html_table.MOST_ROWS], more=max(len(rows) - html_table.MOST_ROWS, 0)
-        )
+        names = [("branch", name, self.lookup_branch) for name in self.branches]
+        names += [("tag", name, self.lookup_tag) for name in self.tags]
+        shown = names[: html_table.MOST_ROWS]
+        rows = [(f"{kind} {name}", look_up(name)) for kind, name, look_up in shown]
+        return html_table.table(repr(self).strip("<>"), rows, more=len(names) - len(shown))
 
     def __reduce__(self) -> tuple[object, ...]:
         return Repository, (self._files, self._options, self._registry)

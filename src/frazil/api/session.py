@@ -43,10 +43,10 @@ COMMITS: Final = Backoff(1000, 0.001, 1.0)  # that others overtake: one of all g
 
 
 class Session:
-    """A hierarchy at one snapshot of a repository, and what was changed in it since. Made by Repository.readonly_session and writable_session.
+    """A hierarchy at one snapshot of a repository, and the changes to it. Repository.readonly_session and writable_session return it.
 
-    Readers see their snapshot for ever. A writable session sees what it wrote; others do when it is committed. After a commit it goes on from there.
-    Safe to use from many threads. One that only reads pickles; of a writable one, `fork` gives what pickles."""
+    A session that reads always sees its snapshot. A writable session sees its own changes; others see them after the commit. After a commit, the session
+    continues from the new snapshot. A session may be used from many threads. One that only reads pickles; a writable one does not: send `fork()` to workers."""
 
     __slots__ = ("_registry", "_runtime", "_store", "_transaction")
 
@@ -87,10 +87,12 @@ class Session:
 
     @property
     def read_only(self) -> bool:
+        """True if the session cannot be written to; a write then raises ReadOnlyError."""
         return self._transaction.read_only
 
     @property
     def has_changes(self) -> bool:
+        """True if there are changes to commit."""
         return not self._transaction.changes.is_empty
 
     def __repr__(self) -> str:

@@ -66,11 +66,11 @@ Normalise = Callable[[object, tuple[int, ...]], Selection]
 
 
 class Array(ZarrArray):
-    """An N-dimensional array in chunks. Made by frazil.create_array, frazil.open_array and groups; safe to use from many threads; pickles.
+    """An N-dimensional array in chunks. frazil.create_array, frazil.open_array and groups return it. It may be used from many threads, and pickled.
 
-    What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Once the array was removed
-    or replaced (overwrite=True) every write raises NotFoundError or ConflictError, and once others made it smaller, every write behind its end
-    ConflictError. In a plain store a write that is under way at that moment may still leave chunks."""
+    An array keeps the shape and attributes that it had when it was opened or last changed through this object; `refresh` reads them again. If the array was
+    removed or replaced (overwrite=True), every write raises NotFoundError or ConflictError. If others made it smaller, a write beyond the new end raises
+    ConflictError. In a plain store, a write that is running at that moment may still leave chunks."""
 
     __slots__ = (
         "_documented",
@@ -151,20 +151,23 @@ class Array(ZarrArray):
 
     @property
     def metadata(self) -> ArrayMetadata:
-        """The document, as a frozen value."""
+        """The metadata document, as a frozen value."""
         _ = self._shape  # which reads it anew where it must
         return self._metadata
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Number of elements along each dimension."""
         return self._shape
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
+        """The NumPy data type of what is read. (What is stored may differ, as in its byte order.)"""
         return self._metadata.data_type.dtype
 
     @property
     def ndim(self) -> int:
+        """Number of dimensions."""
         return len(self._shape)
 
     @property
@@ -183,11 +186,12 @@ class Array(ZarrArray):
 
     @property
     def fill_value(self) -> np.generic:
-        """What elements that were never written are, as a NumPy scalar."""
+        """The value of elements that were never written, as a NumPy scalar."""
         return self._metadata.fill_value.scalar
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:
+        """A name for each dimension, None for a dimension without one; None if the document has no names."""
         return self._metadata.dimension_names
 
     @property
@@ -202,10 +206,12 @@ class Array(ZarrArray):
 
     @property
     def store(self) -> Store:
+        """The store in which the array is."""
         return self._location.store
 
     @property
     def read_only(self) -> bool:
+        """True if the array was opened for reading; every write then raises ReadOnlyError."""
         return self._location.read_only
 
     @property
@@ -232,7 +238,7 @@ class Array(ZarrArray):
 
     @property
     def info(self) -> _info.ArrayInfo:
-        """What there is to say of the array, as a value that prints as a table. Lists the array's keys."""
+        """Shape, data type, chunks, codecs, sizes and attributes, as a value that prints as a table. Lists the keys of the array."""
         return _info.array_info(self._access, self._metadata, self)
 
     def info_complete(self) -> _info.ArrayInfo:
@@ -310,7 +316,7 @@ class Array(ZarrArray):
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         if copy is False:
-            raise InvalidInputError("an array in a store cannot be seen without a copy", path=self.path or "/")
+            raise InvalidInputError("an array in a store cannot be converted without a copy", path=self.path or "/")
         values = self.read()
         return values if dtype is None else values.astype(dtype, copy=False)
 
@@ -479,12 +485,6 @@ class Array(ZarrArray):
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
         return one_line(f"<frazil.Array {self._location} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Array) and self._location == other._location and self._metadata == other._metadata
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._location.path))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return token_of(self._location, self._shape, self._own)

@@ -97,10 +97,12 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     @property
     def store(self) -> Store:
+        """The store in which the group is."""
         return self._location.store
 
     @property
     def read_only(self) -> bool:
+        """True if the group was opened for reading; every write then raises ReadOnlyError."""
         return self._location.read_only
 
     @property
@@ -128,9 +130,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return _open(self._at(path), path)
 
     def open_array(self, path: str, *, inner_order: str | None = None, shard_writes: str | None = None) -> Array:
-        """The array at a path below this group; options as in frazil.open_array, those of the group where left out.
-
-        Raises NotFoundError, InvalidInputError where a group is there, and where the array does not allow the options."""
+        """The array at a path below this group; options as in frazil.open_array, those of the group if left out. Raises NotFoundError,
+        InvalidInputError if a group is there, or if the array does not allow the options."""
         node = _open(self._with_options(path, inner_order, shard_writes), path)
         if not isinstance(node, Array):
             raise NodeKindError("a group is there, not an array", path=node.path)
@@ -412,12 +413,6 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     def __repr__(self) -> str:
         return one_line(f"<frazil.Group {self._location}>")
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and self._location == other._location and self._metadata == other._metadata
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._location.path))
-
     def __reduce__(self) -> tuple[object, ...]:
         return Group, (self._location, self._metadata)
 
@@ -487,9 +482,8 @@ class _Values(ValuesView["Array | Group"]):
 def _open(location: NodeLocation, path: str) -> Array | Group:
     node = find_node(location)
     if node is None:
-        raise NotFoundError(
-            f"there is no {path!r} in the group", path=location.path, hint="iterate over the group to see its members"
-        )
+        hint = "list(group), or `frazil ls`, shows its members"
+        raise NotFoundError(f"there is no {path!r} in the group", path=location.path, hint=hint)
     return as_node(location, node)
 
 

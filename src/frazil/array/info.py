@@ -99,7 +99,7 @@ class ArrayInfo(Record):
         if self.stored_objects >= 0:
             lines.append(("stored", stored))
         if self.chunks_initialized is not None:
-            lines.append(("initialized", f"{self.chunks_initialized} of {_counted(self.nchunks, 'chunk')}"))
+            lines.append(("initialized", f"{self.chunks_initialized:,} of {_counted(self.nchunks, 'chunk')}"))
         if self.dimension_names is not None:
             lines.insert(3, ("dimensions", ", ".join(name or "-" for name in self.dimension_names)))
         return lines + [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]
@@ -198,7 +198,7 @@ def human(nbytes: float) -> str:
 
 
 def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _plain(value: object) -> Json:

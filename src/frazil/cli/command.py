@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from textwrap import fill
+from typing import Final
 
 from frazil.record import Record
+
+_COLUMNS: Final = 79  # of the description in --help; what lines up in the examples is not broken
 
 
 class Command(Record):
@@ -20,7 +24,7 @@ class Command(Record):
 
     def fill(self, parser: ArgumentParser) -> None:
         """Gives a new parser the arguments and texts of this command."""
-        parser.description = self.description
+        parser.description = fill(self.description, _COLUMNS)
         parser.epilog = "examples:\n" + "\n".join(f"  {line}\n      {what}" for line, what in self.examples)
         parser.formatter_class = RawDescriptionHelpFormatter
         self.add_arguments(parser)
@@ -33,7 +37,7 @@ def add_location(parser: ArgumentParser, meaning: str | None = None) -> None:
         "location",
         metavar="LOCATION",
         help=meaning
-        or "a folder with an array or group; nodes below it may follow as in sea.zarr/level1; or a repository, as in sea.repo@v1",
+        or "a folder, zip archive or URL of an array or group, or of a node below it, as in sea.zarr/level1; or a repository, as in sea.repo@v1",
     )
 
 

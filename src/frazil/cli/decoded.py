@@ -19,7 +19,7 @@ def add_decoded(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--decoded",
         action="store_true",
-        help="apply the attributes scale_factor, add_offset, _FillValue, missing_value and units of time, as xarray does (needs frazil[xarray])",
+        help="decode values as xarray does, by the attributes scale_factor, add_offset, _FillValue, missing_value and units of time (needs frazil[xarray])",
     )
 
 

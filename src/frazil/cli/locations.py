@@ -53,14 +53,14 @@ def open_reference(location: str) -> tuple[frazil.Repository, str | None]:
         return open_repository(location), None
     if named.path:
         raise InvalidInputError(
-            "a path of nodes has no meaning here", path=named.path, hint=f"{named.repository}@{named.reference}"
+            "the path of a node has no meaning here", path=named.path, hint=f"{named.repository}@{named.reference}"
         )
     return open_repository(named.repository), named.reference
 
 
 def add_repository(parser: ArgumentParser) -> None:
     """The argument that commands on repositories begin with."""
-    parser.add_argument("location", metavar="LOCATION", help="the repository: a folder, as in sea.repo")
+    parser.add_argument("location", metavar="LOCATION", help="the repository: a folder or URL, as in sea.repo")
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------------------------------
@@ -76,7 +76,9 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
             named = at_main(location)
             if named is None:
                 if "@" in location:
-                    missing.hint = "neither is a folder of this name there, nor a repository before the @"
+                    missing.hint = (
+                        "there is neither a folder with this whole name, nor a repository with the name before the @"
+                    )
                 raise
     return _in_repository(named, path, prefixes)
 
@@ -153,7 +155,7 @@ def _refuse_reference(location: str) -> None:
             raise InvalidInputError(
                 "there is no repository before the @",
                 path=location,
-                hint=f"`frazil repo init {left}` makes one; a folder with an @ in its name is to be made before",
+                hint=f"`frazil repo init {left}` makes one; create a folder with an @ in its name before you use it",
             )
 
 
@@ -204,13 +206,13 @@ def add_selection(parser: ArgumentParser) -> None:
         "path",
         metavar="PATH",
         nargs="?",
-        help="a node below it, as in level1/temp; left out where LOCATION is the array itself",
+        help="a node below it, as in level1/temp; leave it out if LOCATION is the array itself",
     )
     parser.add_argument(
         "selection",
         metavar="SELECTION",
         nargs="?",
-        help='what stands between brackets in Python, each item for its own dimension: "10, ::-2, ..." or "[3, 1], 5:"; all, where it is left out',
+        help='the index as in Python, without brackets, with one item for each dimension: "10, ::-2, ..." or "[3, 1], 5:" (default: everything)',
     )
     add_virtual_prefix(parser)
 
@@ -220,7 +222,7 @@ def add_virtual_prefix(parser: ArgumentParser) -> None:
         "--virtual-prefix",
         metavar="URL",
         action="append",
-        help="virtual chunks of a repository may be read below it, as in file:///data/ or s3://bucket/; may be given several times",
+        help="allow virtual chunks of a repository to be read below this URL, as in file:///data/ or s3://bucket/; may be repeated",
     )
 
 

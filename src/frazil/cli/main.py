@@ -44,39 +44,41 @@ COMMANDS: Final[tuple[Command, ...]] = (
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
     "repo": (
-        "repositories: their history, branches and tags",
-        "Makes repositories, and shows and names what was committed to them. Arrays in them are read by the other commands, at LOCATION@REF.",
+        "repositories: history, branches, tags, maintenance",
+        "Creates repositories, and shows, checks and cleans their history. The other commands read and write arrays in them, at LOCATION@REF.",
     )
 }  # of commands: summary and description
 
 DESCRIPTION: Final = (
-    "Looks at large N-dimensional arrays, Zarr v3 with the sharding codec, and at repositories of them."
+    "Reads, writes, converts and checks large N-dimensional arrays (Zarr v3 with sharding), and repositories of them."
 )
 TOUR: Final = """\
 a short tour:
   frazil info sea.zarr                        what an array is: shape, type, chunks, codecs, sizes
   frazil tree ocean.zarr                      the arrays and groups below a group
-  frazil ls ocean.zarr --long                 its members, with what of them is stored
+  frazil ls ocean.zarr --long                 its members, and the bytes that are stored
   frazil get sea.zarr "10, ::-2"              elements, selected as in Python
   frazil get sea.zarr ":100, :100" -o a.csv   the same into a file: .csv, .npy or .json
-  frazil set sea.zarr ":10, :10" 0            elements set to a value, or to those of a .npy file
+  frazil set sea.zarr ":10, :10" 0            set elements to a value, or to those of a .npy file
   frazil du ocean.zarr                        bytes of all arrays and groups, decoded and stored
-  frazil checksum ocean.zarr                  checksums of the content, the same however it is stored
-  frazil shards sea.zarr                      where inner chunks lie in shards, and what is unused
-  frazil validate ocean.zarr --decode         whether everything that is stored can be read
-  frazil view sea.zarr -o sea.png             a picture of it, whatever its size
-  frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3
+  frazil checksum ocean.zarr                  checksums of the content, independent of how it is stored
+  frazil shards sea.zarr                      the inner chunks of its shards, and unused bytes
+  frazil validate ocean.zarr --decode         check that everything that is stored can be read
+  frazil view sea.zarr -o sea.png             a picture of an array of any size
+  frazil convert old.zr3 new.zarr             a hierarchy of a draft to final Zarr v3
   frazil rechunk sea.zarr rows.zarr --chunks 1,700 --shards none   an array with other chunks, shards or codecs
-  frazil copy ocean.zarr copy.zarr            what is there to another place, as the bytes that it is
-  frazil import ocean.nc new.repo             NetCDF, HDF5, NumPy and TIFF, into a repository or plain Zarr
-  frazil export sea.repo@v1 v1.nc             NetCDF, HDF5, NumPy and TIFF, of any group
+  frazil copy ocean.zarr copy.zarr            a copy at another place, without decoding
+  frazil import ocean.nc new.repo             a file (NetCDF, HDF5, NumPy, TIFF, GRIB) into a repository or plain Zarr
+  frazil export sea.repo@v1 v1.nc             a group or an array as a file (NetCDF, HDF5, NumPy, TIFF)
   frazil repo log sea.repo --graph            the history of a repository, its branches and tags
   frazil get sea.repo@v1 level1/temp "0, 0"   elements as they were at a tag, on a branch, in a snapshot
 
-LOCATION is a folder; a path of nodes below it may follow, as in `frazil info ocean.zarr level1/temp`.
-A repository is read on its branch main, and elsewhere as sea.repo@REF: REF is a branch, a tag, or the id of a
-snapshot or 4 characters or more that it begins with. A folder whose own name has an @ comes first.
-`frazil COMMAND --help` tells more, with examples. Exit status: 0 good, 1 an error (one line on standard
+LOCATION is a folder, a zip archive or a URL (s3://, gs://, az://, https://). The path of a node may follow it,
+as in `frazil info ocean.zarr level1/temp`. A repository is read at its branch main. sea.repo@REF names another
+snapshot: REF is a branch, a tag, or the id of a snapshot, of which the first 4 characters or more are enough.
+If there is a folder with this whole name, @ included, the folder is meant.
+Keys of buckets come from the environment, as for the tools of the cloud (docs/object-stores.md).
+`frazil COMMAND --help` shows details and examples. Exit status: 0 success, 1 an error (one line on standard
 error), 2 wrong usage."""
 
 _NEGATIVE: Final = re.compile(

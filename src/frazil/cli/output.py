@@ -16,7 +16,7 @@ from frazil.metadata.json_text import Json, dump_json, spelt_out
 
 
 def add_json(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def say(text: str) -> None:

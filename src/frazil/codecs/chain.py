@@ -57,7 +57,7 @@ def split(codecs: Sequence[Codec], path: str) -> Parts:
         kind = codec._part
         if any(parts[kind + 1 :]) or (kind == 1 and parts[1]):
             raise MetadataError(
-                f"codec {codec.name} cannot stand here; a chain is array-to-array codecs, exactly one array-to-bytes codec,"
+                f"codec {codec.name} cannot be here; a chain is array-to-array codecs, exactly one array-to-bytes codec,"
                 " then bytes-to-bytes codecs",
                 path=f"{path}[{i}]",
             )

@@ -299,7 +299,7 @@ def refuse_null(configuration: Mapping[str, object], *names: str) -> None:
     """Refuses null for members that a constructor takes None for: what a user may leave open, a document may not."""
     for name in names:
         if name in configuration and configuration[name] is None:
-            raise MetadataError(f"{name} is null", path=name, hint="leave it out, or say what it is")
+            raise MetadataError(f"{name} is null", path=name, hint="leave it out, or give a value")
 
 
 def integer(value: object, name: str, low: int, high: int) -> int:

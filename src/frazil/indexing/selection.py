@@ -138,7 +138,7 @@ def basic(selection: object, shape: tuple[int, ...]) -> BoxSelection | PointSele
         return _box(items, shape)
     raise SelectionError(
         f"a selection of {len(arrays)} arrays beside other indices has more than one meaning",
-        hint="say a.oindex[...] (each dimension by itself) or a.vindex[...] (point by point)",
+        hint="use a.oindex[...] (each dimension separately) or a.vindex[...] (point by point)",
     )
 
 

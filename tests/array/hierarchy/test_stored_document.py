@@ -62,7 +62,7 @@ def test_a_write_to_an_array_that_was_replaced_is_refused(
     before = contents(store)
     with pytest.raises(ConflictError, match="another array") as caught:
         WRITES[name](old)
-    assert caught.value.hint == "open it anew"
+    assert caught.value.hint == "open it again"
     assert contents(store) == before
     assert (frazil.open_array(store)[...] == 7).all()
 

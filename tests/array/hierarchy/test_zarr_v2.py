@@ -49,7 +49,7 @@ def test_a_later_node_has_the_dialect_of_its_hierarchy() -> None:
     frazil.create_group(store, zarr_format=2)
     frazil.create_array(store, path="b", data=VALUES)
     assert documents(store) == [".zgroup", "b/.zarray"]
-    with pytest.raises(InvalidInputError, match="cannot lie in it"):
+    with pytest.raises(InvalidInputError, match="cannot be in it"):
         frazil.create_array(store, path="c", data=VALUES, zarr_format=3)
     final = MemoryStore()
     frazil.create_group(final)

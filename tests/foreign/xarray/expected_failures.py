@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _ZARR: Final = "opens the target with zarr-python, which cannot open a {}"
-_LATER: Final = "on a branch, what is computed later cannot be committed now; a session does it"
+_LATER: Final = "on a branch, compute=False cannot be combined with a commit; a session does it"
 _FORK: Final = "in a session, what is computed later is a fork to be merged; the test computes it and looks"
 _DICTS: Final = "codecs in an encoding are objects of a document, which every engine takes; the test compares them with objects of zarr-python"
 _WARNS: Final = "members are read in one batch, with consolidated metadata or without: there is nothing to warn about"

@@ -194,7 +194,7 @@ def test_what_is_refused(repo: frazil.Repository) -> None:
         frazil.dask.store(lazy(), "t", into=repo)
     with pytest.raises(InvalidInputError, match="nothing is committed here"):
         frazil.dask.store(lazy(), "t", into=session, message="x")
-    with pytest.raises(InvalidInputError, match="cannot be committed now"):
+    with pytest.raises(InvalidInputError, match="cannot be combined with a commit"):
         frazil.dask.store(lazy(), "t", into=repo, message="x", compute=False)
     with pytest.raises(ReadOnlyError):
         frazil.dask.store(lazy(), repo.readonly_session().root["t"])

@@ -21,6 +21,7 @@ from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.shards.shards import Shard
 from frazil.operations.view.canvas import INK
 from frazil.operations.view.png import encode_png
+from frazil.operations.view.text import line_height
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
 
@@ -162,7 +163,8 @@ def test_a_picture_tells_chunks_from_the_index_and_what_is_unused() -> None:
     _, array = crafted({0: (0, 400), 1: (800, 400)}, 1200)
     one: Shard = frazil.shards(array, shard=(1, 1)).shards[0]
     pixels = decode_png(encode_png(draw_shard(one)))
-    map_ = pixels[:256, :512].reshape(-1, 3)
+    top = 10 + line_height(10)  # of the picture, below its title
+    map_ = pixels[top : top + 256, 10:522].reshape(-1, 3)
     colours = [tuple(map_[byte * len(map_) // 1332].tolist()) for byte in (200, 600, 1000, 1300)]
     assert len(set(colours)) == 4
     assert colours[1] == (190, 190, 190)

@@ -42,7 +42,7 @@ class Sea:
         array = session.open("t")
         assert isinstance(array, frazil.Array)
         for chunk in old:
-            with pytest.raises(DataError, match="not the one") as told:
+            with pytest.raises(DataError, match="has changed") as told:
                 array[4 * chunk : 4 * chunk + 4]
             assert told.value.key == self.url
         for chunk in new:

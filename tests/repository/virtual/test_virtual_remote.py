@@ -182,7 +182,7 @@ def test_another_etag_is_an_error(sea: Sea, url: str) -> None:
     sea.refer(url)
     sea.write(8)
     for selection in (slice(12, 16), slice(None)):
-        with pytest.raises(DataError, match="not the one that they refer to: it had the version") as caught:
+        with pytest.raises(DataError, match="has changed: it had the version") as caught:
             sea.array[selection]
         assert (caught.value.key, caught.value.chunk, caught.value.path) == (
             url,

@@ -130,7 +130,7 @@ def test_a_store_that_does_not_say_which_it_is(folder: Path) -> None:
     class Nameless(WrappedStore):
         pass
 
-    with pytest.raises(InvalidInputError, match="does not say what tells it from other stores"):
+    with pytest.raises(InvalidInputError, match="it has no identity"):
         over(Nameless(MemoryStore()), folder)
     assert not folder.exists()
 

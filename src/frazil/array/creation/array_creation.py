@@ -126,5 +126,7 @@ def stored_array(location: NodeLocation) -> ArrayMetadata:
     """The metadata that a new array has been given."""
     node = find_node(location)
     if not isinstance(node, ArrayMetadata):
-        raise ConflictError("the new array is gone", path=location.path or "/", hint="somebody removed it")
+        raise ConflictError(
+            "the new array is gone", path=location.path or "/", hint="somebody removed it; check the location"
+        )
     return node

@@ -123,7 +123,8 @@ def _address(data: object) -> tuple[object, str] | None:
             return address
         if isinstance(data, np.ndarray) or type(data).__module__.partition(".")[0] not in ("xarray", "frazil"):
             return None
-        data = getattr(data, "array", None) or getattr(data, "_array", None)
+        inner = getattr(data, "array", None)
+        data = getattr(data, "_array", None) if inner is None else inner
     return None
 
 

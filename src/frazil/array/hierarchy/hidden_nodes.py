@@ -31,7 +31,7 @@ def refuse_documents(store: Store, prefix: str, paths: Sequence[str], names: Seq
     for (key, path), size in zip(keys.items(), store.sizes(list(keys)).tolist(), strict=True):
         if size >= 0:
             raise InvalidInputError(
-                f"a node of {found} is at /{path}, and one of another dialect cannot lie in its place or in it",
+                f"a node of {found} is at /{path}, and a node of another dialect cannot replace it or be below it",
                 key=key,
                 path=path or "/",
                 hint=f"zarr_format={new} at its location makes one of {found}; or choose another path",

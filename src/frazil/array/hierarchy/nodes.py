@@ -100,7 +100,7 @@ class NodeLocation(Record):
 def no_transformers(location: NodeLocation) -> InvalidInputError:
     """The error for storage transformers where chunks do not lie under keys of the store."""
     return InvalidInputError(
-        "an array of a repository has no storage transformers: its chunks lie under no keys",
+        "an array of a repository has no storage transformers: its chunks have no keys",
         path=location.path or "/",
         hint="put a store over the one that the repository is opened at",
     )
@@ -115,7 +115,7 @@ def missing(location: NodeLocation) -> NotFoundError:
         f"there is no array or group in {location.store!r}",
         key=location.layout.document_keys(location.path)[0],
         path=location.path or "/",
-        hint="check the location; a hierarchy begins where its zarr.json is, and nodes of one of the 2022 draft have their path beside it",
+        hint="check the location; of a hierarchy of the 2022 draft, give the folder of its zarr.json as location, and the node as path",
     )
 
 
@@ -153,7 +153,7 @@ def _is_implied(location: NodeLocation) -> bool:
         raise StoreError(
             f"{store!r} is not listable, and only a listing tells whether a group without a document is there",
             path=location.path,
-            hint="open what lies below by its whole path, or use create_group, which gives the group a document",
+            hint="open nodes below it by their whole path, or use create_group, which gives the group a document",
         )
     return not store.is_empty(layout.documents_prefix(location.path))
 
@@ -263,7 +263,7 @@ def of_kind(location: NodeLocation, key: str, node: Metadata, kind: type[M]) -> 
     if isinstance(node, kind):
         return node
     raise InvalidInputError(
-        "another kind of node has taken this location", key=key, path=location.path or "/", hint="open it anew"
+        "another kind of node is now at this path", key=key, path=location.path or "/", hint="open it again"
     )
 
 
@@ -381,7 +381,7 @@ def _write_entry(location: NodeLocation) -> None:
         there = store.get(key)
     if there is None or not location.layout.has_entry(there):
         raise AlreadyExistsError(
-            "another hierarchy has taken this location", key=key, path=location.path or "/", hint="open it anew"
+            "another hierarchy is now at this place", key=key, path=location.path or "/", hint="open it again"
         )
 
 

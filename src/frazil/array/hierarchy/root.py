@@ -314,7 +314,7 @@ def for_creation(
     if there is not None and not (replaced and _differs(there, new, entry_point is not None)):
         if chosen is not None and there.layout.zarr_format != chosen:
             raise InvalidInputError(
-                f"the hierarchy is of zarr_format {there.layout.zarr_format!r}; a node of {chosen!r} cannot lie in it",
+                f"the hierarchy is of zarr_format {there.layout.zarr_format!r}; a node of {chosen!r} cannot be in it",
                 path=path or "/",
                 hint="leave zarr_format out, or choose another location",
             )

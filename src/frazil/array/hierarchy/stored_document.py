@@ -43,7 +43,7 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
     for member in _FIXED:
         now, then = getattr(stored, member), getattr(opened, member)
         if now is not then and now != then and not _grows(now, then):
-            raise ConflictError("another array has taken this location", path=path or "/", hint="open it anew")
+            raise ConflictError("another array has taken this location", path=path or "/", hint="open it again")
     return stored
 
 
@@ -125,7 +125,7 @@ class StoredDocument:
             raise ConflictError(
                 f"the array is smaller now: others changed its shape from {shape} to {stored}, and the selection reaches to {ends}",
                 path=self._location.path or "/",
-                hint="open it anew, or call refresh(), and write what lies inside",
+                hint="open it again, or call refresh(), and write inside the new shape",
             )
 
     def takes_request(self, direct: bool) -> bool:
@@ -133,10 +133,10 @@ class StoredDocument:
         return self._there and not direct and not self._new
 
     def has_shape(self, shape: tuple[int, ...]) -> bool:
-        """Whether the array has these lengths, by a document that is read after the call. Raises as `confirm`."""
+        """Whether the array has these lengths, by a document that is read after the call; by its own metadata where no document is to be stored. Raises as `confirm`."""
         location = self._location
         if location.nodes is None:
-            return self._shape_now() == shape
+            return (self._shape_now() if self._there else self._opened.shape) == shape
         lengths = location.nodes.lengths(location.path, self._chunks)
         if lengths is not None:
             return lengths == shape

@@ -92,7 +92,9 @@ class LazyView:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         """Reads the view. Raises SelectionError, DataError, StoreError."""
         if copy is False:
-            raise InvalidInputError("an array in a store cannot be seen without a copy", path=self._array.path or "/")
+            raise InvalidInputError(
+                "an array in a store cannot be converted without a copy", path=self._array.path or "/"
+            )
         values = np.asarray(self._array.oindex[self._selection()])
         return values if dtype is None else values.astype(dtype, copy=False)
 

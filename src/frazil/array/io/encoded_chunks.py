@@ -133,5 +133,5 @@ def _refused(error: Exception) -> StoreError:
     return StoreError(
         f"encoded inner chunks could not be kept in a temporary file: {error}",
         errno=code,
-        hint="make room on the disk of the store, or of TMPDIR where the store is no local disk; nothing was published",
+        hint="free space on the disk of the store, or in TMPDIR if the store is not a local disk; nothing was published",
     )

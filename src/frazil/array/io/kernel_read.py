@@ -173,7 +173,7 @@ class _Call:
                     "the object of a chunk reference is missing",
                     errno=ENOENT,
                     key=key,
-                    hint="bring it back from a copy, or write the chunk anew",
+                    hint="restore it from a copy, or write the chunk again",
                 )
 
     def was_changing(self, failures: Sequence[tuple[int, int, str, list[int]]]) -> bool:

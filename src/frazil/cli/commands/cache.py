@@ -23,17 +23,15 @@ _POWERS: Final = " kMGTP".lower()
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", metavar="FOLDER", help="the folder that was given as cache= when something was opened"
-    )
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of the cache (the argument cache= in Python)")
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
         "--trim",
         metavar="SIZE",
         type=_size,
-        help="remove what was used least recently until at most SIZE is left: a number of bytes, or such as 500MB or 10GiB",
+        help="remove what was used least recently, until at most SIZE is left: bytes, or as in 500MB or 10GiB",
     )
-    change.add_argument("--clear", action="store_true", help="remove everything that is kept; the folder stays a cache")
+    change.add_argument("--clear", action="store_true", help="remove everything; the folder remains a cache")
     add_json(parser)
 
 
@@ -91,15 +89,16 @@ def _counted(files: Json, nbytes: Json) -> str:
 
 COMMAND = Command(
     "cache",
-    "what a cache on disk keeps; trims it",
-    "Shows how much the folder of a cache keeps, and when it was last used. A folder becomes a cache when something is opened with it, as in\n"
-    'frazil.open_array("s3://bucket/sea.zarr", cache="folder"). A cache stays below its limit. It may be removed at any time, even while programs\n'
-    "use it: they fetch what they need again.",
+    "shows, trims or empties a cache on disk",
+    "Shows how many bytes a cache folder holds, and when it was last used. A folder becomes a cache when "
+    'something is opened with it, as in frazil.open_array("s3://bucket/sea.zarr", cache="folder"). A cache '
+    "stays below its limit. It may be removed at any time, even while programs use it: they read the data "
+    "again.",
     (
-        ("frazil cache sea.cache", "how much is kept, and how old it is"),
-        ("frazil cache sea.cache --trim 10GB", "what was used least recently goes until 10 GB are left"),
-        ("frazil cache sea.cache --clear", "everything goes"),
-        ("frazil cache sea.cache --json", "the numbers, for programs"),
+        ("frazil cache sea.cache", "how much the cache holds, and how old it is"),
+        ("frazil cache sea.cache --trim 10GB", "keep the 10 GB that were used most recently"),
+        ("frazil cache sea.cache --clear", "remove everything"),
+        ("frazil cache sea.cache --json", "the same as JSON"),
     ),
     add_arguments,
     run,

@@ -9,7 +9,7 @@ from frazil.cli.completion import SCRIPTS
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="SHELL", choices=tuple(SCRIPTS), help=f"{', '.join(SCRIPTS)}")
+    parser.add_argument("shell", metavar="SHELL", choices=tuple(SCRIPTS), help=f"the shell: {', '.join(SCRIPTS)}")
 
 
 def run(options: Namespace) -> None:
@@ -18,9 +18,9 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "completion",
-    "a script by which bash, zsh or fish completes command lines",
-    "Prints a script that completes commands, options and their choices, and files where a location, a path or a\n"
-    "file is asked for. Nodes and URLs are not completed.",
+    "a script that completes command lines in bash, zsh or fish",
+    "Prints a script that completes commands, options, the choices of options, and file names. Nodes and URLs "
+    "are not completed.",
     (
         ("frazil completion bash", 'in ~/.bashrc: eval "$(frazil completion bash)"'),
         ("frazil completion zsh", "in ~/.zshrc, after compinit: source <(frazil completion zsh)"),

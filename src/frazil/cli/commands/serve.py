@@ -34,33 +34,33 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
-        help="where to listen; without it only programs on this machine can read. 0.0.0.0: everyone who reaches this machine",
+        help="the address to listen on (default: only this machine can read); 0.0.0.0 is every address of this machine",
     )
     parser.add_argument(
         "--port",
         type=whole_number("a port: one is a number up to 65535, and 0 is any free one", 0, 2**16 - 1),
         default=PORT,
         metavar="N",
-        help=f"{PORT}, where it is left out; 0 is any free one",
+        help=f"the port (default: {PORT}); 0 is any free one",
     )
     parser.add_argument(
         "--cors",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="whose pages may read in a browser, as in https://viewer.example.org; may be repeated; without it, none of another server",
+        help="allow web pages of this origin to read, as in https://viewer.example.org; may be repeated",
     )
     parser.add_argument(
         "--host-name",
         action="append",
         default=[],
         metavar="NAME",
-        help="a name by which the server may be asked, beside the address it listens on; may be repeated",
+        help="another host name of this server, which requests may use; may be repeated",
     )
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="serve what the branch has at each request (at most a second old); without it, what it had at the start, whatever is committed since",
+        help="serve new commits of the branch, too (at most a second late); by default the state at the start is served",
     )
     add_virtual_prefix(parser)
 
@@ -119,17 +119,18 @@ def _following(named: Named | None, options: Namespace) -> server.Server:
 
 COMMAND = Command(
     "serve",
-    "an array, a group or a repository as plain Zarr over HTTP",
-    "Serves a hierarchy over HTTP, read-only, to programs such as zarr-python and zarrita.js: values and ranges of them,\n"
-    "with ETags. Only documents and chunks of Zarr are served, no other file of a folder. In a browser, pages of other\n"
-    "servers can read only if --cors allows it. Keys cannot be listed over HTTP: the document of each group has copies of the\n"
-    "documents below it (consolidated metadata), at most five seconds old. Prints the address, and ends at Ctrl-C.\n"
-    "A folder is served as it is at each request, a repository as it was at the start.",
+    "serves an array, a group or a repository as plain Zarr over HTTP",
+    "Serves a hierarchy over HTTP, for reading only, to programs such as xarray, zarr-python and zarrita.js. "
+    "Ranges and ETags are supported. Only metadata documents and chunks are served, no other file of a folder. "
+    "Web pages of other servers can read it only if --cors allows it. Keys cannot be listed over HTTP, so the "
+    "document of each group contains copies of the documents below it (consolidated metadata), at most five "
+    "seconds old. Prints the address, and ends at Ctrl-C. A folder is served as it is at each request; a "
+    "repository as it was at the start, or with --follow as its branch is.",
     (
         ("frazil serve ocean.zarr", "at http://127.0.0.1:8000/, for programs on this machine"),
-        ("frazil serve ocean.zarr --cors https://viewer.example.org", "a viewer in the browser may read it, too"),
+        ("frazil serve ocean.zarr --cors https://viewer.example.org", "a viewer in a browser may read it, too"),
         ("frazil serve sea.repo@v1 --port 0", "a repository as it was at a tag, at any free port"),
-        ("frazil serve sea.repo@dev --follow", "a branch, with what is committed to it meanwhile"),
+        ("frazil serve sea.repo@dev --follow", "a branch, with new commits"),
     ),
     add_arguments,
     run,

@@ -52,7 +52,7 @@ class N5Default(ArrayToBytes):
             raise MetadataError("codecs must begin with transpose and bytes", path="codecs")
         after = tuple(codec for codec in self.codecs[2:] if isinstance(codec, BytesToBytes))
         if len(after) != len(self.codecs) - 2:
-            raise MetadataError("behind bytes only a bytes-to-bytes codec may stand", path="codecs")
+            raise MetadataError("after bytes only a bytes-to-bytes codec is allowed", path="codecs")
         return first, second, after
 
     @classmethod

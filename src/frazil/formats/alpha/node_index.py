@@ -234,7 +234,7 @@ def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[
     bytes end first, or a key is no text."""
     paths, rows, end, distinct, failures = _kernel.find_nodes(data, at, count)
     for position, _, text in failures:
-        raise FormatError(f"the nodes of a snapshot make no sense: {text}, at byte {position}", key=key)
+        raise FormatError(f"the nodes of a snapshot are inconsistent: {text}, at byte {position}", key=key)
     return paths, rows, end, distinct
 
 

@@ -135,7 +135,7 @@ def next_sequence(name: str, sequence: int) -> int:
     if sequence >= LAST_SEQUENCE:
         raise InvalidInputError(
             f"the branch {name!r} is full: its last file, number {LAST_SEQUENCE}, is written",
-            hint="create another branch at its last snapshot and go on there",
+            hint="create another branch at its last snapshot and continue there",
         )
     return sequence + 1
 

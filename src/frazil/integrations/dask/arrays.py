@@ -91,12 +91,12 @@ def store(
             )
         if not compute:
             raise InvalidInputError(
-                "what is computed later cannot be committed now",
+                "compute=False cannot be combined with a commit",
                 hint="give a session instead of the repository, merge what the Delayed computes, and commit",
             )
     elif message is not None or metadata is not None:
         raise InvalidInputError(
-            "nothing is committed here, as into is no repository", hint="the message is for session.commit"
+            "there is no commit here: into is not a repository", hint="the message is for session.commit"
         )
     session = into.writable_session(branch) if isinstance(into, Repository) else into
     goals, session = _resolved(targets, session)

@@ -230,8 +230,9 @@ def _into(
     _check_consolidated(options, in_repository=True)
     if not options.compute:
         raise InvalidInputError(
-            "what is computed later cannot be committed now",
-            hint="write to a session, merge what the Delayed computes, and commit",
+            "compute=False cannot be combined with a commit",
+            hint='session = frazil.Repository.open("sea.repo").writable_session("main"); later = ds.frazil.write(session, compute=False); '
+            'session.merge(later.compute()); session.commit("message")',
         )
     session, path = branch
     write(session.store, path)

@@ -173,7 +173,7 @@ def _storage(target: Store, path: str, keys: ArrayKeys, made: tuple[ArrayMetadat
     if isinstance(target, NodeStore):
         node = target.nodes.find(path)
         if not isinstance(node, ArrayMetadata):
-            raise InvalidInputError("the array is gone", path=path or "/", hint="open it anew")
+            raise InvalidInputError("the array is gone", path=path or "/", hint="open it again")
         return target.nodes.chunks(path, node)
     return plain_chunks(target, f"{path}/" if path else "", keys.encoding, metadata.ndim, compiled.chain.bound)
 

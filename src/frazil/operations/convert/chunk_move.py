@@ -177,7 +177,7 @@ def _copy(
     fetched = route.store.fetch(names, spans if forms is None else NO_SPANS)
     for name, status in zip(names, fetched.status, strict=True):
         if status == FOLDER:
-            raise StoreError("a folder lies where a chunk should", key=name, hint="look what it is, and remove it")
+            raise StoreError("a folder lies where a chunk should", key=name, hint="find out what it is, and remove it")
     there = np.flatnonzero(np.asarray(fetched.status) == FOUND)
     sizes = fetched.sizes[there]
     if forms is None:

@@ -57,5 +57,5 @@ def parse_journal(value: bytes, key: str) -> Journal:
     raise FormatError(
         "this is no journal of a conversion that this version of Frazil could go on with",
         key=key,
-        hint="look what it is; a newer version may have written it",
+        hint="a newer version may have written it; find out what it is",
     )

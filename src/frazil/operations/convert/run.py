@@ -333,7 +333,7 @@ def _changed(key: str) -> ConflictError:
     return ConflictError(
         f"{key.rpartition('/')[2]} was changed while the hierarchy was converted",
         key=key,
-        hint="see what changed it, another conversion perhaps; then convert again",
+        hint="find out what changed it, perhaps another conversion; then convert again",
     )
 
 

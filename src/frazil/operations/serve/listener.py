@@ -63,7 +63,7 @@ def listen(served: Served, host: str, port: int, connections: int) -> Listener:
     except OSError as error:
         raise InvalidInputError(
             f"nothing can be served at port {port} of {host}: {error.strerror or error}",
-            hint="port 0 is any free one" if port else "an address of this machine",
+            hint="port 0 chooses any free port" if port else "an address of this machine",
         ) from None
 
 

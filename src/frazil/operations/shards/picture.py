@@ -1,4 +1,4 @@
-"""One shard as a picture of its bytes: in characters, or as pixels whose colours tell where in the grid an inner chunk is. Where its pieces lie is shards.py's."""
+"""One shard as a picture of its bytes: in characters, or as pixels whose colours show where in the grid an inner chunk is. shards.py finds where the inner chunks are in the bytes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.array.info import human
 from frazil.operations.shards.shards import Shard
-from frazil.operations.view.canvas import INK, Pixels
+from frazil.operations.view.canvas import INK, Pixels, blank, write
 from frazil.operations.view.picture import colour_scale, raster
 from frazil.operations.view.scale_bars import colour_bar
-from frazil.operations.view.text import line_height
+from frazil.operations.view.text import line_height, text_coverage
 
 __all__ = ["draw_shard", "shard_text"]
 
@@ -23,8 +24,8 @@ _SIGNS: Final = {"chunk": "#", "index": "i", "unused": "."}
 
 
 def shard_text(shard: Shard) -> str:
-    """Lines of signs from the first byte to the last: # inner chunks, i the index, . what nothing refers to. A sign stands for what its first byte is in, but what is unused
-    or index is shown though it be short."""
+    """Lines of characters from the first byte to the last: # inner chunks, i the index, . unused. A character shows what its first byte belongs to; an index or unused bytes
+    that are shorter than a character have one, too."""
     size = _size(shard)
     count = max(1, min(_WIDTH * _LINES, size))
     signs = ["#"] * count
@@ -38,13 +39,13 @@ def shard_text(shard: Shard) -> str:
     lines = [text[low : low + _WIDTH] for low in range(0, count, _WIDTH)]
     each = -(-size // count)
     return "\n".join(
-        [*lines, f"# inner chunks, i index, . unused; a sign is about {each:,} byte{'' if each == 1 else 's'}"]
+        [*lines, f"# inner chunks, i index, . unused; one character is about {each:,} byte{'' if each == 1 else 's'}"]
     )
 
 
 def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
-    """Pixels from the first byte, at the top left, to the last one, line by line. Colours: the location of the inner chunk in C order among those of its shard; dark: the index;
-    grey: what nothing refers to."""
+    """Pixels from the first byte, at the top left, to the last one, line by line, with a title and a legend. Colours: the position of the inner chunk in C order among those of
+    its shard; dark: the index; grey: unused bytes."""
     width, height = _PIXELS
     positions = np.arange(width * height) * _size(shard) // (width * height)
     values = np.full(len(positions), np.nan)
@@ -63,11 +64,27 @@ def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
     pixels = raster(shown, scale)
     pixels[dark.reshape(height, width)] = INK
     bar = colour_bar(scale.colours, scale.low, scale.high, height - line_height(_TEXT) // 2 * 2, _TEXT)
-    return np.concatenate((pixels, bar), axis=1)
+    return _framed(np.concatenate((pixels, bar), axis=1), shard)
+
+
+def _framed(picture: Pixels, shard: Shard) -> Pixels:
+    """Paper around a picture, with a title above it and its legend below."""
+    place = ", ".join(map(str, shard.coords))
+    title = text_coverage(f"shard {place}: {human(shard.nbytes)}, {shard.chunks} of {shard.total} inner chunks", _TEXT)
+    legend = text_coverage("colour: inner chunk, counted in C order; dark: index; grey: unused", _TEXT)
+    line = line_height(_TEXT)
+    height, width = picture.shape[:2]
+    canvas = blank(
+        height + 2 * (_TEXT + line), max(width, title.shape[1], legend.shape[1]) + 2 * _TEXT, picture.shape[2]
+    )
+    canvas[_TEXT + line : _TEXT + line + height, _TEXT : _TEXT + width] = picture
+    write(canvas, title, _TEXT // 2, _TEXT)
+    write(canvas, legend, _TEXT + line + height + _TEXT // 2, _TEXT)
+    return canvas
 
 
 def _size(shard: Shard) -> int:
-    """Bytes of the shard in which its pieces lie: all of it is in a piece."""
+    """Bytes of the (decoded) shard: the end of its last piece."""
     return max((piece.start + piece.nbytes for piece in shard.pieces), default=1)
 
 

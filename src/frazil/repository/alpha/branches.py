@@ -377,7 +377,7 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
     InvalidInputError for `main`, which every repository has."""
     check_name("branch", name)
     if name == MAIN:
-        raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: it is what tells a repository")
+        raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: every repository has it")
     check_commits(files)
     return _moved(files, open_tip(files, name), None, expect)
 
@@ -418,7 +418,7 @@ def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:
     return ConflictError(
         f"the branch {tip.branch!r} has changed: it {now}, and {encode_id(expect)} was expected",
         key=_folder(files, tip) + branch_file(tip.sequence),
-        hint="look at what it has become, and try again",
+        hint="check what it is now, and try again",
     )
 
 
@@ -491,5 +491,5 @@ def _unknown(what: str, key: str) -> CommitUnknownError:
     return CommitUnknownError(
         f"whether {what} is not known: the store's answer was lost, and the file cannot be read back",
         key=key,
-        hint="look whether it is there when the store answers again; nothing was removed",
+        hint="check it when the store answers again; nothing was removed",
     )

@@ -61,7 +61,7 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     if wait and wait < SHORTEST_WAIT:
         raise InvalidInputError(
             f"the wait must be at least {SHORTEST_WAIT // 60_000_000_000} minutes: a session must be able to tell that it may be too old",
-            hint="now=True removes at once, where nobody writes",
+            hint="if nobody writes, now=True removes at once",
         )
     files.require()
     store = files.store
@@ -116,7 +116,7 @@ def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
     if now < 0 and wait:
         raise StoreError(
             f"{files.store!r} does not say when it stored a file, so that nothing is ever old enough to be removed",
-            hint="now=True removes at once, where nobody writes",
+            hint="if nobody writes, now=True removes at once",
         )
     return _Clock(now, wait)
 
@@ -274,7 +274,7 @@ def _copy_journals(files: RepositoryFormat, clock: _Clock) -> list[str]:
         raise ConflictError(
             "a copy to this place is under way: what it has brought, nothing may refer to yet",
             key=key,
-            hint="let the copy finish; now=True collects all the same, where nobody writes",
+            hint="let the copy finish; if nobody writes, now=True collects anyway",
         )
     return [key]
 

@@ -252,7 +252,7 @@ def _set_attributes(change: NodeChange, attributes: Attributes) -> None:
 
 def _refusal(path: str, reason: str) -> ConflictError:
     return ConflictError(
-        f"these changes do not go together: {path} {reason}",
+        f"these changes contradict each other: {path} {reason}",
         path=path,
-        hint="answer the same to conflicts of a group and of what lies in it",
+        hint="give the same answer to conflicts of a group and of nodes in it",
     )

@@ -65,7 +65,7 @@ def meet(transaction: Transaction, tip: Tip | None = None) -> Meeting:
             matching = files.match_nodes(transaction.base_id, tip.snapshot)
         except NotFoundError as error:
             raise ConflictError(
-                f"the branch {tip.branch!r} has moved, and a rebase needs what is gone: {error.message}",
+                f"the branch {tip.branch!r} has moved, and a rebase needs a snapshot that is gone: {error.message}",
                 key=error.key,
                 hint="discard the session, and make the changes again in a new one",
             ) from error

@@ -108,7 +108,7 @@ def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_
 
 def _unknown(files: RepositoryFormat, branch: str) -> CommitUnknownError:
     return CommitUnknownError(
-        f"whether the branch {branch!r} was repaired is not known: the store's answer was lost",
+        f"it is not known whether the branch {branch!r} was repaired: the answer of the store was lost",
         key=files.key("refs/"),
         hint="repair it again when the store answers; nothing was removed",
     )

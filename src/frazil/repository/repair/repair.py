@@ -80,7 +80,7 @@ def _refuse_copies(checked: Checked) -> None:
     for problem in checked.found.problems:
         if problem.kind == "copy":
             raise ConflictError(
-                problem.text, key=problem.key, hint="let the copy finish, or copy again, which goes on where it ended"
+                problem.text, key=problem.key, hint="let the copy finish, or run it again, which continues it"
             )
 
 

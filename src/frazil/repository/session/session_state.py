@@ -96,7 +96,8 @@ class SessionState:
 
     def __repr__(self) -> str:
         at = encode_id(self.base_id) if self.tip is None else self.tip.branch
-        return f"{self.files!r}@{at}"
+        prefix = f" {self.files.prefix}" if self.files.prefix else ""
+        return f"{self.files.store!r}{prefix}@{at}"
 
     @property
     def read_only(self) -> bool:
@@ -133,7 +134,7 @@ class SessionState:
         if self.ended:
             raise ReadOnlyError(
                 f"the transaction on {self!r} is over: its arrays and groups can only be read",
-                hint="to go on writing after a commit, use repo.writable_session()",
+                hint="to write after a commit, use repo.writable_session()",
             )
         if self.read_only:
             raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")

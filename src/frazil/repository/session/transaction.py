@@ -107,7 +107,7 @@ class Transaction(SessionState):
                     raise InvalidInputError(
                         f"an array of {len(was.shape)} dimensions cannot become one of {len(now.shape)}",
                         path=absolute,
-                        hint="remove it, and create the other one",
+                        hint="remove the array, and create another one",
                     )
                 touched.shrunk |= any(after < ago for after, ago in zip(now.shape, was.shape, strict=True))
                 if touched.shrunk or self.rules.foreign:
@@ -285,7 +285,7 @@ class Transaction(SessionState):
         if self.tip is not None and not self.forked:
             raise InvalidInputError(
                 "a writable session cannot be pickled, as only one place can commit it",
-                hint="give workers session.fork(), and merge what they return",
+                hint="send session.fork() to workers, and merge what they return",
             )
         with self.lock:
             self.changes.leave_files()  # they are the copy's as well

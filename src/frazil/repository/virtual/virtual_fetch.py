@@ -147,10 +147,10 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
         status, version = fetched.status[i], fetched.versions[i]
         if status in {ABSENT_KEY, FOLDER} or (status != FOUND and version is None):
             raise StoreError(
-                "the file that holds virtual chunks is not there",
+                "the file of these virtual chunks is not there",
                 errno=errno.ENOENT,
                 key=locations[name],
-                hint="bring it back, or map its prefix to where it lies now: virtual_prefixes={prefix: place}",
+                hint="restore it, or map its prefix to its new place: virtual_prefixes={prefix: place}",
             )
         check = None if checks is None else checks[name]
         if check is not None and (change := what_differs(check, part.seen(fetched, i))):
@@ -202,9 +202,9 @@ def _unreadable(part: _Part, locations: Sequence[str], error: StoreError) -> Sto
 
 def _changed(location: str, change: str) -> DataError:
     return DataError(
-        f"the file that holds virtual chunks is not the one that they refer to: {change}",
+        f"the file of these virtual chunks has changed: {change}",
         key=location,
-        hint="bring the old file back, or set the references anew",
+        hint="restore the old file, or set the references again",
     )
 
 

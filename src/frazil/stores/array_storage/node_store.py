@@ -231,7 +231,7 @@ class NodeStore(Store):
             full = len(self.nodes.children(path)) > 0
         if full:
             raise InvalidInputError(
-                "the document would make something else of this node, and what lies below it would have no place",
+                "the document would change the kind of this node, which has nodes below it",
                 key=document_key(path),
                 hint=f"erase it first: erase_prefix({data_prefix(path)!r})",
             )

@@ -146,7 +146,7 @@ def _fetch_objects(
                     "the object of a chunk reference is missing",
                     errno=ENOENT,
                     key=name,
-                    hint="bring it back from a copy, or write the chunk anew",
+                    hint="restore it from a copy, or write the chunk again",
                 )
     return fetched
 

@@ -46,8 +46,8 @@ class DiskCache(KeepingStore):
         identity = inner.identity
         if identity is None:
             raise InvalidInputError(
-                f"{inner!r} cannot be kept in a folder: it does not say what tells it from other stores",
-                hint="a store says so by its property `identity`",
+                f"{inner!r} cannot be cached in a folder: it has no identity",
+                hint="give the store the property `identity`",
             )
         self._files: Final = DiskRanges(open_folder(folder), identity, limit)
         policy = CachePolicy(True, smallest=small + 1) if unchanging is None else CachePolicy(False, tuple(unchanging))

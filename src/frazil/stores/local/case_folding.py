@@ -68,9 +68,9 @@ def refuse_clash(root: int, names: Sequence[str]) -> None:
     clash = find_clash(root, names)
     if clash is not None:
         raise AlreadyExistsError(
-            f"the disk takes this key and {clash[1]!r} for one name",
+            f"for this disk, this key and {clash[1]!r} are the same name",
             key=clash[0],
-            hint="choose names that differ by more than case, or a disk that tells them apart",
+            hint="choose names that differ by more than case, or a disk that distinguishes case",
         )
 
 

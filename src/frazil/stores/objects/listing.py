@@ -107,7 +107,7 @@ class _Listing:
         return StoreError(
             f"{self._clients.url} could not be listed: {what}",
             key=self._prefix or None,
-            hint="check the server, and what stands before it",
+            hint="check the server, and proxies before it",
         )
 
 

@@ -283,7 +283,7 @@ class ObjectReader:
                 lost = StoreError(
                     f"an object of {self._clients.url} could not be read: {SHORT}",
                     key=asked.key,
-                    hint="check the server, and what stands before it",
+                    hint="check the server, and proxies before it",
                 )
         raise lost
 

@@ -160,7 +160,7 @@ class WebReader:
             raise StoreError(
                 f"an object of {self._client.url} could not be read: the server sends it encoded (Content-Encoding: {encoding}), which was not requested",
                 key=asked.key,
-                hint="have the server send what lies there, without an encoding",
+                hint="let the server send the stored bytes, without a content encoding",
             )
 
     # --- bodies --------------------------------------------------------------------------------------------------------------------

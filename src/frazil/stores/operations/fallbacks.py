@@ -184,7 +184,7 @@ def _ranges(can: Operations, asked: Sequence[tuple[str, tuple[int, int | None]]]
             values[i] = b""
         elif value is not None and most is not None and len(value) > most:
             raise StoreError(
-                f"get_partial_values gave {len(value)} bytes for a range of {most}", key=key, hint="mend the store"
+                f"get_partial_values gave {len(value)} bytes for a range of {most}", key=key, hint="repair the store"
             )
     return values
 
@@ -318,7 +318,7 @@ def walk(can: Operations, prefix: str) -> Iterator[str]:
                 yield row
                 continue
             if row.count("/") > _DEEPEST:
-                raise StoreError(f"list_dir goes deeper than {_DEEPEST} levels", key=row[:100], hint="mend the store")
+                raise StoreError(f"list_dir goes deeper than {_DEEPEST} levels", key=row[:100], hint="repair the store")
             left.append(row)
 
 

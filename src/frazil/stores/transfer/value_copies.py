@@ -96,7 +96,7 @@ def _copy_small(
     fetched = source.fetch(sources, whole_spans(len(names), first))
     for source_name, status in zip(sources, fetched.status, strict=True):
         if status == FOLDER:
-            raise StoreError("a folder lies where a value should", key=source_name, hint="look what it is")
+            raise StoreError("a folder lies where a value should", key=source_name, hint="find out what it is")
     found = [row for row, status in enumerate(fetched.status) if status == FOUND]
     sizes = [-1] * len(names)
     small: list[int] = []

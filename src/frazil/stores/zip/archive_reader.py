@@ -161,7 +161,7 @@ def _check_most(asked: Columns, sizes: Columns, names: Sequence[str]) -> None:
         raise StoreError(
             f"a value of {size[row]} bytes, where at most {most[row]} are expected",
             key=names[int(asked[row, 0])],
-            hint="look what it is",
+            hint="find out what it is",
         )
 
 
@@ -370,7 +370,7 @@ def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:
         raise FormatError(
             f"an entry of the zip archive does not have the {size} bytes that its directory says",
             key=name,
-            hint="the archive is damaged, or made to fill the memory of who reads it",
+            hint="the archive is damaged, or made to fill the memory of its readers",
         )
     if zlib.crc32(value) != checksum:
         raise _mismatch(name)

@@ -47,14 +47,15 @@ def _arrays(node: Array | Group) -> Iterator[tuple[str, Array]]:
 
 COMMAND = Command(
     "checksum",
-    "checksums of the content of arrays, however it is stored",
-    "A line for each array: 64 hexadecimal digits, and its path. Two arrays have the same checksum if they have the same data type, shape and elements, to the bit,\n"
-    "whatever their chunks, shards, codecs, byte order, dialect and place. docs/checksums.md says how it is computed.",
+    "checksums of the content of arrays, independent of how it is stored",
+    "Prints a line for each array: a checksum of 64 hexadecimal digits, and the path. Two arrays have the same "
+    "checksum if data type, shape and all elements are the same, to the bit. Chunks, shards, codecs, byte "
+    "order, dialect and location make no difference. docs/checksums.md defines the checksum.",
     (
         ("frazil checksum sea.zarr", "of one array"),
         ("frazil checksum ocean.zarr", "of each array of a group"),
         ("frazil checksum sea.repo@v1 level1/temp", "of an array as it was at a tag"),
-        ("frazil checksum ocean.zarr --json", "for programs: an object of paths and checksums"),
+        ("frazil checksum ocean.zarr --json", "as JSON: an object of paths and checksums"),
     ),
     add_arguments,
     run,

@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--depth",
         metavar="N",
         type=whole_number("a number of levels; 0 shows the total alone", 0, 10**6),
-        help="show nodes down to N levels below, 0 for the total alone; all, where it is left out",
+        help="show nodes down to N levels below, 0 for the total alone (default: all)",
     )
     add_json(parser)
 
@@ -33,13 +33,14 @@ def run(options: Namespace) -> None:
 COMMAND = Command(
     "du",
     "bytes of each array and group, decoded and stored",
-    "A line for each node: the bytes of its elements, the bytes of its stored chunks and shards, how many times smaller these are, how many objects they are in.\n"
-    "A group has the sums of all below it. Keys are listed and nothing is read; documents do not count.",
+    "Prints a line for each node: the bytes of its elements, the bytes of its stored chunks and shards, the "
+    "ratio of the two, and the number of stored objects. The line of a group has the sums of everything below "
+    "it. Only keys are listed: no value is read, and metadata documents are not counted.",
     (
         ("frazil du ocean.zarr", "every node of a hierarchy"),
         ("frazil du ocean.zarr level1 --depth 0", "the total of one group"),
         ("frazil du sea.repo@v1", "what a repository had at a tag"),
-        ("frazil du ocean.zarr --json", "for programs; sizes are in bytes"),
+        ("frazil du ocean.zarr --json", "as JSON; sizes are in bytes"),
     ),
     add_arguments,
     run,

@@ -17,10 +17,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_selection(parser)
     add_decoded(parser)
-    parser.add_argument("--format", choices=tuple(WRITERS), help="text, or what the name of FILE ends with")
+    parser.add_argument("--format", choices=tuple(WRITERS), help="the format (default: the ending of FILE, or text)")
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
-    parser.add_argument("--full", action="store_true", help="text: all elements, where many would be abbreviated")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write there; - is standard output")
+    parser.add_argument("--full", action="store_true", help="do not abbreviate text")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write; - is standard output")
 
 
 def run(options: Namespace) -> None:
@@ -52,9 +52,10 @@ def _of_name(output: str | None) -> str:
 COMMAND = Command(
     "get",
     "elements of an array, as text, CSV, JSON or .npy",
-    "Prints a selection as NumPy would, many elements abbreviated (and then only those shown are read), or writes it as\n"
-    "CSV (up to two dimensions), JSON or .npy. CSV and .npy are written piece by piece, so that more than memory holds will do.\n"
-    "Structs are objects in JSON; in CSV, in one dimension, they have a column for each field, and the names in the first line.",
+    "Prints a selection as NumPy does. A large selection is abbreviated, and only the elements that are shown "
+    "are read. With --format or -o it is written as CSV (up to two dimensions), JSON or .npy. CSV and .npy are "
+    "written piece by piece, so a selection may be larger than memory. Structs are objects in JSON. In CSV, "
+    "structs in one dimension have a column for each field, with the names in the first line.",
     (
         ('frazil get sea.zarr "10, ::-2"', "row 10, every other column from the last on"),
         (
@@ -65,7 +66,7 @@ COMMAND = Command(
         ('frazil get sea.zarr "::4, ::4" --format npy -o sea.npy', "every fourth element, for NumPy"),
         ('frazil get sea.repo@v1 level1/temp "0, 0, :5"', "elements as they were at a tag of a repository"),
         ('frazil get sea.zarr "0, :5" --decoded', "scaled, with missing values as NaN and times as dates"),
-        ('frazil get sea.zarr "0, :5" --json', "five elements, for programs"),
+        ('frazil get sea.zarr "0, :5" --json', "five elements, as JSON"),
     ),
     add_arguments,
     run,

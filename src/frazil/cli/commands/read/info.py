@@ -68,13 +68,13 @@ def _table(group: dict[str, Json]) -> str:
 COMMAND = Command(
     "info",
     "what an array or group is, and how much of it is stored",
-    "Prints shape, data type, chunks, shards, codecs and attributes of an array, with its size in memory and as stored;\n"
-    "of a group its members and attributes. Reads no elements.",
+    "Prints the shape, data type, chunks, shards, codecs and attributes of an array, and its size in memory "
+    "and in the store. Of a group it prints the members and attributes. No element is read.",
     (
-        ("frazil info sea.zarr", "a table for people"),
+        ("frazil info sea.zarr", "a table"),
         ("frazil info ocean.zarr level1/temp", "an array within a group"),
         ("frazil info sea.repo@dev level1/temp", "an array on a branch of a repository"),
-        ("frazil info sea.zarr --json", "the same for programs; sizes are in bytes"),
+        ("frazil info sea.zarr --json", "the same as JSON; sizes are in bytes"),
     ),
     add_arguments,
     run,

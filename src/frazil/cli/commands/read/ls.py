@@ -17,9 +17,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_path(parser)
     parser.add_argument(
-        "-l", "--long", action="store_true", help="with what is stored: bytes, and chunks (or shards) of arrays"
+        "-l",
+        "--long",
+        action="store_true",
+        help="also show the stored bytes, and the stored chunks (or shards) of arrays",
     )
-    parser.add_argument("-r", "--recursive", action="store_true", help="everything below; where no node is, all keys")
+    parser.add_argument(
+        "-r",
+        "--recursive",
+        action="store_true",
+        help="also list everything below; in a folder that is no node, all files",
+    )
     add_json(parser)
 
 
@@ -41,15 +49,16 @@ def _entries(options: Namespace) -> Iterator[Entry]:
 
 COMMAND = Command(
     "ls",
-    "what is directly below a group, or in a folder",
-    "A line for each member of a group: arrays with shape, data type, chunks and shards. Of an array one line, of itself. Where no node is, the arrays,\n"
-    "groups, repositories and folders that lie there, and keys, which are files that no node stands for.",
+    "the members of a group, or the content of a folder",
+    "Prints a line for each member of a group; arrays with shape, data type, chunks and shards. An array is "
+    "one line. In a folder that is no node it lists arrays, groups, repositories, other folders, and files "
+    "that belong to no node.",
     (
         ("frazil ls ocean.zarr", "the members of a group"),
-        ("frazil ls ocean.zarr level1 --long", "with the bytes that are stored"),
+        ("frazil ls ocean.zarr level1 --long", "with the stored bytes"),
         ("frazil ls sea.repo@v1 --recursive", "all that a repository had at a tag"),
-        ("frazil ls .", "what lies in a folder that is no node"),
-        ("frazil ls ocean.zarr --long --json", "for programs; sizes are in bytes"),
+        ("frazil ls .", "what is in a folder that is no node"),
+        ("frazil ls ocean.zarr --long --json", "as JSON; sizes are in bytes"),
     ),
     add_arguments,
     run,

@@ -21,14 +21,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--shard",
         metavar="I,J,...",
         type=_coordinates,
-        help="one shard by its place in the grid of shards, piece by piece, with a picture in characters",
+        help="show one shard, given by its position in the grid of shards: each inner chunk, and a picture in characters",
     )
-    parser.add_argument("-n", "--most", metavar="N", type=_number, default=40, help="rows of the table, at most (40)")
+    parser.add_argument(
+        "-n", "--most", metavar="N", type=_number, default=40, help="at most N rows of the table (default: 40)"
+    )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="a PNG picture of the bytes of the shard, of the first one where --shard is left out; - is standard output",
+        help="write a PNG picture of the bytes of the shard (default: the first one); - is standard output",
     )
     add_virtual_prefix(parser)
     add_json(parser)
@@ -37,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def _coordinates(text: str) -> tuple[int, ...]:
     parts = text.replace(" ", "").split(",")
     if not all(part.isdecimal() and len(part) < 20 for part in parts):
-        raise ArgumentTypeError(f"{text!r} is no place in a grid, as in 0,1")
+        raise ArgumentTypeError(f"{text!r} is not a position in a grid, as in 0,1")
     return tuple(map(int, parts))
 
 
@@ -49,7 +51,7 @@ def _number(text: str) -> int:
 
 def run(options: Namespace) -> None:
     if options.json and options.output == "-":
-        options.refuse("standard output takes the picture or the JSON: give -o FILE, or leave --json out")
+        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
     array = open_node(options.location, options.path or "", options.virtual_prefix)
     if isinstance(array, Group):
         raise InvalidInputError(
@@ -94,14 +96,16 @@ def _pieces(shard: Shard, most: int) -> list[str]:
 
 COMMAND = Command(
     "shards",
-    "where inner chunks lie in the stored shards of an array, unused bytes, order",
-    "A line for each stored shard: how many inner chunks it has, its bytes, those of its index, those that nothing refers to (which earlier writes may have left), and the\n"
-    "order of its inner chunks: C, F, Morton, or as they were written. Of one shard every piece, and a picture of its bytes: in a PNG picture, colours tell the place\n"
-    "of an inner chunk in the grid, the index is dark, and what is unused grey. Only indexes are read.",
+    "inner chunks in the stored shards of an array: number, order, unused bytes",
+    "Prints a line for each stored shard: the number of its inner chunks, its size, the size of its index, the "
+    "bytes that no inner chunk uses (earlier writes can leave some), and the order of the inner chunks: C, F, "
+    "Morton, or as written. With --shard it prints each inner chunk of one shard, and a picture of the bytes "
+    "of the shard in characters. With -o it writes this picture as PNG: the colour of an inner chunk shows its "
+    "position in the grid, the index is dark, and unused bytes are grey. Only indexes are read.",
     (
         ("frazil shards sea.zarr", "all shards of an array"),
-        ("frazil shards sea.zarr --shard 0,1", "one of them, piece by piece"),
-        ("frazil shards old.zr3 level1/temp --json", "for programs; sizes are in bytes"),
+        ("frazil shards sea.zarr --shard 0,1", "each inner chunk of one shard"),
+        ("frazil shards old.zr3 level1/temp --json", "as JSON; sizes are in bytes"),
         ("frazil shards sea.zarr --shard 1,2 -o shard.png", "a picture of its bytes"),
     ),
     add_arguments,

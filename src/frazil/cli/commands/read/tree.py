@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--depth",
         metavar="N",
         type=whole_number("a number of levels; 1 shows the direct members", 1, 10**6),
-        help="show N levels below the group; all, where it is left out",
+        help="show N levels below the group (default: all)",
     )
     add_json(parser)
 
@@ -30,7 +30,7 @@ def run(options: Namespace) -> None:
         node = open_place(options)
     except NotFoundError as error:
         if not is_in_repository(options.location):  # not the usual one: `frazil tree`
-            error.hint = "a node is a folder with a zarr.json; `ls` shows what lies there"
+            error.hint = "a node is a folder with a zarr.json; `frazil ls` shows what is there"
         raise
     if isinstance(node, Array):
         below = Tree(f"/{node.path} {node.shape} {node.metadata.data_type.label}", ())
@@ -44,12 +44,13 @@ def run(options: Namespace) -> None:
 COMMAND = Command(
     "tree",
     "the arrays and groups below a group",
-    'Draws the nodes below a group, arrays with shape and data type. As JSON: for each path what is there; "" is the group itself.',
+    "Draws the nodes below a group as a tree; arrays with shape and data type. With --json it prints an object "
+    'with a member for each path; the path of the group itself is "".',
     (
         ("frazil tree ocean.zarr", "everything below the group"),
-        ("frazil tree ocean.zarr --depth 1", "its direct members alone"),
+        ("frazil tree ocean.zarr --depth 1", "only its direct members"),
         ("frazil tree sea.repo@v1", "what a repository had at a tag"),
-        ("frazil tree ocean.zarr level1 --json", "what is below level1, for programs"),
+        ("frazil tree ocean.zarr level1 --json", "what is below level1, as JSON"),
     ),
     add_arguments,
     run,

@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_path(parser)
     parser.add_argument("--decode", action="store_true", help="decode every stored chunk, on all cores")
-    parser.add_argument("--repair", action="store_true", help="restore shards of which an append was killed")
+    parser.add_argument("--repair", action="store_true", help="restore shards in which an append was killed")
     add_virtual_prefix(parser)
     add_json(parser)
 
@@ -41,16 +41,19 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "validate",
-    "whether everything that is stored of an array or group can be read",
-    "Reads the documents of an array, or of a group with all below it, assigns every key to a node, and checks the index of every shard: its checksum, bounds, and\n"
-    "whether inner chunks overlap. With --decode every stored chunk is decoded, as far as its elements lie within the array. Prints a line for each problem, then what was looked at. Changes nothing, but\n"
-    'with --repair it restores shards of which an append (shard_writes="append") was killed, to what they were before. Exit status 1 with problems that are left. Of a repository the nodes of one point are looked at, not its own files.',
+    "checks whether everything that is stored of an array or group can be read",
+    "Reads the metadata documents of an array, or of a group and everything below it, assigns each key to a "
+    "node, and checks the index of every shard: checksum, bounds, overlapping inner chunks. With --decode it "
+    "also decodes every stored chunk. Prints a line for each problem, then what was checked. Nothing is "
+    "changed, except with --repair: it restores the old content of shards in which an append "
+    '(shard_writes="append") was killed. The exit status is 1 if problems remain. Of a repository it checks '
+    "the nodes of one snapshot; `frazil repo verify` checks the files.",
     (
         ("frazil validate ocean.zarr", "documents, keys and shard indexes of a hierarchy"),
         ("frazil validate ocean.zarr level1 --decode", "every chunk of a group, too"),
-        ("frazil validate ocean.zarr --repair", "the same, and shards that a killed append left torn are restored"),
+        ("frazil validate ocean.zarr --repair", "the same, and restore shards in which an append was killed"),
         ("frazil validate sea.repo@v1", "what a repository had at a tag"),
-        ("frazil validate sea.zarr --decode --json", 'for programs: problems as objects, and "ok"'),
+        ("frazil validate sea.zarr --decode --json", 'as JSON: problems as objects, and "ok"'),
     ),
     add_arguments,
     run,

@@ -32,35 +32,39 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="PIXELS",
         type=whole_number(f"a number of pixels from 1 to {MOST_PIXELS}", 1, MOST_PIXELS),
         default=1024,
-        help="longer side of the overview, at most (1024)",
+        help="the longer side of the picture of the values, at most (default: 1024)",
     )
     parser.add_argument(
         "--method",
         choices=("auto", "mean", "nearest"),
         default="auto",
-        help="of the elements that one pixel stands for, their mean or the middle one, which is quicker; auto (default) is the mean, of codes the middle one",
+        help="the value of a pixel that covers several elements: their mean, or the middle one (nearest), which is faster; auto (default) is mean, and nearest for codes",
     )
     parser.add_argument(
         "--cmap",
         choices=COLOUR_MAPS,
-        help=f"colours: {', '.join(COLOUR_MAPS)}; {CODES} gives few values colours that differ (dusk, or {CODES} for an array with flag_meanings)",
+        help=f"colours: {', '.join(COLOUR_MAPS)}; {CODES} gives distinct colours to few values (default: dusk, or {CODES} for an array with flag_meanings)",
     )
-    parser.add_argument("--title", metavar="TEXT", help="title; long_name and units of the array, where it is left out")
-    parser.add_argument("--bare", action="store_true", help="only the values: no title, axes, colour bar or legend")
+    parser.add_argument("--title", metavar="TEXT", help="the title (default: long_name and units of the array)")
+    parser.add_argument(
+        "--bare", action="store_true", help="draw only the values: no title, axes, colour bar or legend"
+    )
     parser.add_argument(
         "--min",
         metavar="VALUE",
         type=_number,
-        help="value of the first colour; the least there is, where it is left out",
+        help="the value of the first colour (default: the least value)",
     )
     parser.add_argument(
         "--max",
         metavar="VALUE",
         type=_number,
-        help="value of the last colour; the greatest there is, where it is left out",
+        help="the value of the last colour (default: the greatest value)",
     )
     parser.add_argument("--hide-fill", action="store_true", help="treat elements that equal the fill value as NaN")
-    parser.add_argument("--missing", choices=("grey", "transparent"), default="grey", help="what NaN looks like (grey)")
+    parser.add_argument(
+        "--missing", choices=("grey", "transparent"), default="grey", help="how NaN is drawn (default: grey)"
+    )
     add_json(parser)
 
 
@@ -79,7 +83,7 @@ def run(options: Namespace) -> None:
     if ending.lower() not in ("", ".png"):
         options.refuse(f"pictures are PNG files: {options.output} ends in {ending}, not in .png")
     if options.json and options.output == "-":
-        options.refuse("standard output takes the picture or the JSON: give -o FILE, or leave --json out")
+        options.refuse("both the picture and the JSON would go to standard output: give -o FILE, or omit --json")
     if options.decoded and options.hide_fill:
         options.refuse("--hide-fill is for stored elements: --decoded hides what the attributes call missing")
     window = open_window(options)
@@ -129,19 +133,20 @@ def _report(path: str, made: Overview) -> dict[str, Json]:
 COMMAND = Command(
     "view",
     "a slice, or an overview of a large array, as a PNG picture",
-    "Draws a selection of two dimensions. Coordinates beside the array (one-dimensional arrays named like its dimensions) give the\n"
-    "axes; where the vertical one ascends, as a latitude may, greater values are above, else the first row is at the top. At most\n"
-    "16 distinct values have a legend in place of the colour bar, unless --min or --max is given. What has more elements than\n"
-    "pixels is reduced piece by piece, in bounded memory. NaN is grey, or transparent.",
+    "Draws a selection with two dimensions. The axes show coordinates if there are any: one-dimensional arrays "
+    "in the same group, named like the dimensions. If the vertical coordinate increases, as a latitude often "
+    "does, greater values are at the top; otherwise the first row is at the top. If there are at most 16 "
+    "distinct values, a legend replaces the colour bar, unless --min or --max is given. An array with more "
+    "elements than pixels is reduced piece by piece, in bounded memory. NaN is grey, or transparent.",
     (
         ("frazil view sea.zarr -o sea.png", "the whole array, whatever its size"),
         ('frazil view ocean.zarr level1/temp "0, :, :" -o temp.png --cmap ice', "one slice of three dimensions"),
         ('frazil view sea.zarr ":500, :500" -o corner.png --min 0 --max 100', "a corner, colours from 0 to 100"),
         ("frazil view sea.zarr -o quick.png --method nearest --size 256", "a quick look"),
-        ("frazil view sea.zarr -o sea.png --decoded", "numbers scaled as the attributes say, missing ones left out"),
+        ("frazil view sea.zarr -o sea.png --decoded", "values scaled by the attributes, without missing values"),
         ("frazil view basins.zarr -o basins.png --cmap codes", "at most 64 codes, a colour for each"),
         ("frazil view sea.zarr -o sea.png --bare", "only the values, for a page that has its own axes"),
-        ("frazil view sea.zarr -o sea.png --json", "for programs: size, elements per value, least and greatest value"),
+        ("frazil view sea.zarr -o sea.png --json", "as JSON: size, elements per value, least and greatest value"),
     ),
     add_arguments,
     run,

@@ -14,13 +14,15 @@ from frazil.cli.refs import Point, as_json, points, told
 def add_arguments(parser: ArgumentParser) -> None:
     add_repository(parser)
     parser.add_argument(
-        "name", metavar="NAME", nargs="?", help="the branch to make or change; all are listed without it"
+        "name", metavar="NAME", nargs="?", help="the branch to create or change (default: list all branches)"
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--at", metavar="REF", help="where the new branch begins: a branch, a tag or a snapshot (main)")
-    what.add_argument("--reset", metavar="REF", help="let the branch point there; what it had stays there by its id")
-    what.add_argument("--delete", action="store_true", help="delete the branch; its snapshots stay")
-    parser.add_argument("--expect", metavar="ID", help="with --reset: only if the branch points to this snapshot now")
+    what.add_argument(
+        "--at", metavar="REF", help="where the new branch begins: a branch, a tag or a snapshot (default: main)"
+    )
+    what.add_argument("--reset", metavar="REF", help="move the branch to a branch, a tag or a snapshot")
+    what.add_argument("--delete", action="store_true", help="delete the branch")
+    parser.add_argument("--expect", metavar="ID", help="with --reset: move it only if it points to this snapshot now")
     add_json(parser)
 
 
@@ -55,15 +57,16 @@ def _change(repo: frazil.Repository, options: Namespace) -> Point:
 
 COMMAND = Command(
     "repo branch",
-    "the branches of a repository; makes, moves and deletes them",
-    "Prints a line for each branch, its name and the snapshot that it points to; with NAME, makes that branch and prints its line.\n"
-    "No snapshot is lost when a branch is moved or deleted: its id still names it.",
+    "lists, creates, moves and deletes branches",
+    "Prints a line for each branch: its name, and the snapshot that it points to. With NAME it creates that "
+    "branch and prints its line; --reset moves it, and --delete deletes it. The snapshots of a moved or "
+    "deleted branch can be read by their ids until garbage collection removes them.",
     (
         ("frazil repo branch sea.repo", "all branches"),
         ("frazil repo branch sea.repo trial --at v1", "a new branch that begins at a tag"),
         ("frazil repo branch sea.repo dev --reset v1", "a branch moved back to a tag"),
         ("frazil repo branch sea.repo old --delete", "a branch deleted"),
-        ("frazil repo branch sea.repo --json", "all branches, for programs"),
+        ("frazil repo branch sea.repo --json", "all branches, as JSON"),
     ),
     add_arguments,
     run,

@@ -12,8 +12,8 @@ from frazil.metadata.json_text import as_json
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_repository(parser)
-    parser.add_argument("old", metavar="OLD", help="a branch, a tag, the id of a snapshot or the beginning of one")
-    parser.add_argument("new", metavar="NEW", nargs="?", default=MAIN, help="another one; main, where it is left out")
+    parser.add_argument("old", metavar="OLD", help="a branch, a tag, or the id of a snapshot or its beginning")
+    parser.add_argument("new", metavar="NEW", nargs="?", default=MAIN, help="another one (default: main)")
     add_json(parser)
 
 
@@ -26,12 +26,13 @@ def run(options: Namespace) -> None:
 COMMAND = Command(
     "repo diff",
     "what changed between two snapshots",
-    "Prints a line for each array or group that differs: + added, - removed, r renamed, ~ changed, and how many of its chunks. Nothing\n"
-    "where nothing differs. As JSON also the coordinates of chunks, the first hundred of each array. No chunk is read.",
+    "Prints a line for each array or group that differs: + added, - removed, r renamed, ~ changed, and the "
+    "number of chunks that differ. Prints nothing if nothing differs. With --json it also prints the "
+    "coordinates of chunks, at most 100 for each array. No chunk is read.",
     (
-        ("frazil repo diff sea.repo v1 main", "what was changed since a tag"),
-        ("frazil repo diff sea.repo dev", "what main has that another branch has not, and the other way round"),
-        ("frazil repo diff sea.repo v1 dev --json", "the same of other two, for programs"),
+        ("frazil repo diff sea.repo v1 main", "what changed since a tag"),
+        ("frazil repo diff sea.repo dev", "how main differs from another branch"),
+        ("frazil repo diff sea.repo v1 dev --json", "two others, as JSON"),
     ),
     add_arguments,
     run,

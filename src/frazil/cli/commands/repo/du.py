@@ -13,10 +13,8 @@ from frazil.repository.inspection.report import usage_text
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_repository(parser)
-    parser.add_argument(
-        "path", metavar="PATH", nargs="?", default="", help="a group or array; all, where it is left out"
-    )
-    parser.add_argument("--at", metavar="REF", default=MAIN, help="a branch, a tag or a snapshot (main)")
+    parser.add_argument("path", metavar="PATH", nargs="?", default="", help="a group or array (default: everything)")
+    parser.add_argument("--at", metavar="REF", default=MAIN, help="a branch, a tag or a snapshot (default: main)")
     add_json(parser)
 
 
@@ -29,13 +27,14 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo du",
-    "bytes by path: in a snapshot, and kept by all histories",
-    "Prints a line for each array and group: bytes of the chunks that the snapshot has, bytes that all branches, tags and their histories keep of it, bytes in files\n"
-    "elsewhere, and how many chunks. Arrays that were removed and are kept are listed, too. No chunk is read.",
+    "bytes of each array and group: in a snapshot, and in all histories",
+    "Prints a line for each array and group: the bytes of the chunks in the snapshot, the bytes that all "
+    "branches, tags and their histories keep, the bytes in files elsewhere (virtual chunks), and the number of "
+    "chunks. Arrays that were removed are listed as long as a history keeps them. No chunk is read.",
     (
         ("frazil repo du sea.repo", "all of main"),
         ("frazil repo du sea.repo level1", "a group"),
-        ("frazil repo du sea.repo --at v1 --json", "at a tag, for programs"),
+        ("frazil repo du sea.repo --at v1 --json", "at a tag, as JSON"),
     ),
     add_arguments,
     run,

@@ -20,22 +20,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="TIME",
         required=True,
         type=_time,
-        help="an age (30d, 12h), or a time (2026-01-01T00:00:00Z): snapshots that were written before that expire",
+        help="snapshots expire that are older than an age (30d, 12h) or a time (2026-01-01T00:00:00Z)",
     )
     parser.add_argument(
         "--keep-last",
         metavar="N",
         type=whole_number("a number of snapshots, 1 or more", 1, 2**63 - 1),
         default=1,
-        help="of each branch the newest N stay, whatever their age (1)",
+        help="keep the newest N snapshots of each branch, whatever their age (default: 1)",
     )
     parser.add_argument(
-        "--tags", action="store_true", help="also delete tags of older snapshots, where the format has a way to"
+        "--tags", action="store_true", help="also delete tags of expired snapshots, if the format allows it"
     )
     parser.add_argument(
-        "--branches", action="store_true", help="also delete branches whose last commit is older, but not main"
+        "--branches", action="store_true", help="also delete branches whose last commit is older, except main"
     )
-    parser.add_argument("--dry-run", action="store_true", help="tell what would expire, and write nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would expire, and write nothing")
     add_json(parser)
 
 
@@ -62,13 +62,13 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo expire",
-    "ends histories before snapshots that are too old",
-    "Records which snapshots have expired: histories end before them. Branches and tags stay, with the snapshots that they point to. Nothing is\n"
-    "removed until `frazil repo gc` removes it.",
+    "ends histories before old snapshots",
+    "Records that old snapshots have expired: histories end before them. Branches and tags keep the snapshots "
+    "that they point to. Nothing is removed until `frazil repo gc` removes it.",
     (
         ("frazil repo expire sea.repo --older-than 90d --dry-run", "what would expire"),
-        ("frazil repo expire sea.repo --older-than 90d --keep-last 10", "but the last ten of each branch"),
-        ("frazil repo expire sea.repo --older-than 2026-01-01T00:00:00Z --json", "before a time, for programs"),
+        ("frazil repo expire sea.repo --older-than 90d --keep-last 10", "keep the last ten of each branch"),
+        ("frazil repo expire sea.repo --older-than 2026-01-01T00:00:00Z --json", "before a time, as JSON"),
     ),
     add_arguments,
     run,

@@ -21,12 +21,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="HOURS",
         type=whole_number("a number of hours, 1 or more", 1, _MOST_HOURS),
         default=_HOURS,
-        help="from condemning to removing (24): longer than sessions of the Icechunk library are open",
+        help="the time from condemning to removing (default: 24); it must be longer than any session of the Icechunk library",
     )
     parser.add_argument(
-        "--now", action="store_true", help="remove at once: only where nobody writes, and no session is open"
+        "--now", action="store_true", help="remove at once; only safe if nobody writes and no session is open"
     )
-    parser.add_argument("--dry-run", action="store_true", help="tell what would be done, and write nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
     add_json(parser)
 
 
@@ -41,14 +41,15 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo gc",
-    "removes what no branch and no tag leads to",
-    "Condemns objects that no branch and no tag leads to, and removes those that an earlier run condemned at least 24 hours ago and that are\n"
-    "still not needed. Safe beside readers and writers. It may be interrupted; the next run goes on.",
+    "removes what no branch and no tag refers to",
+    "Removes objects that no branch and no tag refers to, in two runs. The first run condemns an object. A "
+    "later run, at least 24 hours after that, removes it if it is still not needed. This is safe while others "
+    "read and write. If a run is interrupted, the next one continues.",
     (
         ("frazil repo gc sea.repo --dry-run", "what would be condemned and removed"),
-        ("frazil repo gc sea.repo", "once a day: what is dead is gone after the second run"),
-        ("frazil repo gc sea.repo --wait 72", "where sessions are open for up to three days"),
-        ("frazil repo gc sea.repo --now --json", "at once, where nobody writes; for programs"),
+        ("frazil repo gc sea.repo", "run it once a day: dead objects are gone after the second run"),
+        ("frazil repo gc sea.repo --wait 72", "if sessions may be open for up to three days"),
+        ("frazil repo gc sea.repo --now --json", "at once, if nobody writes; as JSON"),
     ),
     add_arguments,
     run,

@@ -15,12 +15,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--compatible",
         choices=("alpha-library",),
-        help="write only what the library of the alpha format can read and continue; commits cost more then",
+        help="write only what the Icechunk library of the alpha format can read and continue; commits then cost more",
     )
     parser.add_argument(
         "--chunk-digests",
         choices=("crc32c",),
-        help="the names of chunk files end in digests of their bytes, which frazil repo verify --digests compares",
+        help="end the names of chunk files in digests of their bytes, which `frazil repo verify --digests` compares",
     )
     add_json(parser)
 
@@ -35,8 +35,9 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo init",
-    "a new repository",
-    "Makes an empty repository: one branch, main, with one snapshot. Prints both. Where a repository is already, nothing is changed.",
+    "creates a repository",
+    "Creates an empty repository with one branch, main, that has one snapshot, and prints both. If there is a "
+    "repository already, that is an error, and nothing is changed.",
     (
         ("frazil repo init new.repo", "a new repository"),
         (

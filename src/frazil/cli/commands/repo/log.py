@@ -36,9 +36,9 @@ class Names(Record):
 def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser, "the repository; with @REF, what led to this branch, tag or snapshot, else to main")
     number = whole_number("a number of snapshots", 1, 2**63 - 1)
-    parser.add_argument("-n", "--number", metavar="N", type=number, help="the newest N alone")
+    parser.add_argument("-n", "--number", metavar="N", type=number, help="show only the newest N")
     parser.add_argument(
-        "--graph", action="store_true", help="draw the histories of all branches and tags, and of REF, where they meet"
+        "--graph", action="store_true", help="draw the histories of all branches and tags, and of REF, as one graph"
     )
     add_json(parser)
 
@@ -152,13 +152,14 @@ def _plain(value: object) -> Json:
 COMMAND = Command(
     "repo log",
     "the snapshots of a repository, newest first",
-    "Prints a line for each snapshot: its id, when it was written (UTC), the branches and tags that point to it, and the first line of its\n"
-    "message. As JSON: all of the message, the parent, and the metadata of the commit, too.",
+    "Prints a line for each snapshot: its id, the time when it was written (UTC), the branches and tags that "
+    "point to it, and the first line of its message. With --json it also prints the whole message, the parent "
+    "and the metadata of the commit.",
     (
-        ("frazil repo log sea.repo", "what led to main"),
-        ("frazil repo log sea.repo@dev -n 10", "the newest ten of another branch"),
-        ("frazil repo log sea.repo --graph", "all branches and tags, and where they meet"),
-        ("frazil repo log sea.repo@v1 --json", "what led to a tag, for programs"),
+        ("frazil repo log sea.repo", "the history of main"),
+        ("frazil repo log sea.repo@dev -n 10", "the newest ten snapshots of another branch"),
+        ("frazil repo log sea.repo --graph", "all branches and tags, as a graph"),
+        ("frazil repo log sea.repo@v1 --json", "the history of a tag, as JSON"),
     ),
     add_arguments,
     run,

@@ -50,16 +50,17 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo repair",
-    "new commits and branches in the place of what is damaged",
-    "Verifies a repository, and repairs what it finds by new commits, in which what is damaged is as older snapshots have it; where a tip cannot be\n"
-    "read, by a new branch NAME-repaired at its last complete snapshot. Changes and removes no file. Prints what was repaired, what is lost, and what\n"
-    "problems are left. Exit status 1 with problems that are left.",
+    "repairs damage by new commits and branches",
+    "Verifies a repository and repairs the damage that it finds. On each branch, a new commit replaces what is "
+    "damaged by what older snapshots have. If the tip of a branch cannot be read, a new branch NAME-repaired "
+    "begins at its last complete snapshot. No file is changed or removed. Prints what was repaired, what is "
+    "lost, and which problems remain. The exit status is 1 if problems remain.",
     (
         ("frazil repo repair sea.repo --dry-run", "what would be repaired, and what is lost"),
         ("frazil repo repair sea.repo", "whatever can be repaired without giving anything up"),
         ("frazil repo repair sea.repo --older", "lost chunks become what they were before"),
         ("frazil repo repair sea.repo --accept-loss", "lost chunks read as fill value"),
-        ("frazil repo repair sea.repo --tips --json", "go back to the last complete snapshots; for programs"),
+        ("frazil repo repair sea.repo --tips --json", "go back to the last complete snapshots; as JSON"),
     ),
     add_arguments,
     run,

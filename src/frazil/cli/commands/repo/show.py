@@ -17,7 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="REF",
         nargs="?",
         default=MAIN,
-        help="a branch, a tag, a snapshot or the beginning of its id, or the whole id of any object; main, where it is left out",
+        help="a branch, a tag, a snapshot or the beginning of its id, or the whole id of any object (default: main)",
     )
     add_json(parser)
 
@@ -29,13 +29,14 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo show",
-    "one commit: what it changed and wrote; or one object",
-    "Prints message, time and parent of a commit, what it changed, and the sizes of what it wrote. Of a manifest, a chunk file or an attribute file: its\n"
-    "size, what is in it, and which arrays at the tips of branches and tags refer to it. No chunk is read.",
+    "a commit: what it changed and wrote; or one object",
+    "Prints the message, time and parent of a commit, what it changed, and the size of what it wrote. Of a "
+    "manifest, a chunk file or an attribute file it prints the size, the content, and the arrays that refer to "
+    "it at the tips of branches and tags. No chunk is read.",
     (
         ("frazil repo show sea.repo", "the last commit to main"),
         ("frazil repo show sea.repo v1", "what a tag points to"),
-        ("frazil repo show sea.repo dev --json", "the last commit of another branch, for programs"),
+        ("frazil repo show sea.repo dev --json", "the last commit of another branch, as JSON"),
     ),
     add_arguments,
     run,

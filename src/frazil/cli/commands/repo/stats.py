@@ -17,7 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         type=whole_number("a number of objects, 0 or more", 0, 2**31),
         default=10,
-        help="list the N largest objects (10)",
+        help="list the N largest objects (default: 10)",
     )
     add_json(parser)
 
@@ -31,13 +31,15 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo stats",
-    "bytes by array and by commit, live and dead, and how chunks are packed",
-    "Lists all keys, and reads all snapshots and manifests that branches and tags lead to; no chunk is read, and nothing is written.\n"
-    "What several commits or arrays refer to counts once, for the first commit that did. Dead is what garbage collection removes.",
+    "bytes by array and by commit, live and dead",
+    "Prints how many bytes of a repository are live and dead, by kind of object, by array and by commit, and "
+    "the largest objects. Live is what branches and tags refer to; dead is what garbage collection removes. An "
+    "object that several commits or arrays share is counted once, for the first commit that refers to it. All "
+    "keys are listed, and all snapshots and manifests are read; no chunk is read, and nothing is written.",
     (
         ("frazil repo stats sea.repo", "tables of bytes"),
         ("frazil repo stats sea.repo --largest 100", "more of the largest objects"),
-        ("frazil repo stats sea.repo --json", "for programs: every array and every commit"),
+        ("frazil repo stats sea.repo --json", "as JSON: every array and every commit"),
     ),
     add_arguments,
     run,

@@ -12,8 +12,10 @@ from frazil.cli.refs import Point, as_json, points, told
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_repository(parser)
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the tag to make; all are listed without it")
-    parser.add_argument("--at", metavar="REF", help="what it names: a branch as it is now, a tag or a snapshot (main)")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the tag to create (default: list all tags)")
+    parser.add_argument(
+        "--at", metavar="REF", help="the snapshot that it names: of a branch, of a tag, or by its id (default: main)"
+    )
     add_json(parser)
 
 
@@ -32,13 +34,13 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo tag",
-    "the tags of a repository; makes them",
-    "Prints a line for each tag, its name and its snapshot; with NAME, makes that tag and prints its line. Tags are for ever: they are never\n"
-    "moved nor deleted.",
+    "lists and creates tags",
+    "Prints a line for each tag: its name and its snapshot. With NAME it creates that tag and prints its line. "
+    "A tag is permanent: it cannot be moved or deleted.",
     (
         ("frazil repo tag sea.repo", "all tags"),
         ("frazil repo tag sea.repo v2", "a name for where main is now"),
-        ("frazil repo tag sea.repo v3 --at dev --json", "one for where another branch is, for programs"),
+        ("frazil repo tag sea.repo v3 --at dev --json", "a name for where another branch is; as JSON"),
     ),
     add_arguments,
     run,

@@ -19,17 +19,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-history",
         action="store_true",
-        help="only the snapshots that branches and tags point to, not those before them",
+        help="check only the snapshots that branches and tags point to, not those before them",
     )
     parser.add_argument(
         "--digests",
         action="store_true",
-        help="compare every chunk file with its digest, where the repository has digests",
+        help="compare every chunk file with its digest, if the repository has digests",
     )
     parser.add_argument(
-        "--virtual", action="store_true", help="ask for the state of every file in which virtual chunks lie"
+        "--virtual", action="store_true", help="also check the state of every file that virtual chunks refer to"
     )
-    parser.add_argument("--orphans", action="store_true", help="also print the names of objects that nothing leads to")
+    parser.add_argument("--orphans", action="store_true", help="also print the names of objects that nothing refers to")
     add_virtual_prefix(parser)
     add_json(parser)
 
@@ -56,13 +56,15 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "repo verify",
-    "whether all that branches and tags lead to is there",
-    "Reads every branch, tag, snapshot, manifest and attribute file, and looks every chunk reference up in the listing of the chunk files. With --decode\n"
-    "every chunk of the branches and tags is decoded. Prints a line for each problem, then what was looked at. Writes nothing. Exit status 1 with problems.",
+    "checks that everything that branches and tags refer to is there",
+    "Reads every branch, tag, snapshot, manifest and attribute file, and looks up every chunk reference in the "
+    "listing of the chunk files. With --decode it also decodes every chunk of the branches and tags. Prints a "
+    "line for each problem, then what was checked. Nothing is written. The exit status is 1 if there are "
+    "problems.",
     (
         ("frazil repo verify sea.repo", "files and references"),
         ("frazil repo verify sea.repo --decode", "every chunk of branches and tags, too"),
-        ("frazil repo verify sea.repo --json", 'for programs: problems as objects, and "ok"'),
+        ("frazil repo verify sea.repo --json", 'as JSON: problems as objects, and "ok"'),
     ),
     add_arguments,
     run,

@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "destination",
         metavar="DESTINATION",
         nargs="?",
-        help="an empty place, or a branch of a repository, as in sea.repo@main/level1; in place, where it is left out",
+        help="an empty place, or a branch of a repository, as in sea.repo@main/level1 (default: in place)",
     )
     parser.add_argument(
         "--to",
@@ -28,18 +28,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="3",
         help="the dialect: 3 (final Zarr v3, the default), 2 (Zarr v2), draft (December 2022), draft-2021 (its older dialect)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, and tell what would be done")
-    parser.add_argument("--overwrite", action="store_true", help="first remove what is at DESTINATION")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
+    parser.add_argument("--overwrite", action="store_true", help="remove what is at DESTINATION first")
     parser.add_argument(
         "--recode",
         action="store_true",
-        help="decode arrays whose codecs the dialect cannot name, and encode them with its default codecs",
+        help="decode arrays whose codecs the dialect does not have, and encode them with its default codecs",
     )
     parser.add_argument(
         "-m",
         "--message",
         metavar="TEXT",
-        help="of the commit, where DESTINATION is a branch; it names LOCATION, where it is left out",
+        help="the message of the commit, if DESTINATION is a branch",
     )
     add_virtual_prefix(parser)
     add_json(parser)
@@ -86,18 +86,19 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "convert",
-    "a hierarchy of one dialect of Zarr as one of another",
-    "Converts between final Zarr v3, Zarr v2, and the drafts of 2022 and 2021. Chunks and shards move as the bytes that they are; what the\n"
-    "dialect cannot express is listed before anything is written. Run again, it continues where it was interrupted;\n"
-    "in place, the hierarchy can be read at any time: as the old dialect until zarr.json is replaced, then as the new one.",
+    "converts a hierarchy between final Zarr v3, Zarr v2 and the drafts",
+    "Converts a hierarchy between final Zarr v3, Zarr v2, and the drafts of 2022 and 2021. Chunks and shards "
+    "are moved without decoding. What the other dialect cannot express is listed before anything is written. "
+    "An interrupted conversion is continued by the same command. In place, the hierarchy can be read at any "
+    "time: in the old dialect until zarr.json is replaced, then in the new one.",
     (
         ("frazil convert old.zr3 new.zarr", "a hierarchy of a draft as final Zarr v3, elsewhere"),
-        ("frazil convert old.zr3 --dry-run", "what it would take to do so in place"),
+        ("frazil convert old.zr3 --dry-run", "what a conversion in place would do"),
         ("frazil convert old.zr3", "in place"),
         ("frazil convert ocean.zarr ocean.zr3 --to draft --recode", "to the draft of December 2022, which has no zstd"),
         ("frazil convert v2.zarr sea.repo@main/old -m 'add the old data'", "Zarr v2 into a repository, as one commit"),
         ("frazil convert sea.repo@v1 v1.zarr", "what a repository had at a tag, as a plain folder"),
-        ("frazil convert ocean.zarr old2.zr3 --to draft-2021 --json", "for zarr-python 2; what was done, for programs"),
+        ("frazil convert ocean.zarr old2.zr3 --to draft-2021 --json", "for zarr-python 2; the report as JSON"),
     ),
     add_arguments,
     run,

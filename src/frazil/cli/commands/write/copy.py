@@ -16,24 +16,24 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="a folder or URL of an array, a group or a repository; nodes below it may follow as in sea.zarr/level1; or a point in a repository, as in sea.repo@v1",
+        help="a folder, zip archive or URL of an array, a group or a repository, or of a node below it, as in sea.zarr/level1; or a snapshot of a repository, as in sea.repo@v1",
     )
     parser.add_argument(
         "destination",
         metavar="DESTINATION",
         help="an empty place, or what an interrupted copy left; or a branch of a repository, as in sea.repo@main/level1",
     )
-    parser.add_argument("--overwrite", action="store_true", help="first remove what is at DESTINATION")
+    parser.add_argument("--overwrite", action="store_true", help="remove what is at DESTINATION first")
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="compare what is at DESTINATION in the end with SOURCE: digests where object stores tell them, else all bytes",
+        help="compare DESTINATION with SOURCE at the end: digests if the object stores have them, otherwise all bytes",
     )
     parser.add_argument(
         "-m",
         "--message",
         metavar="TEXT",
-        help="of the commit, where DESTINATION is a branch; it names SOURCE, where it is left out",
+        help="the message of the commit, if DESTINATION is a branch",
     )
     add_virtual_prefix(parser)
     add_json(parser)
@@ -77,16 +77,18 @@ def _prepared(options: Namespace, source: InSession | None, target: InSession | 
 
 COMMAND = Command(
     "copy",
-    "an array, a group or a repository to another place",
-    "Copies what is stored, as the bytes that it is: nothing is decoded. Several keys are under way at once. Documents are written last (of a repository its\n"
-    "branches), so that a copy that is not finished shows nothing that is not whole. Run again after an interruption, it copies what is not proven to be\n"
-    "there: by size and time of change between folders, by the digest that an object store tells, by the names of the files of a repository (--verify compares\n"
-    "all values, too). A whole repository is copied with all history; SOURCE@REF is one point of it, as plain Zarr. A DESTINATION\n"
-    "on a branch gets one commit. Links are not followed, and what is no key (lock files, say) is left out.",
+    "copies an array, a group or a repository to another place",
+    "Copies what is stored, without decoding. Metadata documents are written last (of a repository: the "
+    "branches), so an unfinished copy never shows an incomplete array. Run an interrupted copy again to "
+    "continue it. It then skips values that are there already: between folders those with the same size and "
+    "time of change, between object stores those with the same digest, in repositories files with the same "
+    "name. --verify also compares all values. A repository is copied with its whole history; SOURCE@REF copies "
+    "one snapshot, as plain Zarr. If DESTINATION is a branch, the copy is one commit. Links are not followed. "
+    "Files that are no keys, such as lock files, are left out.",
     (
-        ("frazil copy ocean.zarr copy.zarr", "a group with all that is below it"),
+        ("frazil copy ocean.zarr copy.zarr", "a group and everything below it"),
         ("frazil copy ocean.zarr/level1/temp temp.zarr --verify", "one array of it; all values are compared"),
-        ("frazil copy sea.repo copy.repo --json", "a repository with all its history; what was done, for programs"),
+        ("frazil copy sea.repo copy.repo --json", "a repository with its history; the report as JSON"),
         ("frazil copy sea.repo@v1 v1b.zarr", "what a repository had at a tag, as plain Zarr"),
         ("frazil copy ocean.zarr sea.repo@main/ocean -m 'add the ocean'", "into a repository, as one commit"),
     ),

@@ -30,21 +30,32 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="an array or a group: a folder or URL, nodes below it may follow as in sea.zarr/level1; or one in a repository, as in sea.repo@v1/level1",
+        help="an array or a group: a folder, zip archive or URL, or a node below it, as in sea.zarr/level1; or one in a repository, as in sea.repo@v1/level1",
     )
     parser.add_argument(
-        "file", metavar="FILE", help="its ending says the format: .nc, .h5, .npy, .npz, .tif, .zarr (a folder or URL)"
-    )
-    parser.add_argument("--format", choices=_FORMATS, help="where the ending does not say it; zarr2 is Zarr v2")
-    parser.add_argument(
-        "--variables", metavar="NAMES", type=_names, help="only these arrays, as in level1/temp,salt or 'level1/*'"
+        "file",
+        metavar="FILE",
+        help="the file to write; its ending gives the format: .nc, .h5, .npy, .npz, .tif, .zarr (a folder or URL)",
     )
     parser.add_argument(
-        "--skip", metavar="VARIABLE", action="append", default=[], help="leave out an array; may be given several times"
+        "--format", choices=_FORMATS, help="the format, if the ending does not give it; zarr2 is Zarr v2"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
     parser.add_argument(
-        "--memory", metavar="SIZE", type=memory, default=2**28, help="bytes that are held, as in 512MiB (256MiB)"
+        "--variables",
+        metavar="NAMES",
+        type=_names,
+        help="export only these arrays, as in level1/temp,salt or 'level1/*'",
+    )
+    parser.add_argument(
+        "--skip", metavar="VARIABLE", action="append", default=[], help="leave out an array; may be repeated"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=memory,
+        default=2**28,
+        help="bytes of memory for elements, as in 512MiB (default: 256MiB)",
     )
     add_virtual_prefix(parser)
     add_json(parser)
@@ -86,14 +97,16 @@ def _flags_named() -> Iterator[None]:
 COMMAND = Command(
     "export",
     "an array or a group, as a file of NetCDF, HDF5, NumPy or TIFF, or as plain Zarr",
-    "Writes the arrays at a place, or at a point in the history of a repository, with groups, attributes and the names of dimensions, within --memory. The\n"
-    "file appears when it is complete. Chunks of plain Zarr are copied as the bytes that they are. NetCDF4 and HDF5 need h5py, TIFF tifffile.",
+    "Writes an array, or a group and everything below it, as a file, with attributes and dimension names. "
+    "SOURCE may be a snapshot of a repository. The file appears when it is complete. Memory is bounded by "
+    "--memory. Chunks of plain Zarr are copied without decoding. NetCDF4 and HDF5 need h5py, TIFF needs "
+    "tifffile.",
     (
-        ("frazil export ocean.zarr all.nc", "a group with all below it, as NetCDF4"),
+        ("frazil export ocean.zarr all.nc", "a group and everything below it, as NetCDF4"),
         ("frazil export sea.repo@v1 v1.zarr", "what a tag of a repository has, as plain Zarr"),
         ("frazil export ocean.zarr old.zarr --format zarr2", "a group as plain Zarr v2"),
         ("frazil export ocean.zarr/level1/temp temp.npy", "one array, for NumPy"),
-        ("frazil export ocean.zarr part.h5 --skip flat --json", "all but one array, as HDF5; for programs"),
+        ("frazil export ocean.zarr part.h5 --skip flat --json", "all but one array, as HDF5; as JSON"),
     ),
     add_arguments,
     run,

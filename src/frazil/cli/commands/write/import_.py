@@ -35,40 +35,38 @@ def add_arguments(parser: ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="+",
-        help="NetCDF, HDF5, NumPy, TIFF, GRIB, or references of kerchunk (JSON, or a folder of Parquet): a path, or a URL, as in s3://bucket/ocean.nc; of several each becomes a group of its name",
+        help="NetCDF, HDF5, NumPy, TIFF, GRIB, or references of kerchunk (JSON, or a folder of Parquet): a path, or a URL, as in s3://bucket/ocean.nc; each of several files becomes a group with its name",
     )
     parser.add_argument(
         "location",
         metavar="LOCATION",
-        help="a repository, as in sea.repo, or sea.repo@BRANCH, made where nothing is there; or a plain store: what is one, or a new name that ends in .zarr",
+        help="a repository, as in sea.repo (created if nothing is there) or sea.repo@BRANCH; or a plain store, existing, or new with a name that ends in .zarr",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--virtual", dest="mode", action="store_const", const="virtual",
-        help="store references alone: chunks are read from FILE, which stays where it is and must not change",
+        help="store only references: chunks are read from FILE, which must stay where it is and must not change",
     )  # fmt: skip
     how.add_argument(
         "--adopt", dest="mode", action="store_const", const="adopt",
-        help="copy FILE as it is into the repository: its chunks are read from there, and nothing is decoded",
+        help="copy FILE unchanged into the repository, and read its chunks from there; nothing is decoded",
     )  # fmt: skip
-    parser.add_argument(
-        "--path", metavar="GROUP", default="", help="the group that it goes to; the root, where it is left out"
-    )
+    parser.add_argument("--path", metavar="GROUP", default="", help="the group to import into (default: the root)")
     parser.add_argument(
         "--variables", metavar="NAMES", type=_names,
-        help="only these variables, as in level1/temp,salt or 'level1/*'",
+        help="import only these variables, as in level1/temp,salt or 'level1/*'",
     )  # fmt: skip
     parser.add_argument(
         "--skip", metavar="VARIABLE", action="append", default=[],
-        help="leave out a variable, as in level1/temp or 'names*', whether it could be imported or not; may be given several times",
+        help="leave out a variable, as in level1/temp or 'names*'; may be repeated",
     )  # fmt: skip
     _add_layout(parser)
     parser.add_argument(
         "--time-limit", type=_seconds, default=60.0, metavar="SECONDS",
-        help="how long the HDF5 library may take for one dataset, or eccodes for one field, 60 where it is left out: of some damaged files they never come back",
+        help="how long the HDF5 library may take for one dataset, or eccodes for one field (default: 60); some damaged files block them forever",
     )  # fmt: skip
     parser.add_argument(
-        "-m", "--message", metavar="TEXT", help="of the commit; it names the files, where it is left out"
+        "-m", "--message", metavar="TEXT", help="the message of the commit (default: the names of the files)"
     )
     add_json(parser)
 
@@ -76,25 +74,25 @@ def add_arguments(parser: ArgumentParser) -> None:
 def _add_layout(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--chunks", metavar="N,N,...", type=named_extents, default="auto",
-        help="of the variables of that many dimensions; or by name, as in time=12,lat=64; same, as in FILE; auto, where it is left out: about 1 MiB",
+        help="chunks of the variables with that many dimensions, or by name, as in time=12,lat=64; same: as in FILE (default: auto, about 1 MiB)",
     )  # fmt: skip
     parser.add_argument(
         "--shards", metavar="N,N,...", type=named_shards, default="auto",
-        help="as for --chunks; none; auto, where it is left out: 32 to 64 MiB",
+        help="shards, as for --chunks, or none (default: auto, 32 to 64 MiB)",
     )  # fmt: skip
     parser.add_argument(
         "--codecs", metavar="NAMES", type=codecs, default="auto",
-        help="names as in zstd, auto, none, same as in FILE, or a list of objects in JSON; auto, where it is left out",
+        help="names, as in zstd; none; same: as in FILE; or a JSON list of objects (default: auto)",
     )  # fmt: skip
     parser.add_argument(
         "--memory",
         metavar="SIZE",
         type=memory,
         default=2**28,
-        help="bytes that the import may hold, as in 512MiB (256MiB)",
+        help="bytes of memory that the import may hold, as in 512MiB (default: 256MiB)",
     )
-    parser.add_argument("--explain", action="store_true", help="say which chunks and shards were chosen, and why")
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, and say what would be done")
+    parser.add_argument("--explain", action="store_true", help="print which chunks and shards were chosen, and why")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
 
 
 def _names(text: str) -> list[str]:
@@ -219,26 +217,28 @@ def _files(options: Namespace, groups: list[str], scans: list[ScannedFile]) -> l
 COMMAND = Command(
     "import",
     "files of NetCDF, HDF5, NumPy, TIFF and GRIB, into a repository or a plain store",
-    "Brings the arrays of files into a repository, with groups, attributes and the names of dimensions, in one commit, and prints the id of its\n"
-    "snapshot; or into a plain store, where an interrupted import is continued by the same command. Values are copied and encoded anew, in chunks that\n"
-    "suit maps and time series; --adopt copies FILE as it is, and --virtual only refers to it. A variable that cannot be imported is an error, and nothing\n"
-    "is written, unless --skip names it. Standard error lists what is left out. HDF5 and NetCDF4 need h5py, TIFF tifffile, GRIB cfgrib.\n"
-    "References of kerchunk become virtual chunks.",
+    "Imports the arrays of files into a repository, with groups, attributes and dimension names, as one "
+    "commit, and prints the id of its snapshot. The destination may also be a plain store; there, the same "
+    "command continues an interrupted import. Values are copied and encoded again, in chunks that suit both "
+    "maps and time series. With --adopt the file is copied unchanged into the repository; with --virtual the "
+    "repository only refers to it. If a variable cannot be imported, that is an error and nothing is written, "
+    "unless --skip names the variable. Standard error lists what is left out. HDF5 and NetCDF4 need h5py, TIFF "
+    "needs tifffile, GRIB needs cfgrib. References of kerchunk become virtual chunks.",
     (
         ("frazil import ocean.nc new.repo", "all arrays of a file, copied into a new repository"),
         ("frazil import ocean.nc sea.repo@dev --path level2 -m 'the second level'", "into a group, on a branch"),
-        ("frazil import ocean.nc new.zarr --explain", "into a plain store; why chunks and shards are as they are"),
+        ("frazil import ocean.nc new.zarr --explain", "into a plain store; with the reasons for chunks and shards"),
         (
             "frazil import ocean.nc new5.repo --variables level1/temp --chunks t=1,y=20",
             "one variable, in chunks of your choice",
         ),
-        ("frazil import ocean.nc new4.repo --skip 'level1/*'", "all but some variables"),
+        ("frazil import ocean.nc new4.repo --skip 'level1/*'", "leave out some variables"),
         ("frazil import ocean.nc new2.repo --virtual", "references; `frazil get` reads them with --virtual-prefix"),
         (
             "frazil import s3://bucket/ocean.nc far.repo --virtual",
             "the same, of a file in a bucket, of which little is read",
         ),
-        ("frazil import ocean.nc new3.repo --adopt --json", "the file as it is, within the repository; for programs"),
+        ("frazil import ocean.nc new3.repo --adopt --json", "a copy of the file in the repository; the report as JSON"),
     ),
     add_arguments,
     run,

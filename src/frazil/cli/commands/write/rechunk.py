@@ -21,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="an array: a folder or URL, nodes below it may follow as in sea.zarr/level1; or one in a repository, as in sea.repo@v1/level1",
+        help="an array: a folder, zip archive or URL, or a node below it, as in sea.zarr/level1; or one in a repository, as in sea.repo@v1/level1",
     )
     parser.add_argument(
         "destination",
@@ -33,31 +33,33 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N,N,...",
         type=extents,
         default=SAME,
-        help="of the new array, or auto; same, where it is left out",
+        help="chunks of the new array, or auto (default: same)",
     )
     parser.add_argument(
         "--shards",
         metavar="N,N,...",
         type=shards,
         default=SAME,
-        help="of the new array, auto, or none; same, where it is left out",
+        help="shards of the new array, auto, or none (default: same)",
     )
     parser.add_argument(
         "--codecs",
         metavar="NAMES",
         type=codecs,
         default=SAME,
-        help="names as in zstd or transpose,zstd, auto, none, or a list of objects in JSON; same, where it is left out",
+        help="names, as in zstd or transpose,zstd; auto; none; or a JSON list of objects (default: same)",
     )
     parser.add_argument(
         "--memory",
         metavar="SIZE",
         type=memory,
-        help="bytes for elements, as in 512MiB (64MiB): with more, chunks are decoded fewer times",
+        help="bytes of memory for elements, as in 512MiB (default: 64MiB); with more, chunks are decoded fewer times",
     )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, and tell what would be done")
-    parser.add_argument("--overwrite", action="store_true", help="first remove what is at DESTINATION")
-    parser.add_argument("-m", "--message", metavar="TEXT", help="of the commit, where DESTINATION is on a branch")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
+    parser.add_argument("--overwrite", action="store_true", help="remove what is at DESTINATION first")
+    parser.add_argument(
+        "-m", "--message", metavar="TEXT", help="the message of the commit, if DESTINATION is on a branch"
+    )
     add_virtual_prefix(parser)
     add_json(parser)
 
@@ -120,10 +122,12 @@ def _prepared(options: Namespace, array: Array, source: InSession | None, target
 
 COMMAND = Command(
     "rechunk",
-    "an array with other chunks, shards or codecs, at another place",
-    "Writes an array anew: elements, fill value, attributes and names of dimensions stay, the rest is as asked for. Memory is bounded by --memory, or by one new shard where\n"
-    "that is more; --dry-run tells how often chunks would be decoded. The document is written last, so that nobody finds an array that is not whole. Interrupted, it\n"
-    "goes on where it was when it is run again with the same arguments. A DESTINATION on a branch gets one commit.",
+    "writes an array with other chunks, shards or codecs to another place",
+    "Writes an array again, with other chunks, shards or codecs. Elements, fill value, attributes and "
+    "dimension names stay the same. Memory is bounded by --memory, or by one new shard if that is larger; "
+    "--dry-run prints how often chunks would be decoded. The metadata document is written last, so an "
+    "unfinished array is never visible. Run an interrupted rechunk again with the same arguments to continue "
+    "it. If DESTINATION is on a branch, the result is one commit.",
     (
         ("frazil rechunk sea.zarr tiles.zarr --chunks 100,100 --shards 300,700", "other chunks and shards"),
         (
@@ -132,7 +136,7 @@ COMMAND = Command(
         ),
         (
             "frazil rechunk sea.zarr plain.zarr --shards none --codecs zstd --json",
-            "without shards; what was done, for programs",
+            "without shards; what was done, as JSON",
         ),
         (
             "frazil rechunk sea.repo@v1/level1/temp sea.repo@main/rows --chunks 1,1,50 -m rows",

@@ -22,9 +22,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "value",
         metavar="VALUE",
-        help="one value for all elements, as in 0, NaN or 2026-11-23; or a .npy file, whose shape is that of the selection or broadcasts to it; - is a .npy file on standard input",
+        help="one value for all elements, as in 0, NaN or 2026-11-23; or a .npy file, whose shape broadcasts to that of the selection; - is a .npy file on standard input",
     )
-    parser.add_argument("-m", "--message", metavar="TEXT", help="of the commit, where LOCATION is a branch")
+    parser.add_argument("-m", "--message", metavar="TEXT", help="the message of the commit, if LOCATION is a branch")
     add_json(parser)
 
 
@@ -57,10 +57,12 @@ def run(options: Namespace) -> None:
 
 COMMAND = Command(
     "set",
-    "elements of an array, from a value, a .npy file or standard input",
-    "Writes a selection: one value for all elements, or those of a .npy file. Files may be larger than memory; each shard is written once. Floating-point values are\n"
-    "rounded to the array's type; any other value must have an equal in it, or nothing is written. On a branch of a repository it becomes one commit.\n"
-    "Interrupted, a plain array has a part of the values: run the command again. A branch then has none of them.",
+    "sets elements of an array, from a value, a .npy file or standard input",
+    "Writes a selection: one value for all elements, or the elements of a .npy file. The file may be larger "
+    "than memory; each shard is written once. Floating-point values are rounded to the data type of the array. "
+    "Any other value that the data type cannot hold exactly is an error, and nothing is written. On a branch "
+    "of a repository the change is one commit. If the command is interrupted, a plain array may have some of "
+    "the new values: run the command again. A branch has none of them.",
     (
         ('frazil set sea.zarr "10, ::-2" 7', "every other element of row 10"),
         ('frazil set ocean.zarr level1/temp "0, ..." NaN', "a whole map of an array within a group"),

@@ -239,7 +239,7 @@ def _scanned(
         error.__cause__ = error.__context__ = None
         return _FAILED, error
     except OSError as error:
-        return _FAILED, StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name)
+        return _FAILED, StoreError(f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=name)
     except Exception as error:
         return _FAILED, FormatError(f"the file cannot be read: {type(error).__name__}: {error}", key=name)
     finally:

@@ -124,7 +124,7 @@ def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -
     raise AlreadyExistsError(
         f"another copy, or an import of another file or with other options, is under way in {store!r}",
         path=root or "/",
-        hint="run that again to finish it; or remove what it has written",
+        hint="run it again to finish it, or remove what it has written",
     )
 
 

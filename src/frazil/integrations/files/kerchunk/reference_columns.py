@@ -44,7 +44,7 @@ class ObjectSizes:
         if place not in self._known:
             if is_remote(place) and not self._prefixes:
                 raise InvalidInputError(
-                    f"the size of {place} is needed, and places at a distance are asked only where virtual_prefixes allows it"
+                    f"the size of {place} is needed, and remote places are contacted only if virtual_prefixes allows it"
                 )
             self._known[place] = source_of(place.removeprefix("file://"), self._prefixes).state().size
         return self._known[place]

@@ -76,7 +76,7 @@ def _read(file: BinaryIO, offset: int, length: int, name: str) -> bytes:
     except FrazilError:
         raise
     except OSError as error:
-        raise StoreError(f"cannot read: {error.strerror}", errno=error.errno, key=name) from error
+        raise StoreError(f"the file cannot be read: {error.strerror}", errno=error.errno, key=name) from error
     if len(data) != length:
         raise StoreError("the file became shorter while it was read", key=name)
     return data

@@ -95,7 +95,7 @@ class RangedFile(PositionedFile):
             values = read_values(fetched, self._keys, columns)
         except StoreError as error:
             raise StoreError(
-                f"cannot read: {error.message}", errno=error.errno, key=self.name, hint=error.hint
+                f"the file cannot be read: {error.message}", errno=error.errno, key=self.name, hint=error.hint
             ) from error
         self.requests += len(spans)
         found = [value for value in values if value is not None]
@@ -109,7 +109,11 @@ def _look_up(store: Store, key: str, name: str) -> tuple[int, Version | None]:
     try:
         fetched = store.fetch([key], NO_SPANS)
     except StoreError as error:
-        raise StoreError(f"cannot read: {error.message}", errno=error.errno, key=name, hint=error.hint) from error
+        raise StoreError(
+            f"the file cannot be read: {error.message}", errno=error.errno, key=name, hint=error.hint
+        ) from error
     if fetched.status[0] != FOUND:
-        raise StoreError("cannot read: nothing is there", errno=errno.ENOENT, key=name, hint="check the URL")
+        raise StoreError(
+            "the file cannot be read: nothing is there", errno=errno.ENOENT, key=name, hint="check the URL"
+        )
     return int(fetched.sizes[0]), fetched.versions[0]

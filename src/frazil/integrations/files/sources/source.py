@@ -91,5 +91,5 @@ def state_of(file: BinaryIO, source: Source | None = None) -> FileCheck:
     try:
         found = os.fstat(file.fileno())
     except OSError as error:
-        raise StoreError(f"cannot read: {error.strerror}", errno=error.errno, key=file.name) from error
+        raise StoreError(f"the file cannot be read: {error.strerror}", errno=error.errno, key=file.name) from error
     return FileCheck(found.st_size, found.st_mtime_ns)
