@@ -122,7 +122,7 @@ LATE: dict[str, str] = {
     "frazil.stores.objects.clients": "only objects of obstore and URLs need it",
     "frazil.stores.objects.storage_options": "only programs written for zarr-python give options so",
     "frazil.stores.objects.object_store": "arrays on local disks do without clients of object stores",
-    "frazil.stores.location_overlap": "only where data that is read from an array may be overwritten by a new one",
+    "frazil.stores.locations.overlap": "only where data that is read from an array may be overwritten by a new one",
     "frazil.stores.memory": "for tests, and for arrays that nobody keeps",
     "frazil.stores.zip.zip_store": "few hierarchies are zip archives",
     "frazil.stores.wrappers": "stores over stores are asked for by name",

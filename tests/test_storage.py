@@ -42,6 +42,8 @@ def test_archives(tmp_path: Path) -> None:
         frazil.open_array(storage.ZipStore(path), mode="r+")[0] = 4
     with pytest.raises(AlreadyExistsError):
         storage.ZipStore(path, mode="x")
+    with path.open("rb") as file, pytest.raises(InvalidInputError, match="path"):
+        storage.ZipStore(file)  # type: ignore[arg-type] # which it is not
     with pytest.raises(InvalidInputError, match="mode"):
         storage.ZipStore(path, mode="r+")
     with pytest.raises(InvalidInputError, match="compression"):

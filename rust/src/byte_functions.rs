@@ -7,14 +7,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::chunks::chain::{Chain, Decoded, Size, Target};
-use crate::chunks::decode::FailureRows;
 use crate::codecs::{blosc_version, crc32};
 use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
-use crate::failures::{Code, Failures, Fault, Outcome};
-use crate::fetch::{Sink, fetch};
+use crate::failures::{Code, FailureRows, Failures, Fault, Outcome};
+use crate::fetch::Sink;
 use crate::memory::{Growing, take};
+use crate::rows::Rows;
 use crate::segment::Segment;
-use crate::sources::{Files, Sources};
+use crate::sources::Files;
 use crate::threads::{Lease, Worker, detached, on_threads};
 
 /// Rows of at least this many bytes are read straight into the result.
@@ -96,16 +96,11 @@ fn read_rows(
     offsets: &Bound<'_, PyAny>,
     threads: isize,
 ) -> PyResult<FailureRows> {
-    let buffers = Bytes::all(buffers, "buffers")?;
-    let rows = Column::<3>::new(rows, "rows")?;
-    let sources = Sources::new(files.map(Bound::get), &buffers);
-    sources.check(&rows)?;
+    let rows = Rows::new(files, buffers, rows)?;
     let mut out = BytesMut::new(out, "out")?;
     let offsets = Column::<1>::new(offsets, "offsets")?;
     let copies = Copies::new(&offsets, out.room(), rows.len()).map_err(wrong)?;
-    let rows: &[[i64; 3]] = &rows;
-    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, None, threads, &copies))?;
-    Ok(failures.into_rows())
+    rows.fetch(py, None, threads, &copies)
 }
 
 /// The CRC-32 (of zip and gzip) of each row.
@@ -118,18 +113,6 @@ impl Sink for Crc32s {
 
     fn weight(&self, _row: usize) -> usize {
         STRAIGHT
-    }
-
-    fn is_slow(&self) -> bool {
-        true
-    }
-
-    fn check_length(&self, _row: usize, _length: u64) -> Outcome {
-        Ok(())
-    }
-
-    fn missing(&self, (): &mut (), _worker: &mut Worker, _row: usize) -> Outcome {
-        Ok(())
     }
 
     fn take(&self, (): &mut (), _worker: &mut Worker, row: usize, bytes: &[u8], _start: usize) -> Outcome {
@@ -147,18 +130,14 @@ fn crc32_rows(
     checksums: &Bound<'_, PyAny>,
     threads: isize,
 ) -> PyResult<FailureRows> {
-    let buffers = Bytes::all(buffers, "buffers")?;
-    let rows = Column::<3>::new(rows, "rows")?;
-    let sources = Sources::new(files.map(Bound::get), &buffers);
-    sources.check(&rows)?;
+    let rows = Rows::new(files, buffers, rows)?;
     let mut checksums = ColumnMut::<1>::of(checksums, "checksums", rows.len())?;
     let found = Crc32s(rows.iter().map(|_| AtomicU32::new(0)).collect());
-    let all: &[[i64; 3]] = &rows;
-    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &found))?;
+    let failures = rows.fetch(py, None, threads, &found)?;
     for (made, part) in found.0.into_iter().zip(checksums.rows()) {
         *part = [i64::from(made.into_inner())];
     }
-    Ok(failures.into_rows())
+    Ok(failures)
 }
 
 /// Rows decoded to segments of their own.
@@ -196,10 +175,6 @@ impl Sink for Blobs<'_> {
         }
     }
 
-    fn missing(&self, (): &mut (), _worker: &mut Worker, _row: usize) -> Outcome {
-        Ok(())
-    }
-
     fn take(&self, (): &mut (), worker: &mut Worker, row: usize, bytes: &[u8], _start: usize) -> Outcome {
         let mut memory = take(bytes.len())?;
         let sizes = self.sizes(row);
@@ -225,25 +200,21 @@ fn decode_bytes(
     threads: isize,
 ) -> PyResult<(Vec<Segment>, FailureRows)> {
     let chain = Chain::parse(codecs)?;
-    let buffers = Bytes::all(buffers, "buffers")?;
-    let rows = Column::<3>::new(rows, "rows")?;
-    let sources = Sources::new(files.map(Bound::get), &buffers);
-    sources.check(&rows)?;
+    let rows = Rows::new(files, buffers, rows)?;
     let limits = Column::<1>::of(limits, "limits", rows.len())?;
     if limits.iter().any(|limit| limit[0] < 0) {
         return Err(wrong("limits: must not be negative"));
     }
     let mut lengths = ColumnMut::<1>::of(lengths, "lengths", rows.len())?;
     let blobs = Blobs { chain: &chain, limits: &limits, made: rows.iter().map(|_| Mutex::new(None)).collect() };
-    let all: &[[i64; 3]] = &rows;
-    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &blobs))?;
+    let failures = rows.fetch(py, None, threads, &blobs)?;
     let mut segments = Vec::with_capacity(rows.len());
     for (made, length) in blobs.made.into_iter().zip(lengths.rows()) {
         let made = made.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         *length = [made.as_ref().map_or(-1, |bytes| bytes.len() as i64)];
         segments.push(Segment::new(made.unwrap_or_default()));
     }
-    Ok((segments, failures.into_rows()))
+    Ok((segments, failures))
 }
 
 #[pyfunction]
@@ -254,15 +225,21 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
     let made: Vec<Mutex<Growing>> = values.iter().map(|_| Mutex::new(Growing::default())).collect();
     let failures = Failures::default();
     let bytes: usize = values.iter().map(|value| value.len()).sum();
+    let largest = values.iter().map(|value| value.len()).max().unwrap_or(0);
     let most = if bytes < 64 << 10 { 1 } else { usize::MAX };
     on_threads(py, threads, |threads| {
-        threads.share(values.len(), most, Lease::take, |worker, row| {
-            if let Ok(mut made) = made[row].lock()
-                && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made)
-            {
-                failures.add(row as i64, row, fault);
-            }
-        });
+        threads.share(
+            values.len(),
+            most,
+            || Lease::take(largest),
+            |worker, row| {
+                if let Ok(mut made) = made[row].lock()
+                    && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made)
+                {
+                    failures.add(row as i64, row, fault);
+                }
+            },
+        );
     })?;
     if let Some((row, _, text)) = failures.into_rows().first() {
         return Err(wrong(format!("values[{row}]: {text}")));

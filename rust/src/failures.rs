@@ -48,6 +48,9 @@ impl Fault {
 
 pub type Outcome<T = ()> = Result<T, Fault>;
 
+/// Failures as Python has them: (row, code, text).
+pub type FailureRows = Vec<(usize, i64, String)>;
+
 /// Collects failures from many threads: for each object its first.
 #[derive(Default)]
 pub struct Failures(Mutex<BTreeMap<i64, (usize, Fault)>>);
@@ -78,7 +81,7 @@ impl Failures {
     }
 
     /// In order of row.
-    pub fn into_rows(self) -> Vec<(usize, i64, String)> {
+    pub fn into_rows(self) -> FailureRows {
         let first = self.into_objects().into_values().filter(|(_, fault)| fault.code != Code::Missing);
         let mut rows: Vec<_> = first.map(|(row, fault)| (row, fault.code as i64, fault.text)).collect();
         rows.sort_unstable();

@@ -1,6 +1,6 @@
 //! Reads rows and hands their bytes on: sorted by offset, neighbours of a file merged into one read, groups of rows shared among threads.
 //!
-//! What becomes of the bytes is the sink's affair; whether they are still those of the version that was expected is checked here.
+//! The sink decides what becomes of the bytes. Here it is checked that they are still of the expected version.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -48,10 +48,14 @@ pub trait Sink: Sync {
     fn weight(&self, row: usize) -> usize;
 
     /// Whether bytes go through a codec that takes much longer than a copy.
-    fn is_slow(&self) -> bool;
+    fn is_slow(&self) -> bool {
+        true
+    }
 
     /// Whether a row of so many bytes may be read at all.
-    fn check_length(&self, row: usize, length: u64) -> Outcome;
+    fn check_length(&self, _row: usize, _length: u64) -> Outcome {
+        Ok(())
+    }
 
     /// What of a row in a file is read.
     fn wanted(&self, _row: usize) -> Wanted {
@@ -64,7 +68,9 @@ pub trait Sink: Sync {
         None
     }
 
-    fn missing(&self, local: &mut Self::Local, worker: &mut Worker, row: usize) -> Outcome;
+    fn missing(&self, _local: &mut Self::Local, _worker: &mut Worker, _row: usize) -> Outcome {
+        Ok(())
+    }
 
     /// `bytes` are those of the row from `start` on.
     fn take(&self, local: &mut Self::Local, worker: &mut Worker, row: usize, bytes: &[u8], start: usize) -> Outcome;
@@ -170,9 +176,10 @@ pub fn parse_expect(expect: Option<&Bound<'_, PyAny>>, files: Option<&Files>) ->
 pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&Watch>, threads: &Threads, sink: &S) -> Failures {
     let failures = Failures::default();
     let mut reads: Vec<Read> = Vec::with_capacity(rows.len());
-    let mut weight = 0usize;
+    let (mut weight, mut largest) = (0usize, 0);
     for (row, &[blob, start, length]) in rows.iter().enumerate() {
-        weight = weight.saturating_add(sink.weight(row));
+        let own = sink.weight(row);
+        (weight, largest) = (weight.saturating_add(own), largest.max(own));
         let wanted = if blob >= 0 { sink.wanted(row) } else { Wanted::All };
         reads.push(Read { blob, start, length, row, wanted });
     }
@@ -184,7 +191,7 @@ pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&W
     let most = if weight < enough { 1 } else { threads.most() };
     let groups = groups(&reads, sink, (weight / (most * 4)).clamp(WORTH_A_THREAD, TICKET));
     let fetch = Fetch { sources, watch, sink, failures: &failures };
-    let start = || (Lease::take(), sink.local());
+    let start = || (Lease::take(largest), sink.local());
     threads.share(groups.len(), most, start, |(worker, local), ticket| fetch.group(worker, local, &reads[groups[ticket].clone()]));
     if let (Some(watch), Some(files)) = (watch, sources.files) {
         watch.check_again(files);

@@ -14,6 +14,7 @@ mod fetch;
 mod files;
 mod memory;
 mod repository;
+mod rows;
 mod segment;
 mod sources;
 mod threads;
@@ -39,6 +40,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     files::publish::register(module)?;
     files::append_files::register(module)?;
     files::file_copies::register(module)?;
+    files::descriptor::register(module)?;
     files::listing::register(module)?;
     files::unlink::register(module)?;
     repository::manifest::register(module)?;

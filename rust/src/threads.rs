@@ -1,4 +1,4 @@
-//! Threads that live inside one call: tickets handed out by a counter, the calling thread working too, until a signal ends the call; and pooled workers.
+//! Threads that live inside one call: a counter hands out tickets, the calling thread works too, and a signal ends the call. And pooled workers.
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,9 +50,16 @@ impl Worker {
 pub struct Lease(Option<Worker>);
 
 impl Lease {
-    pub fn take() -> Lease {
+    /// A worker for chunks of `len` decoded bytes: of those at hand the one with the least scratch that has so much, so that a reader of large chunks and a writer of
+    /// small ones beside it do not both end up with large scratch.
+    pub fn take(len: usize) -> Lease {
         let idle = IDLE.try_lock().ok().and_then(|mut idle| {
-            let mut worker = idle.workers.pop()?;
+            let rank = |worker: &mut Worker| match worker.scratch() {
+                scratch if scratch >= len => (0, scratch),
+                scratch => (1, usize::MAX - scratch),
+            };
+            let (_, at) = idle.workers.iter_mut().enumerate().map(|(at, worker)| (rank(worker), at)).min()?;
+            let mut worker = idle.workers.swap_remove(at);
             idle.scratch -= worker.scratch();
             Some(worker)
         });
@@ -220,12 +227,24 @@ mod tests {
     }
 
     #[test]
+    fn small_chunks_leave_large_scratch_to_others() {
+        let (mut large, mut small) = (Lease::take(0), Lease::take(0));
+        large.chunk.room(40 << 20).unwrap();
+        small.chunk.room(20 << 20).unwrap();
+        drop(small);
+        drop(large);
+        let (small, large) = (Lease::take(10 << 20), Lease::take(30 << 20));
+        assert!(small.chunk.capacity() <= 20 << 20);
+        assert!(large.chunk.capacity() >= 40 << 20);
+    }
+
+    #[test]
     fn a_worker_is_used_again() {
-        let mut lease = Lease::take();
+        let mut lease = Lease::take(0);
         lease.chunk.room(100).unwrap()[0] = 7;
         lease.read.room(IDLE_SCRATCH + 1).unwrap();
         drop(lease);
-        assert!(Lease::take().read.capacity() <= IDLE_SCRATCH);
+        assert!(Lease::take(0).read.capacity() <= IDLE_SCRATCH);
         assert!(IDLE.lock().unwrap().scratch <= IDLE_SCRATCH);
     }
 }

@@ -7,7 +7,7 @@ written; they are mistakes of the engine, not of the user. What the *data* gets 
 Sources. A blob is a whole object or part of one. `files` holds names beneath a root; `buffers` are bytes in memory. A row
 `(blob, start, length)` names bytes: blob >= 0 is a file of `files`, blob < 0 is buffers[-1 - blob], and blob == MISSING is
 nothing at all (the fill value). start < 0 counts from the object's end (and fails where the object is shorter); length < 0 means up to the
-object's end. Several chunks of one call never go to the same place of `out`. threads < 1 counts as 1.
+object's end. Several chunks of one call never go to the same positions of `out`. threads < 1 counts as 1.
 
 Failures are (row, code, text), one for each object that failed, of its first row, in order of row; empty when all went well. An object is a
 blob, or a chunk that is encoded. A stale file fails as stale, whatever else was found wrong in it. So no object hides another. Codes:
@@ -64,6 +64,13 @@ def program(
     """
 
 # --- objects beneath a root folder --------------------------------------------------------------------------------------------------
+
+class Descriptor:
+    """An open descriptor, which the caller gives away; closed when it is dropped."""
+
+    def __init__(self, fd: int) -> None: ...
+    @property
+    def fd(self) -> int: ...
 
 class Files:
     """Objects named beneath a root folder, and the descriptors of those that are open; closed when it is dropped."""
@@ -256,10 +263,10 @@ def compact_elements(heap: Sequence[Buffer], views: Buffer, buffer: int) -> Segm
     """Copies the elements of views one after the other into what is to be buffer `buffer`, and changes the views to point there."""
 
 def elements_of_strings(
-    strings: NDArray[generic], fill: Buffer, buffer: int, views: Buffer, valid: Buffer | None
-) -> Segment:
-    """Copies the strings of a StringDType array in C order into what is to be buffer `buffer` of a heap, and fills their views. valid: set to 0 for each
-    string that is missing, else to 1; without it a missing string is a ValueError."""
+    strings: NDArray[generic], fill: Buffer, first: int, views: Buffer, valid: Buffer | None, threads: int
+) -> list[Segment]:
+    """Copies the strings of a StringDType array in C order into what are to be the buffers of a heap from number `first` on, one for each thread at most, and fills their
+    views. valid: set to 0 for each string that is missing, else to 1; without it a missing string is a ValueError."""
 
 def elements_to_strings(heap: Sequence[Buffer], views: Buffer, valid: Buffer | None, strings: NDArray[generic]) -> None:
     """Packs elements into a StringDType array in C order; those whose `valid` is 0 become missing."""

@@ -58,6 +58,11 @@ def ZipStore(  # noqa: N802
         raise InvalidInputError(
             f"compression is {compression!r}; entries are stored as they are", hint="chunks are compressed already"
         )
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInputError(
+            f"a {type(path).__name__} is not the path of an archive",
+            hint="frazil.stores.ZipStore reads one in a store, too",
+        )
     there = os.path.lexists(path)
     if mode == "r" and not there:
         raise NotFoundError("no archive is there", key=os.fspath(path), hint='mode="w" makes one')

@@ -120,7 +120,7 @@ def test_the_other_kind_of_node_is_there(store: Store) -> None:
             frazil.open_group(store, mode, path="top")
     with pytest.raises(AlreadyExistsError):
         frazil.open_array(store, "w-", **SMALL)
-    for mode in ("x", "", "rw", None):
+    for mode in ("x", "", "rw"):
         with pytest.raises(InvalidInputError):
             frazil.open_group(store, mode)
         with pytest.raises(InvalidInputError):

@@ -215,3 +215,10 @@ def test_what_is_no_text_is_refused(values: object) -> None:
     with pytest.raises(InvalidInputError, match="cannot be turned into StringDType"):
         array[:] = values  # type: ignore[call-overload]
     assert array[...].tolist() == ["old", "old"]
+
+
+def test_the_error_for_a_missing_text_says_so_once() -> None:
+    array = frazil.create_array(MemoryStore(), shape=(2,), dtype="string", chunks=(2,))
+    with pytest.raises(InvalidInputError) as caught:
+        array[...] = np.array(["a", np.nan], np.dtypes.StringDType(na_object=np.nan))  # type: ignore[call-arg]
+    assert str(caught.value).count("cannot be turned into") == 1

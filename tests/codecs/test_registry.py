@@ -141,7 +141,7 @@ def test_what_is_not_registered_is_named_with_its_place() -> None:
         (7, "codecs"),
         ([Bytes(), {"name": "zstd", "configuration": {"level": 99}}], "codecs[1].configuration.level"),
         ([Bytes(), {"name": "zstd", "configuration": {"quality": 1}}], "codecs[1].configuration.quality"),
-        ([Bytes(), {"name": "gzip"}], "codecs[1].configuration.level"),
+        ([{"name": "transpose"}, Bytes()], "codecs[0].configuration.order"),
         ([7], "codecs[0]"),
     ],
 )

@@ -1,6 +1,6 @@
-"""Ctrl-C in a read of 10 GB: KeyboardInterrupt is raised after what the kernel decodes in a call or two, and the array can be read again.
+"""Ctrl-C in large reads and writes: KeyboardInterrupt is raised after a part of what is left to do, and the array can be read again.
 
-How much is decoded after the signal is compared, not how long that takes, which says nothing on a busy machine."""
+How much is done after the signal is compared, not how long that takes, which says nothing on a busy machine: benchmarks/interrupts.py measures it."""
 
 from __future__ import annotations
 
@@ -68,3 +68,79 @@ def test_a_read_of_10_gb_is_interrupted(content: str, tmp_path: Path) -> None:
     assert told["after"] - told["before"] < SHARDS * SHARD // 2  # generous: a call of the kernel decodes 64 MiB
     assert told["again"] == part[:3].tolist()
     print(f"{content}: {told['seconds']:.3f} s, {(told['after'] - told['before']) / 2**20:.0f} MiB after the signal")
+
+
+# The signal comes in the middle of one call of the kernel: at an element that is decoded, or a chunk that is encoded, long before the last.
+CALL = """
+import json, os, signal, sys, threading, time
+from itertools import starmap
+import numpy as np
+from frazil import _kernel
+import frazil
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+array = frazil.open_array(sys.argv[1], mode="r+")
+interrupted = None
+
+def interrupt():
+    time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+class Watched:
+    def __getattr__(self, name):
+        function = getattr(_kernel, name)
+        if name not in {"read_shards", "read_shard_points", "encode_chunks"}:
+            return function
+        def call(*arguments):
+            global interrupted
+            threading.Thread(target=interrupt, daemon=True).start()
+            answers = []
+            try:
+                answers.extend(starmap(function, [arguments]))  # no code of Python between the call and the answer
+            except KeyboardInterrupt:
+                interrupted = None if answers else name
+                raise
+            return answers[0]
+        return call
+
+for name, module in list(sys.modules.items()):
+    if name.startswith("frazil.") and getattr(module, "_kernel", None) is _kernel:
+        module._kernel = Watched()
+try:
+    run(array)
+except KeyboardInterrupt:
+    pass
+print(json.dumps([interrupted, array[:3].tolist()]))
+"""
+RUNS = {
+    "read_shards": "def run(array): array[::4096]",
+    "read_shard_points": "def run(array): array.vindex[np.arange(0, array.shape[0], 4096)[::-1]]",
+    "encode_chunks": "def run(array): array[:] = np.random.default_rng(2).integers(0, 16, array.shape, dtype='u1')",
+}
+
+
+@pytest.mark.parametrize("function", RUNS)
+def test_a_call_of_the_kernel_ends_at_a_signal(function: str, tmp_path: Path) -> None:
+    """Each call takes a second or more, and is over by an exception: not the interpreter raises it, when the call is done, but the call itself."""
+    part = np.random.default_rng(1).integers(0, 16, 2**26, dtype="u1")
+    array = frazil.create_array(
+        tmp_path / "a",
+        shape=part.shape,
+        dtype="u1",
+        shards=part.shape,
+        chunks=(2**18,),
+        codecs=[frazil.codecs.Gzip(level=9 if function == "encode_chunks" else 1)],
+    )
+    if function == "encode_chunks":
+        array[:3] = part[:3]
+    else:
+        array[:] = part
+    run = subprocess.run(
+        [sys.executable, "-c", RUNS[function] + CALL, str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == [function, part[:3].tolist()]

@@ -93,13 +93,28 @@ def test_strings_go_there_and_back() -> None:
     dtype = np.dtypes.StringDType(na_object=None)
     strings = np.array(["", "short", "x" * 20, "y" * 300, None, "ü"], dtype)
     views, valid = np.empty(6, VIEW), np.empty(6, np.uint8)
-    made = _kernel.elements_of_strings(strings, b"ab", 1, views, valid)
+    made = _kernel.elements_of_strings(strings, b"ab", 1, views, valid, 2)
     assert valid.tolist() == [1, 1, 1, 1, 0, 1]
     again = np.empty(6, dtype)
-    _kernel.elements_to_strings([b"ab", made], views, valid, again)
+    _kernel.elements_to_strings([b"ab", *made], views, valid, again)
     assert again.tolist() == strings.tolist()
     with pytest.raises(ValueError, match="missing"):
-        _kernel.elements_of_strings(strings, b"ab", 1, views, None)
+        _kernel.elements_of_strings(strings, b"ab", 1, views, None, 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 100])
+def test_threads_take_parts_of_many_strings(threads: int) -> None:
+    count = 50_001
+    strings = np.array([f"{i:x}" * (i % 9) for i in range(count)], np.dtypes.StringDType(na_object=None))
+    strings[::1000] = None
+    views, valid = np.empty(count, VIEW), np.empty(count, np.uint8)
+    made = _kernel.elements_of_strings(strings, b"ab", 3, views, valid, threads)
+    assert len(made) == threads
+    again = np.empty(count, strings.dtype)
+    _kernel.elements_to_strings([b"ab", b"", b"", *made], views, valid, again)
+    assert again.tolist() == strings.tolist()
+    with pytest.raises(ValueError, match="missing"):
+        _kernel.elements_of_strings(strings, b"ab", 3, views, None, threads)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +132,7 @@ def test_other_arrays_are_refused(strings: object) -> None:
     with pytest.raises((ValueError, AttributeError)):
         _kernel.elements_to_strings([b""], views, None, strings)
     with pytest.raises((ValueError, AttributeError)):
-        _kernel.elements_of_strings(strings, b"", 1, views, None)
+        _kernel.elements_of_strings(strings, b"", 1, views, None, 1)
 
 
 def test_read_only_strings_are_not_written() -> None:

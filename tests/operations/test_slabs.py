@@ -115,7 +115,7 @@ def test_what_goes_wrong_while_the_next_slab_is_read_is_raised_when_it_is_asked_
     reads = 0
 
     class Failing:
-        dtype = array.dtype
+        dtype, chunks = array.dtype, array.chunks
 
         def read(self, box: tuple[slice, ...] = (), *, out: np.ndarray | None = None) -> np.ndarray:
             nonlocal reads
@@ -139,3 +139,31 @@ def test_who_stops_early_leaves_no_thread() -> None:
     with pytest.raises(KeyboardInterrupt):
         slabs.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
     assert threading.active_count() == before
+
+
+def test_who_stops_early_waits_for_a_piece_of_the_next_slab(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunk, reads = 2**22, list[int]()
+    begun, told = threading.Event(), threading.Event()
+
+    class Ended(threading.Event):
+        def set(self) -> None:
+            super().set()
+            told.set()
+
+    class Watched:
+        dtype, chunks = np.dtype("u4"), (chunk,)
+
+        def read(self, box: tuple[slice, ...], out: np.ndarray) -> None:
+            reads.append(box[0].start // chunk)
+            if box[0].start >= 4 * chunk:  # of the second slab
+                begun.set()
+                told.wait()
+
+    monkeypatch.setattr("frazil.operations.slabs.Event", Ended)
+    plan = plan_slabs((16 * chunk,), 4, (4 * chunk,), (chunk,), 4 * 4 * chunk)
+    slabs = read_slabs(Watched(), plan, ahead=True)  # type: ignore[arg-type]
+    next(slabs)
+    begun.wait()
+    with pytest.raises(KeyboardInterrupt):
+        slabs.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+    assert reads == [0, 1, 2, 3, 4]

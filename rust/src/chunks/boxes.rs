@@ -1,4 +1,4 @@
-//! The boxes of chunks: which elements of each go where, in columns. Checked here once, so that copying needs no checks.
+//! The boxes of chunks, in columns: which elements of a chunk go to which positions of the array. They are checked here once, so that copying needs no checks.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Copies of strided boxes in memory, swapping bytes on the way. What lies where is decided elsewhere.
+//! Copies of strided boxes in memory, swapping bytes on the way. box_copies.rs decides what is copied where.
 
 use std::ptr;
 

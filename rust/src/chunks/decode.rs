@@ -7,13 +7,12 @@ use crate::chunks::boxes::{Boxes, Entries};
 use crate::chunks::chain::Target;
 use crate::chunks::copy::Item;
 use crate::chunks::program::Program;
-use crate::columns::{Bytes, Column, Room, Strided, Table, wrong};
-use crate::failures::{Code, Fault, Outcome};
-use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
-use crate::sources::{Files, Sources};
-use crate::threads::{Worker, on_threads};
-
-pub type FailureRows = Vec<(usize, i64, String)>;
+use crate::columns::{Column, Room, Strided, Table, wrong};
+use crate::failures::{Code, FailureRows, Fault, Outcome};
+use crate::fetch::{ReadPart, Sink, Wanted, parse_expect};
+use crate::rows::Rows;
+use crate::sources::Files;
+use crate::threads::Worker;
 
 /// A read costs about as much as copying this many bytes.
 const COST_OF_A_READ: usize = 4 << 10;
@@ -197,12 +196,8 @@ fn decode_chunks(
     threads: isize,
 ) -> PyResult<FailureRows> {
     let program = program.get();
-    let files = files.map(Bound::get);
-    let buffers = Bytes::all(buffers, "buffers")?;
-    let rows = Column::<3>::new(rows, "rows")?;
-    let sources = Sources::new(files, &buffers);
-    sources.check(&rows)?;
-    let watch = parse_expect(expect, files)?;
+    let rows = Rows::new(files, buffers, rows)?;
+    let watch = parse_expect(expect, rows.files())?;
     let index = Table::new(index, "index", program.shape.len())?;
     let (entries, runs) = (Column::<2>::new(entries, "entries")?, Column::<4>::new(runs, "runs")?);
     let out = Strided::writable(out, "out")?;
@@ -215,9 +210,7 @@ fn decode_chunks(
     let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
     let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, out.shape()).map_err(wrong)?;
     let chunks = Chunks::new(program, boxes, out.room(), out.strides());
-    let rows: &[[i64; 3]] = &rows;
-    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, watch.as_ref(), threads, &&chunks))?;
-    Ok(failures.into_rows())
+    rows.fetch(py, watch.as_ref(), threads, &&chunks)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -9,12 +9,12 @@ use crate::chunks::box_copies::{Direction, Mover, Sides};
 use crate::chunks::boxes::{Boxes, Entries};
 use crate::chunks::chain::Target;
 use crate::chunks::copy::{fill, is_all};
-use crate::chunks::decode::FailureRows;
 use crate::chunks::points::Points;
 use crate::chunks::program::Program;
-use crate::columns::{Bytes, Column, ColumnMut, Room, Strided, Table, wrong};
-use crate::failures::{Failures, MISSING, Outcome};
+use crate::columns::{Column, ColumnMut, Room, Strided, Table, wrong};
+use crate::failures::{FailureRows, Failures, MISSING, Outcome};
 use crate::memory::Growing;
+use crate::rows::Rows;
 use crate::segment::Segment;
 use crate::sources::{Blob, Files, Opened, Sources, span};
 use crate::threads::{Lease, Threads, Worker, on_threads};
@@ -261,15 +261,25 @@ fn tickets(groups: &[[i64; 1]], inner_chunks: usize, size: usize) -> Result<Vec<
 
 type Answer = (Vec<Segment>, Vec<usize>, FailureRows);
 
-fn run<G: Gather>(
+#[allow(clippy::too_many_arguments)] // the contract's columns
+fn encode_gathered<G: Gather>(
     py: Python<'_>,
-    encode: &Encode<'_, G>,
-    groups: &[[i64; 1]],
-    mut lengths: &mut [[i64; 1]],
+    program: &Program,
+    gather: &G,
+    inner_chunks: usize,
+    old: Option<&Bound<'_, PyAny>>,
+    groups: &Bound<'_, PyAny>,
+    keep_fill: bool,
     threads: isize,
+    lengths: &Bound<'_, PyAny>,
 ) -> PyResult<Answer> {
-    let (program, inner_chunks) = (encode.program, lengths.len());
-    let tickets = tickets(groups, inner_chunks, program.size).map_err(wrong)?;
+    let old = old_rows(old, inner_chunks)?;
+    let groups = Column::<1>::new(groups, "groups")?;
+    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", inner_chunks)?;
+    let mut lengths = lengths.rows();
+    let old = old.as_ref().map(|rows| Old { sources: rows.sources(), rows });
+    let encode = Encode { program, gather, old, keep_fill };
+    let tickets = tickets(&groups, inner_chunks, program.size).map_err(wrong)?;
     let table = std::iter::once(0).chain(tickets.iter().map(|inner_chunks| inner_chunks.end)).collect();
     let mut slots = Vec::with_capacity(tickets.len());
     for inner_chunks in tickets {
@@ -284,7 +294,7 @@ fn run<G: Gather>(
         threads.share(
             slots.len(),
             most,
-            || (Lease::take(), encode.gather.local()),
+            || (Lease::take(program.size), encode.gather.local()),
             |(worker, local), ticket| {
                 // Each ticket is one thread's: the lock is never waited for.
                 if let Ok(mut slot) = slots[ticket].lock() {
@@ -297,25 +307,15 @@ fn run<G: Gather>(
     Ok((segments.map(Segment::new).collect(), table, failures.into_rows()))
 }
 
-/// The `old` of a call, held.
-struct OldColumns<'py> {
-    files: Option<Bound<'py, Files>>,
-    buffers: Vec<Bytes>,
-    rows: Column<3>,
-}
-
-impl<'py> OldColumns<'py> {
-    fn new(old: Option<&Bound<'py, PyAny>>, inner_chunks: usize) -> PyResult<Option<OldColumns<'py>>> {
-        let Some(old) = old else { return Ok(None) };
-        let (files, buffers, rows): (Option<Bound<'py, Files>>, Bound<'py, PyAny>, Bound<'py, PyAny>) = old.extract()?;
-        Ok(Some(OldColumns { files, buffers: Bytes::all(&buffers, "old")?, rows: Column::of(&rows, "old", inner_chunks)? }))
+/// The `old` of a call: a row for each inner chunk.
+fn old_rows<'py>(old: Option<&Bound<'py, PyAny>>, inner_chunks: usize) -> PyResult<Option<Rows<'py>>> {
+    let Some(old) = old else { return Ok(None) };
+    let (files, buffers, rows): (Option<Bound<'py, Files>>, Bound<'py, PyAny>, Bound<'py, PyAny>) = old.extract()?;
+    let rows = Rows::new(files.as_ref(), &buffers, &rows)?;
+    if rows.len() != inner_chunks {
+        return Err(wrong(format!("old: expected {inner_chunks} rows, got {}", rows.len())));
     }
-
-    fn view(&self) -> PyResult<Old<'_>> {
-        let old = Old { sources: Sources::new(self.files.as_ref().map(Bound::get), &self.buffers), rows: &self.rows };
-        old.sources.check(old.rows)?;
-        Ok(old)
-    }
+    Ok(Some(rows))
 }
 
 #[pyfunction]
@@ -343,13 +343,8 @@ fn encode_chunks(
     let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
     let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, source.shape()).map_err(wrong)?;
     let inner_chunks = boxes.inner_chunks();
-    let old = OldColumns::new(old, inner_chunks)?;
-    let groups = Column::<1>::new(groups, "groups")?;
-    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", inner_chunks)?;
     let gather = BoxGather { program, boxes, source: source.room(), strides: source.strides() };
-    let old = old.as_ref().map(OldColumns::view).transpose()?;
-    let encode = Encode { program, gather: &gather, old, keep_fill };
-    run(py, &encode, &groups, lengths.rows(), threads)
+    encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
 }
 
 #[pyfunction]
@@ -371,12 +366,7 @@ fn encode_points(
     let source = Strided::readable(source, "source")?;
     let inner_chunks = first.len().saturating_sub(1);
     let gather = Points::new(program, &first, &points, source.view(), inner_chunks).map_err(wrong)?;
-    let old = OldColumns::new(old, inner_chunks)?;
-    let groups = Column::<1>::new(groups, "groups")?;
-    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", inner_chunks)?;
-    let old = old.as_ref().map(OldColumns::view).transpose()?;
-    let encode = Encode { program, gather: &gather, old, keep_fill };
-    run(py, &encode, &groups, lengths.rows(), threads)
+    encode_gathered(py, program, &gather, inner_chunks, old, groups, keep_fill, threads, lengths)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

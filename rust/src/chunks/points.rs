@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use pyo3::prelude::*;
 
-use crate::chunks::decode::FailureRows;
 use crate::chunks::program::Program;
-use crate::columns::{Bytes, Column, Room, Strided, View, wrong};
-use crate::failures::Outcome;
-use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
-use crate::sources::{Files, Sources};
-use crate::threads::{Worker, on_threads};
+use crate::columns::{Column, Room, Strided, View, wrong};
+use crate::failures::{FailureRows, Outcome};
+use crate::fetch::{ReadPart, Sink, Wanted, parse_expect};
+use crate::rows::Rows;
+use crate::sources::Files;
+use crate::threads::Worker;
 
 /// A read costs about as much as copying this many bytes.
 const COST_OF_A_READ: usize = 4 << 10;
@@ -177,18 +177,12 @@ fn decode_points(
     threads: isize,
 ) -> PyResult<FailureRows> {
     let program = program.get();
-    let files = files.map(Bound::get);
-    let buffers = Bytes::all(buffers, "buffers")?;
-    let rows = Column::<3>::new(rows, "rows")?;
-    let sources = Sources::new(files, &buffers);
-    sources.check(&rows)?;
-    let watch = parse_expect(expect, files)?;
+    let rows = Rows::new(files, buffers, rows)?;
+    let watch = parse_expect(expect, rows.files())?;
     let (first, points) = (Column::<1>::new(first, "first")?, Column::<2>::new(points, "points")?);
     let out = Strided::writable(out, "out")?;
     let points = Points::new(program, &first, &points, out.view(), rows.len()).map_err(wrong)?;
-    let rows: &[[i64; 3]] = &rows;
-    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, watch.as_ref(), threads, &&points))?;
-    Ok(failures.into_rows())
+    rows.fetch(py, watch.as_ref(), threads, &&points)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

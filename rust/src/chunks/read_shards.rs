@@ -5,7 +5,7 @@ use rustix::fd::BorrowedFd;
 
 use crate::chunks::program::Program;
 use crate::chunks::selection::{BoxSelection, PointSelection, Selection};
-use crate::chunks::shard_batch::{Answer, Became, Call, Location, Tables};
+use crate::chunks::shard_batch::{Answer, Call, Location, ShardStatus, Tables};
 use crate::chunks::shard_index::ShardIndex;
 use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
 use crate::sources::{Files, Sources};
@@ -187,11 +187,11 @@ fn writable(program: &Program, out: &Bound<'_, PyAny>) -> PyResult<Strided> {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for (name, state) in [
-        ("SHARD_KNOWN", Became::Known),
-        ("SHARD_FRESH", Became::Fresh),
-        ("SHARD_MISSING", Became::Missing),
-        ("SHARD_STALE", Became::Stale),
-        ("SHARD_FAILED", Became::Failed),
+        ("SHARD_KNOWN", ShardStatus::Known),
+        ("SHARD_FRESH", ShardStatus::Fresh),
+        ("SHARD_MISSING", ShardStatus::Missing),
+        ("SHARD_STALE", ShardStatus::Stale),
+        ("SHARD_FAILED", ShardStatus::Failed),
     ] {
         module.add(name, state as i64)?;
     }

@@ -1,4 +1,4 @@
-//! What a read wants of an array: boxes, as columns of each axis, or points. From these follow the shards that are read, and in each the inner chunks that
+//! What a read wants of an array: boxes (columns for each axis) or points. From these follow the shards that are read, and in each the inner chunks that
 //! hold something of it. Nothing is read here.
 
 use std::iter;

@@ -20,9 +20,9 @@ use crate::threads::{Lease, Threads};
 const OPEN: usize = 256;
 const WORTH_A_THREAD: usize = 8;
 
-/// What became of a shard: the first number of its row in `states`.
+/// The status of a shard after the call: the first number of its row in `states`.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Became {
+pub enum ShardStatus {
     /// Read, by the index that was given, or by its own, which then is in `fresh`.
     Known = 0,
     Fresh = 1,
@@ -61,7 +61,7 @@ pub struct Call<'a, S> {
 /// A shard that was looked up.
 struct Shard {
     opened: Option<Opened>,
-    became: Became,
+    status: ShardStatus,
     /// For each inner chunk its bytes in the object.
     rows: Vec<[i64; 3]>,
     /// The inner chunk at fault; None: the shard itself.
@@ -106,7 +106,7 @@ impl<S: Selection> Call<'_, S> {
 
     /// Opens a shard and finds its inner chunks; `number` is its number among the files of the window.
     fn look_up(&self, shard: usize, number: usize, scratch: &mut Lease) -> Shard {
-        let mut made = Shard { opened: None, became: Became::Missing, rows: Vec::new(), fault: None };
+        let mut made = Shard { opened: None, status: ShardStatus::Missing, rows: Vec::new(), fault: None };
         let [blob, base, length] = self.row(shard);
         if blob == MISSING {
             made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
@@ -119,7 +119,7 @@ impl<S: Selection> Call<'_, S> {
             }
             if made.opened.is_none() {
                 made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
-                made.became = if made.fault.is_some() { Became::Failed } else { Became::Missing };
+                made.status = if made.fault.is_some() { ShardStatus::Failed } else { ShardStatus::Missing };
                 return made;
             }
         }
@@ -128,14 +128,14 @@ impl<S: Selection> Call<'_, S> {
             None => Source::Buffer(self.buffers[(-1 - blob) as usize]),
         };
         let found = Extent::new(bytes, base, length).map_err(|fault| (None, fault)).and_then(|extent| {
-            let (became, entries) = self.find(shard, &extent, scratch)?;
+            let (status, entries) = self.find(shard, &extent, scratch)?;
             let blob = if made.opened.is_some() { number as i64 } else { blob };
             let row = |&[start, length]: &Entry| if start < 0 { [MISSING, 0, 0] } else { [blob, extent.base as i64 + start, length] };
-            Ok((became, entries.iter().map(row).collect()))
+            Ok((status, entries.iter().map(row).collect()))
         });
         match found {
-            Ok((became, rows)) => (made.became, made.rows) = (became, rows),
-            Err((inner_chunk, fault)) => (made.became, made.fault) = (Became::Failed, Some((inner_chunk, fault))),
+            Ok((status, rows)) => (made.status, made.rows) = (status, rows),
+            Err((inner_chunk, fault)) => (made.status, made.fault) = (ShardStatus::Failed, Some((inner_chunk, fault))),
         }
         if made.rows.is_empty() {
             made.rows = vec![[MISSING, 0, 0]; self.selection.inner_chunks(shard)];
@@ -143,22 +143,22 @@ impl<S: Selection> Call<'_, S> {
         made
     }
 
-    fn find(&self, shard: usize, extent: &Extent<'_>, scratch: &mut Lease) -> Result<(Became, Vec<Entry>), (Option<usize>, Fault)> {
+    fn find(&self, shard: usize, extent: &Extent<'_>, scratch: &mut Lease) -> Result<(ShardStatus, Vec<Entry>), (Option<usize>, Fault)> {
         let total = self.levels[0].total;
         let version = match extent.bytes {
             Source::File(opened) => Some(opened.version),
             Source::Buffer(_) => None,
         };
-        let (table, became) = match self.fresh_tables[shard] {
+        let (table, status) = match self.fresh_tables[shard] {
             None => {
                 let [block, row] = self.slots.map_or([0, 0], |slots| slots[shard]).map(|slot| slot as usize);
                 let (tables, versions) = &self.remembered[block];
                 let expected =
                     versions.map(|versions| Version { inode: versions[row][0], size: versions[row][1], changed: versions[row][2] });
                 if expected.is_some() && expected != version {
-                    return Ok((Became::Stale, Vec::new()));
+                    return Ok((ShardStatus::Stale, Vec::new()));
                 }
-                (&tables[row * total..(row + 1) * total], Became::Known)
+                (&tables[row * total..(row + 1) * total], ShardStatus::Known)
             }
             Some(slot) => {
                 // SAFETY: `fresh` is lent for the call; the tables of two shards have nothing in common, and one thread looks a shard up.
@@ -167,12 +167,12 @@ impl<S: Selection> Call<'_, S> {
                 let (_, table, _) = unsafe { bytes.align_to_mut::<Entry>() };
                 let read = extent.read_index(self.levels[0], 0, extent.size, &mut scratch.read, table);
                 read.map_err(|fault| (None, fault))?;
-                (&*table, Became::Fresh)
+                (&*table, ShardStatus::Fresh)
             }
         };
         let numbers = |level| self.selection.numbers(shard, level);
         let found = find_chunks(extent, self.levels, table, numbers, &mut scratch.read);
-        Ok((became, found.map_err(|(inner_chunk, fault)| (Some(inner_chunk), fault))?))
+        Ok((status, found.map_err(|(inner_chunk, fault)| (Some(inner_chunk), fault))?))
     }
 
     /// Shards from `low` on, as many as may be open at once. Answers how many were done.
@@ -180,12 +180,17 @@ impl<S: Selection> Call<'_, S> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
         let most = if high - low < WORTH_A_THREAD { 1 } else { usize::MAX };
-        self.threads.share(slots.len(), most, Lease::take, |scratch, ticket| {
-            let found = self.look_up(low + ticket, ticket, scratch);
-            if let Ok(mut slot) = slots[ticket].lock() {
-                *slot = Some(found);
-            }
-        });
+        self.threads.share(
+            slots.len(),
+            most,
+            || Lease::take(0),
+            |scratch, ticket| {
+                let found = self.look_up(low + ticket, ticket, scratch);
+                if let Ok(mut slot) = slots[ticket].lock() {
+                    *slot = Some(found);
+                }
+            },
+        );
         if self.threads.ended() {
             return Ok(high - low);
         }
@@ -220,12 +225,12 @@ impl<S: Selection> Call<'_, S> {
             }
         }
         for (number, shard) in shards.into_iter().enumerate() {
-            let mut became = shard.became;
+            let mut status = shard.status;
             if let Some((inner_chunk, fault)) = shard.fault {
-                became = Became::Stale;
+                status = ShardStatus::Stale;
                 // What is wrong with a shard that was replaced meanwhile is no news.
                 if fault.code != Code::Stale && !self.was_replaced(low + number, versions[number]) {
-                    became = Became::Failed;
+                    status = ShardStatus::Failed;
                     let at = inner_chunk.map_or_else(
                         || self.selection.coordinates(low + number),
                         |inner_chunk| self.selection.chunk(low + number, inner_chunk),
@@ -234,7 +239,7 @@ impl<S: Selection> Call<'_, S> {
                 }
             }
             let version = versions[number].unwrap_or(Version { inode: 0, size: 0, changed: 0 });
-            states[low + number] = [became as i64, version.inode, version.size, version.changed];
+            states[low + number] = [status as i64, version.inode, version.size, version.changed];
         }
         Ok(())
     }
@@ -257,7 +262,7 @@ impl<S: Selection> Call<'_, S> {
                     Ok(files) => files,
                     Err(error) => {
                         let fault = Fault::io(error);
-                        states.iter_mut().for_each(|state| state[0] = Became::Failed as i64);
+                        states.iter_mut().for_each(|state| state[0] = ShardStatus::Failed as i64);
                         failures.push((0, fault.code as i64, fault.text, self.selection.chunk(0, 0)));
                         return Ok(());
                     }
@@ -270,17 +275,17 @@ impl<S: Selection> Call<'_, S> {
         let faults = self.selection.decode(0..count, &sources, &rows, None, self.threads)?.into_objects();
         for (state, row) in states.iter_mut().zip(&rows) {
             let fault = faults.get(&row[0]).filter(|(_, fault)| fault.code == Code::Missing);
-            state[0] = if row[0] == MISSING || fault.is_some() { Became::Missing } else { Became::Known } as i64;
+            state[0] = if row[0] == MISSING || fault.is_some() { ShardStatus::Missing } else { ShardStatus::Known } as i64;
         }
         for (inner_chunk, fault) in faults.into_values().filter(|(_, fault)| fault.code != Code::Missing) {
-            states[inner_chunk][0] = Became::Failed as i64;
+            states[inner_chunk][0] = ShardStatus::Failed as i64;
             failures.push((inner_chunk, fault.code as i64, fault.text, self.selection.chunk(inner_chunk, 0)));
         }
         failures.sort_unstable();
         Ok(())
     }
 
-    /// states: what became of each shard, and its version.
+    /// states: the status of each shard, and its version.
     pub fn run(&self, states: &mut [[i64; 4]]) -> Result<Answer, String> {
         let mut failures = Vec::new();
         if self.levels.is_empty() {
@@ -291,8 +296,8 @@ impl<S: Selection> Call<'_, S> {
                 low += self.window(low, states, &mut failures)?;
             }
         }
-        let count = |became: Became| states.iter().filter(|state| state[0] == became as i64).count();
-        Ok((failures, (count(Became::Fresh), count(Became::Missing), count(Became::Stale))))
+        let count = |status: ShardStatus| states.iter().filter(|state| state[0] == status as i64).count();
+        Ok((failures, (count(ShardStatus::Fresh), count(ShardStatus::Missing), count(ShardStatus::Stale))))
     }
 }
 
@@ -332,14 +337,6 @@ mod tests {
 
         fn is_slow(&self) -> bool {
             false
-        }
-
-        fn check_length(&self, _inner_chunk: usize, _length: u64) -> Outcome {
-            Ok(())
-        }
-
-        fn missing(&self, (): &mut (), _worker: &mut Worker, _inner_chunk: usize) -> Outcome {
-            Ok(())
         }
 
         fn take(&self, (): &mut (), _worker: &mut Worker, _inner_chunk: usize, _bytes: &[u8], _start: usize) -> Outcome {
@@ -412,10 +409,10 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
         for (shard, state) in states.iter().enumerate() {
             let expected = match shard {
-                2 => Became::Failed,
-                _ if shard % 5 == 0 => Became::Missing,
-                _ if shard % 3 == 1 => Became::Stale,
-                _ => Became::Fresh,
+                2 => ShardStatus::Failed,
+                _ if shard % 5 == 0 => ShardStatus::Missing,
+                _ if shard % 3 == 1 => ShardStatus::Stale,
+                _ => ShardStatus::Fresh,
             };
             assert_eq!(state[0], expected as i64, "{shard}");
         }

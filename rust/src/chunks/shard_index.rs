@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use pyo3::prelude::*;
 
-use crate::chunks::decode::FailureRows;
-use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
-use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
-use crate::fetch::{Sink, fetch};
-use crate::sources::{Files, Sources};
-use crate::threads::{Worker, on_threads};
+use crate::columns::{BytesMut, Column, ColumnMut, Room, wrong};
+use crate::failures::{Code, FailureRows, Failures, Fault, MISSING, Outcome};
+use crate::fetch::Sink;
+use crate::rows::Rows;
+use crate::sources::Files;
+use crate::threads::Worker;
 
 /// Start and length of an inner chunk; EMPTY where there is none.
 pub type Entry = [i64; 2];
@@ -175,10 +175,6 @@ impl Sink for Indexes<'_> {
         self.index.nbytes
     }
 
-    fn is_slow(&self) -> bool {
-        true
-    }
-
     fn check_length(&self, row: usize, length: u64) -> Outcome {
         let size = self.sizes[row][0].max(0) as u64;
         self.index.span(size)?;
@@ -224,10 +220,7 @@ fn read_indexes(
     if !index.is_plain() {
         return Err(wrong("index: its codecs are not the kernel's"));
     }
-    let buffers = Bytes::all(buffers, "buffers")?;
-    let rows = Column::<3>::new(rows, "rows")?;
-    let sources = Sources::new(files.map(Bound::get), &buffers);
-    sources.check(&rows)?;
+    let rows = Rows::new(files, buffers, rows)?;
     let sizes = Column::<1>::of(sizes, "sizes", rows.len())?;
     let mut tables = tables_of(index, tables, rows.len())?;
     let indexes = Indexes { index, sizes: &sizes, tables: tables.room() };
@@ -236,9 +229,7 @@ fn read_indexes(
         let fault = index.span(indexes.sizes[row][0].max(0) as u64).err();
         return Ok(fault.map(|fault| (row, fault.code as i64, fault.text)).into_iter().collect());
     }
-    let rows: &[[i64; 3]] = &rows;
-    let failures = on_threads(py, threads, |threads| fetch(&sources, rows, None, threads, &indexes))?;
-    Ok(failures.into_rows())
+    rows.fetch(py, None, threads, &indexes)
 }
 
 #[pyfunction]

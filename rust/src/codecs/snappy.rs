@@ -1,4 +1,4 @@
-//! Frames of blosc 1 with Snappy inside, which c-blosc is built without: the streams are this file's, the shuffles of reading c-blosc's.
+//! Frames of blosc 1 with Snappy inside, which c-blosc is built without. This file reads and writes the streams; c-blosc undoes the shuffles.
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 

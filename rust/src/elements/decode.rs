@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use pyo3::prelude::*;
 
 use crate::chunks::chain::{ALL, Chain, Size};
-use crate::chunks::decode::FailureRows;
-use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
+use crate::columns::{Bytes, BytesMut, ColumnMut, Room, wrong};
 use crate::elements::heap::{VIEW, View};
-use crate::failures::{Code, Fault, Outcome};
-use crate::fetch::{Sink, fetch};
+use crate::failures::{Code, FailureRows, Fault, Outcome};
+use crate::fetch::Sink;
 use crate::memory::Growing;
+use crate::rows::Rows;
 use crate::segment::Segment;
-use crate::sources::{Files, Sources};
-use crate::threads::{Worker, on_threads};
+use crate::sources::Files;
+use crate::threads::Worker;
 
 /// Decoded bytes of an element, where nothing is known of it: for the division of work alone.
 const USUAL: usize = 32;
@@ -130,10 +130,6 @@ impl Sink for Elements<'_> {
         self.layout.count.saturating_mul(USUAL)
     }
 
-    fn is_slow(&self) -> bool {
-        true
-    }
-
     fn check_length(&self, _inner_chunk: usize, length: u64) -> Outcome {
         match self.sizes.last() {
             Some(Size::AtMost(most)) if length > *most as u64 => {
@@ -141,10 +137,6 @@ impl Sink for Elements<'_> {
             }
             _ => Ok(()),
         }
-    }
-
-    fn missing(&self, (): &mut (), _worker: &mut Worker, _inner_chunk: usize) -> Outcome {
-        Ok(())
     }
 
     fn take(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, bytes: &[u8], _start: usize) -> Outcome {
@@ -178,10 +170,7 @@ fn decode_elements(
     let chain = Chain::parse(codecs)?;
     let (count, text, fill) = layout;
     let fill = Bytes::new(&fill, "fill")?;
-    let buffers = Bytes::all(buffers, "buffers")?;
-    let rows = Column::<3>::new(rows, "rows")?;
-    let sources = Sources::new(files.map(Bound::get), &buffers);
-    sources.check(&rows)?;
+    let rows = Rows::new(files, buffers, rows)?;
     let mut lengths = ColumnMut::<1>::of(lengths, "lengths", rows.len())?;
     let mut views = BytesMut::new(views, "views")?;
     if rows.len().checked_mul(count).and_then(|all| all.checked_mul(VIEW)) != Some(views.room().len()) {
@@ -197,14 +186,13 @@ fn decode_elements(
         first,
         next: AtomicU32::new(0),
     };
-    let all: &[[i64; 3]] = &rows;
-    let failures = on_threads(py, threads, |threads| fetch(&sources, all, None, threads, &elements))?;
+    let failures = rows.fetch(py, None, threads, &elements)?;
     for (present, length) in elements.present.iter().zip(lengths.rows()) {
         *length = [if present.load(Ordering::Relaxed) { (count * VIEW) as i64 } else { -1 }];
     }
     let mut made = elements.idle.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     made.sort_unstable_by_key(|(number, _)| *number);
-    Ok((made.into_iter().map(|(_, buffer)| Segment::new(buffer)).collect(), failures.into_rows()))
+    Ok((made.into_iter().map(|(_, buffer)| Segment::new(buffer)).collect(), failures))
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

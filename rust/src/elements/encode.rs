@@ -1,14 +1,13 @@
-//! `encode_elements`: chunks of views encoded as vlen-utf8, vlen-bytes and vlen-array write them (decode.rs says how), and by further codecs.
+//! `encode_elements`: encodes chunks of views by vlen-utf8, vlen-bytes and vlen-array (format: decode.rs), and then by further codecs.
 
 use std::sync::Mutex;
 
 use pyo3::prelude::*;
 
 use crate::chunks::chain::Chain;
-use crate::chunks::decode::FailureRows;
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::elements::heap::{Heap, VIEW, View};
-use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
+use crate::failures::{Code, FailureRows, Failures, Fault, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Blob, Sources, span};
@@ -86,20 +85,25 @@ fn encode_elements(
     let helped = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { usize::MAX };
     let failures = Failures::default();
     on_threads(py, threads, |threads| {
-        threads.share(slots.len(), helped, Lease::take, |worker, slot| {
-            // Each slot is one thread's: the lock is never waited for.
-            let Ok(mut held) = slots[slot].lock() else { return };
-            let (lengths, segment) = &mut *held;
-            for (i, length) in lengths.iter_mut().enumerate() {
-                let (inner_chunk, start) = (slot * most + i, segment.len());
-                let made = encode.encode(worker, inner_chunk, segment).unwrap_or_else(|fault| {
-                    segment.cut(start);
-                    failures.add(inner_chunk as i64, inner_chunk, fault);
-                    Some(0)
-                });
-                *length = [made.map_or(-1, |made| made as i64)];
-            }
-        });
+        threads.share(
+            slots.len(),
+            helped,
+            || Lease::take(elements.saturating_mul(VIEW)),
+            |worker, slot| {
+                // Each slot is one thread's: the lock is never waited for.
+                let Ok(mut held) = slots[slot].lock() else { return };
+                let (lengths, segment) = &mut *held;
+                for (i, length) in lengths.iter_mut().enumerate() {
+                    let (inner_chunk, start) = (slot * most + i, segment.len());
+                    let made = encode.encode(worker, inner_chunk, segment).unwrap_or_else(|fault| {
+                        segment.cut(start);
+                        failures.add(inner_chunk as i64, inner_chunk, fault);
+                        Some(0)
+                    });
+                    *length = [made.map_or(-1, |made| made as i64)];
+                }
+            },
+        );
     })?;
     let segments = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1);
     Ok((segments.map(Segment::new).collect(), table, failures.into_rows()))

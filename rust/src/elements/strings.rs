@@ -1,8 +1,10 @@
-//! Elements as NumPy's StringDType keeps them, through NumPy's C functions for its packed strings: no Python object for an element.
+//! Elements in NumPy's StringDType, through NumPy's C functions for packed strings: there is no Python object per element.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Mutex;
+use std::thread;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -17,6 +19,8 @@ use crate::threads::detached;
 /// Bytes of a packed string in an array (on machines of 64 bits), and the type number of StringDType.
 const PACKED: usize = 16;
 const VSTRING: i64 = 2056;
+/// Fewer strings are not worth a thread.
+const WORTH_A_THREAD: usize = 16 << 10;
 
 #[repr(C)]
 struct StaticString {
@@ -77,6 +81,24 @@ struct Packed {
 
 // SAFETY: pointers to an array and its dtype that the caller of the kernel function holds for the call.
 unsafe impl Send for Packed {}
+// SAFETY: what takes `&Packed` on several threads loads strings alone, while one of them holds the allocator: NumPy's load reads the array and the allocator's memory, and
+// changes neither.
+unsafe impl Sync for Packed {}
+
+/// The allocator of an array, held while threads load strings of it.
+struct Allocator(*mut c_void);
+
+// SAFETY: as of Packed.
+unsafe impl Sync for Allocator {}
+
+/// Strings that become one buffer of the heap. valid: as of `Packed::copy`.
+struct Part<'a> {
+    start: usize,
+    number: u32,
+    fill: &'a [u8],
+    views: &'a mut [[u8; VIEW]],
+    valid: Option<&'a mut [u8]>,
+}
 
 impl Packed {
     fn new(array: &Bound<'_, PyAny>, writable: bool) -> PyResult<Packed> {
@@ -142,31 +164,61 @@ impl Packed {
         })
     }
 
-    /// Copies the strings into a buffer of the heap. Where `valid` is given it is 0 for missing strings; else such are a failure.
-    fn copy(&self, fill: &[u8], number: u32, views: &mut [[u8; VIEW]], mut valid: Option<&mut [u8]>) -> Outcome<Growing> {
+    /// Copies the strings into buffers of the heap, one for each part. Where `valid` is given it is 0 for missing strings; else such are a failure.
+    fn copy(&self, fill: &[u8], first: u32, views: &mut [[u8; VIEW]], valid: Option<&mut [u8]>, threads: usize) -> Outcome<Vec<Growing>> {
+        let most = if self.len < WORTH_A_THREAD { self.len } else { self.len.div_ceil(threads.max(1)) }.max(1);
+        let mut flags = valid.map(|valid| valid.chunks_mut(most));
+        let parts: Vec<_> = views
+            .chunks_mut(most)
+            .enumerate()
+            .map(|(number, views)| {
+                let valid = flags.as_mut().and_then(Iterator::next);
+                Mutex::new((Part { start: number * most, number: first + number as u32, fill, views, valid }, Ok(Growing::default())))
+            })
+            .collect();
         self.with_allocator(|allocator| {
-            let mut size = 0;
-            for i in 0..self.len {
-                // SAFETY: as below.
-                size += unsafe { self.string(allocator, i) }.1.len();
-            }
-            let mut made = Growing::with_room(size)?;
-            for (i, into) in views.iter_mut().enumerate().take(self.len) {
-                // SAFETY: i is below `len`, and the allocator is that of the array, which is held: nobody changes the strings.
-                let (state, element) = unsafe { self.string(allocator, i) };
-                if let Some(valid) = valid.as_deref_mut().and_then(|valid| valid.get_mut(i)) {
-                    *valid = u8::from(state == 0);
-                } else if state == 1 {
-                    return Err(Fault::new(Code::Encode, format!("element {i} is missing")));
+            let held = Allocator(allocator);
+            let run = |part: &Mutex<(Part<'_>, Outcome<Growing>)>| {
+                // Each part is one thread's: the lock is never waited for.
+                if let Ok(mut part) = part.lock() {
+                    let (part, made) = &mut *part;
+                    *made = self.copy_part(&held, part);
                 }
-                if state < 0 || element.len() > u32::MAX as usize {
-                    return Err(Fault::new(Code::Encode, format!("element {i} cannot be read, or has 4 GiB or more")));
-                }
-                View::of(element, fill, made.len(), number).write(into);
-                made.append(element)?;
+            };
+            // Not `Threads::share`: that asks Python for signals, and who waits for the allocator may have Python.
+            thread::scope(|scope| {
+                let (mine, others) = parts.split_at(parts.len().min(1));
+                let left = others.iter().filter(|part| thread::Builder::new().spawn_scoped(scope, || run(part)).is_err());
+                let left: Vec<_> = left.collect();
+                mine.iter().chain(left).for_each(run);
+            });
+        });
+        parts.into_iter().map(|part| part.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1).collect()
+    }
+
+    fn copy_part(&self, allocator: &Allocator, part: &mut Part<'_>) -> Outcome<Growing> {
+        let mut size = 0;
+        let end = part.start + part.views.len().min(self.len.saturating_sub(part.start));
+        for i in part.start..end {
+            // SAFETY: as below.
+            size += unsafe { self.string(allocator.0, i) }.1.len();
+        }
+        let mut made = Growing::with_room(size)?;
+        for (i, into) in (part.start..end).zip(part.views.iter_mut()) {
+            // SAFETY: i is below `len`, and the allocator is that of the array, which is held: nobody changes the strings.
+            let (state, element) = unsafe { self.string(allocator.0, i) };
+            if let Some(valid) = part.valid.as_deref_mut().and_then(|valid| valid.get_mut(i - part.start)) {
+                *valid = u8::from(state == 0);
+            } else if state == 1 {
+                return Err(Fault::new(Code::Encode, format!("element {i} is missing")));
             }
-            Ok(made)
-        })
+            if state < 0 || element.len() > u32::MAX as usize {
+                return Err(Fault::new(Code::Encode, format!("element {i} cannot be read, or has 4 GiB or more")));
+            }
+            View::of(element, part.fill, made.len(), part.number).write(into);
+            made.append(element)?;
+        }
+        Ok(made)
     }
 
     /// What NumPy says of element i (0: it is there, 1: it is missing, -1: it cannot be read), and its bytes.
@@ -209,16 +261,17 @@ fn elements_to_strings(
     .map_err(|fault| wrong(fault.text))
 }
 
-/// The strings of an array of StringDType in C order as elements of buffer `buffer`. valid: set to 0 for each that is missing, else to 1.
+/// The strings of an array of StringDType in C order as elements of buffers from `first` on, one for each thread at most. valid: set to 0 for each that is missing, else to 1.
 #[pyfunction]
 fn elements_of_strings(
     py: Python<'_>,
     strings: &Bound<'_, PyAny>,
     fill: &Bound<'_, PyAny>,
-    buffer: u32,
+    first: u32,
     all: &Bound<'_, PyAny>,
     valid: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Segment> {
+    threads: isize,
+) -> PyResult<Vec<Segment>> {
     let fill = Bytes::new(fill, "fill")?;
     let mut all = BytesMut::new(all, "views")?;
     let mut valid = valid.map(|valid| BytesMut::new(valid, "valid")).transpose()?;
@@ -232,9 +285,9 @@ fn elements_of_strings(
     let whole = |room: Room| unsafe { room.part(0, room.len()) }.unwrap_or_default();
     let made = detached(py, move || {
         let packed = packed;
-        packed.copy(fill, buffer, whole(room).as_chunks_mut::<VIEW>().0, flags.map(whole))
+        packed.copy(fill, first, whole(room).as_chunks_mut::<VIEW>().0, flags.map(whole), threads.max(1) as usize)
     })?;
-    Ok(Segment::new(made.map_err(|fault| wrong(fault.text))?))
+    Ok(made.map_err(|fault| wrong(fault.text))?.into_iter().map(Segment::new).collect())
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

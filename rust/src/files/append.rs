@@ -1,6 +1,6 @@
 //! Changing a shard in place so that a kill at any moment leaves one that can be restored: the steps and the journal, over a small trait of operations.
 //!
-//! docs/design/044-shards-in-place.md gives the steps. What a disk is, and the lock that has to be held, is append_files.rs's affair; what is written, Python's.
+//! docs/design/044-shards-in-place.md gives the steps. append_files.rs is the disk and takes the lock; Python decides what is written.
 
 use rustix::io::{Errno, Result as System};
 
@@ -171,7 +171,7 @@ pub(crate) fn append(disk: &mut impl Disk, writes: &[Write<'_>], head: u64, dura
 
 /// Overwrites bytes of a shard.
 pub(crate) fn overwrite(disk: &mut impl Disk, writes: &[Write<'_>], durable: bool) -> System<()> {
-    disk.stamp()?; // before, so that who reads meanwhile finds another version afterwards
+    disk.stamp()?; // before: a reader that reads meanwhile finds another version afterwards
     change(disk, writes, durable)
 }
 

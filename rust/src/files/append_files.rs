@@ -1,4 +1,4 @@
-//! Files beneath a root that are changed in place under their lock, and restored after a kill, many in one call. In which steps is append.rs's affair.
+//! Files beneath a root that are changed in place under their lock, and restored after a kill, many in one call. The steps are in append.rs.
 
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -145,7 +145,7 @@ fn remove(folder: BorrowedFd<'_>, name: &str) -> System<()> {
     }
 }
 
-/// Removes the journal of a file that was replaced or removed; who finds it later sees that it is of another file.
+/// Removes the journal of a file that was replaced or removed; whatever finds it later sees that it belongs to another file.
 pub(crate) fn forget_journal(folder: BorrowedFd<'_>, base: &str) {
     let _ = remove(folder, &[base, JOURNAL].concat());
 }

@@ -1,4 +1,4 @@
-//! Copies of whole files from beneath one root to beneath another, many in one call, without locks: nobody else writes the new names yet.
+//! Copies of whole files from beneath one root to beneath another, many in one call, without locks: no other program writes the new names yet.
 //!
 //! A copy has no name before it is whole (new_file.rs), so a crash leaves nothing of it; then it gets its name, over what is there. It bears the time of change of
 //! its source. Each is made from one open descriptor, and once more where the file was changed in place meanwhile.
@@ -277,44 +277,22 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::test_folder::TestFolder;
     use std::fs::{self, File};
     use std::io::Write;
-    use std::path::PathBuf;
     use std::sync::atomic::AtomicBool;
 
-    /// A folder with a file "source", removed in the end.
-    struct TestFolder(PathBuf);
-
-    impl TestFolder {
-        fn new(name: &str, value: &[u8]) -> TestFolder {
-            let path = std::env::temp_dir().join(format!("frazil-copies-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            fs::write(path.join("source"), value).unwrap();
-            TestFolder(path)
-        }
-
-        fn folder(&self) -> File {
-            File::open(&self.0).unwrap()
-        }
-
-        fn names(&self) -> Vec<String> {
-            let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-            let mut names: Vec<_> = names.collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for TestFolder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    /// A folder with a file "source".
+    fn with_source(name: &str, value: &[u8]) -> TestFolder {
+        let made = TestFolder::new(name);
+        fs::write(made.0.join("source"), value).unwrap();
+        made
     }
 
     #[test]
     fn both_ways_copy_the_bytes_there_are() {
         let value: Vec<u8> = (0..2 * BUFFER as usize + 5).map(|i| (i % 251) as u8).collect();
-        let scratch = TestFolder::new("bytes", &value);
+        let scratch = with_source("copies-bytes", &value);
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
         let source = File::open(scratch.0.join("source")).unwrap();
         type Way = fn(BorrowedFd<'_>, BorrowedFd<'_>, u64, &Wait<'_>) -> System<u64>;
@@ -334,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_meanwhile_is_no_copy() {
-        let scratch = TestFolder::new("changes", b"value");
+        let scratch = with_source("copies-changes", b"value");
         let folder = scratch.folder();
         fs::write(scratch.0.join("old"), b"old").unwrap();
         let (file, before) = open_file(folder.as_fd(), "source").unwrap();
@@ -353,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_copy_gets_its_name_when_it_is_whole_and_fails_without_a_trace() {
-        let scratch = TestFolder::new("names", b"value");
+        let scratch = with_source("copies-names", b"value");
         let folder = scratch.folder();
         let (file, before) = open_file(folder.as_fd(), "source").unwrap();
         fs::create_dir(scratch.0.join("folder")).unwrap();

@@ -1,4 +1,4 @@
-//! The folders that names beneath a root lie in: checked, opened, made where they are missing. Files in them are others' affair.
+//! The folders that names beneath a root lie in: checked, opened, made where they are missing. Files in them are not touched.
 
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -53,7 +53,7 @@ fn make_folders(root: BorrowedFd<'_>, path: &str, durable: bool) -> System<Owned
         let mut opened = open();
         if let Err(Errno::NOENT) = opened {
             match retry(|| rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777))) {
-                Ok(()) | Err(Errno::EXIST) if durable => sync(here)?, // who else has made it may not have got so far
+                Ok(()) | Err(Errno::EXIST) if durable => sync(here)?, // another writer that made it may not have synced it yet
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }

@@ -3,7 +3,7 @@
 //! Whoever replaces or removes `key` first opens `key.__lock` and takes an open-file-description write lock on it. While he waited,
 //! the one before may have renamed that file over `key` or removed it, so the descriptor must still be the file of that name; otherwise
 //! he opens it again. The new value is written into the lock file, which is renamed over `key`. A crash leaves at worst a lock file that nobody
-//! holds: the next writer takes it over. What is written and when it is published is publish.rs's affair.
+//! holds: the next writer takes it over. publish.rs decides what is written and when it is published.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
@@ -84,7 +84,7 @@ impl<'f> Lock<'f> {
         }
     }
 
-    /// Whether somebody is at `key`, or died there.
+    /// Whether a writer has the lock of `key`, or was killed with it.
     pub fn is_there(folder: BorrowedFd<'_>, key: &str) -> Result<bool> {
         match retry(|| rustix::fs::statat(folder, [key, SUFFIX].concat(), AtFlags::SYMLINK_NOFOLLOW)) {
             Ok(_) => Ok(true),

@@ -3,6 +3,7 @@
 pub(crate) mod append;
 pub(crate) mod append_files;
 pub(crate) mod beneath;
+pub(crate) mod descriptor;
 pub(crate) mod file_copies;
 pub(crate) mod folders;
 pub(crate) mod listing;
@@ -11,4 +12,6 @@ pub(crate) mod name_threads;
 pub(crate) mod new_file;
 pub(crate) mod pieces;
 pub(crate) mod publish;
+#[cfg(test)]
+mod test_folder;
 pub(crate) mod unlink;

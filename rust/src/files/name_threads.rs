@@ -1,4 +1,4 @@
-//! Threads that share the names of one call, with the GIL released. What is done with a name is the caller's affair.
+//! Threads that share the names of one call, with the GIL released. The caller says what is done with a name.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Builder, Thread};

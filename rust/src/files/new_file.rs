@@ -1,7 +1,7 @@
 //! A new file that gets its name only when it is whole, and only if nobody has that name: what the file system itself decides, also among writers
-//! that know no locks. What is written into it, and what it means that the name is taken, is publish.rs's affair.
+//! that know no locks. publish.rs says what is written, and what a taken name means.
 //!
-//! The file has no name while it is written (O_TMPFILE), so nobody who lists the folder meets it, and a crash leaves nothing. Where the file system
+//! The file has no name while it is written (O_TMPFILE), so no listing shows it, and a crash leaves nothing. Where the file system
 //! has no such files, it has a name that sorts behind all others and ends like those of locks, which listings hide; its lock is held, so whoever clears
 //! the folder waits.
 
@@ -105,34 +105,10 @@ pub(crate) fn link_unnamed(_: BorrowedFd<'_>, _: &OwnedFd, _: &str) -> System<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::test_folder::TestFolder;
     use std::fs;
     use std::os::unix::fs::MetadataExt;
-    use std::path::PathBuf;
     use std::sync::atomic::AtomicBool;
-
-    /// An empty folder, removed in the end.
-    struct TestFolder(PathBuf);
-
-    impl TestFolder {
-        fn new(name: &str) -> TestFolder {
-            let path = std::env::temp_dir().join(format!("frazil-fresh-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            TestFolder(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-            let mut names: Vec<_> = names.collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for TestFolder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     fn fill(file: BorrowedFd<'_>) -> Result<u8, WriteError> {
         rustix::io::pwrite(file, b"value", 0)?;
@@ -141,8 +117,8 @@ mod tests {
 
     #[test]
     fn both_ways_create_and_replace_nothing() {
-        let scratch = TestFolder::new("both");
-        let folder = fs::File::open(&scratch.0).unwrap();
+        let scratch = TestFolder::new("fresh-both");
+        let folder = scratch.folder();
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
         let unnamed = create_whole(folder.as_fd(), "Z.json", &wait, |file| {
             assert!(scratch.names().iter().all(|name| name.as_str() >= "~"));
@@ -170,8 +146,8 @@ mod tests {
 
     #[test]
     fn what_fails_leaves_nothing() {
-        let scratch = TestFolder::new("fails");
-        let folder = fs::File::open(&scratch.0).unwrap();
+        let scratch = TestFolder::new("fresh-fails");
+        let folder = scratch.folder();
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
         let fail = |_: BorrowedFd<'_>| -> Result<(), WriteError> { Err(Errno::NOSPC.into()) };
         let failed = |done| matches!(done, Err(WriteError::System(Errno::NOSPC)));
@@ -187,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_linked_lock_file_is_never_cut() {
-        let scratch = TestFolder::new("linked");
-        let folder = fs::File::open(&scratch.0).unwrap();
+        let scratch = TestFolder::new("fresh-linked");
+        let folder = scratch.folder();
         let wait = Wait { stop: &AtomicBool::new(false), signals: None };
         fs::write(scratch.0.join("a"), b"value").unwrap();
         fs::hard_link(scratch.0.join("a"), scratch.0.join("b.__lock")).unwrap();

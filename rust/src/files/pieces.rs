@@ -1,4 +1,4 @@
-//! One new file put together from pieces: buffers in memory and parts of other files. Under which name it appears is publish.rs's affair.
+//! One new file put together from pieces: buffers in memory and parts of other files. publish.rs gives it its name.
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::copy_file_range;

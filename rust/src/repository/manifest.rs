@@ -9,9 +9,8 @@ use std::str;
 
 use pyo3::prelude::*;
 
-use crate::chunks::decode::FailureRows;
 use crate::columns::{Bytes, wrong};
-use crate::failures::Code;
+use crate::failures::{Code, FailureRows};
 use crate::memory::{Growing, Memory};
 use crate::repository::base32::{self, ID_BYTES};
 use crate::repository::manifest_encode;

@@ -1,4 +1,4 @@
-//! Manifests written from columns: the shortest forms, in the order of nodes and indices. How they are read is `manifest.rs`.
+//! Writes manifests from columns: the shortest forms, in the order of nodes and indices. manifest.rs reads them.
 
 use std::fmt::Display;
 use std::str;

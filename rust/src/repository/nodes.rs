@@ -1,13 +1,12 @@
-//! The map of nodes in a snapshot: where each node lies, and the little that is asked of all of them. Nodes are decoded in Python, one when it is asked for.
+//! The map of nodes in a snapshot: where each node lies, and the few facts that are needed of all of them. Python decodes a node when it is needed.
 
 use std::str;
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::chunks::decode::FailureRows;
 use crate::columns::{Bytes, wrong};
-use crate::failures::Code;
+use crate::failures::{Code, FailureRows};
 use crate::repository::base32;
 use crate::repository::manifest::segment;
 use crate::repository::msgpack::{Read, Reader, broken};

@@ -1,4 +1,4 @@
-//! Chunk references as columns: how they are held, and how they are put in order. How they look in a file is `manifest.rs`.
+//! Chunk references in columns, and their order. manifest.rs has their form in a file.
 //!
 //! Columns are bytes of items of fixed width, one after the other, in the machine's byte order.
 

@@ -65,7 +65,7 @@ class Access(Record):
     def with_heap(self, target: Values | None = None) -> Access:
         """The same for one read or write of variable-length elements. target: the elements that a read fills."""
         assert self.variable is not None, "other elements need no heap"
-        heap = heaps.Heap(self.variable.data_type.heap_fill(self.variable.fill), target)
+        heap = heaps.Heap(self.variable.data_type.heap_fill(self.variable.fill), target, max(self.runtime.threads, 1))
         return self._replace(chain=self.chain._replace(inner_chunk=self.chain.inner_chunk.with_heap(heap)))
 
     def elements_of(self, values: Values) -> tuple[Access, Values]:

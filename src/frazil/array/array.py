@@ -16,7 +16,7 @@ from frazil.array.compiled_array import compile_array, with_array_options
 from frazil.array.hierarchy.nodes import NodeLocation, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
-from frazil.array.indexer import Indexer, as_values
+from frazil.array.interface.indexer import Indexer, as_values
 from frazil.array.interface.zarr_array import ZarrArray, fields_of
 from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.single_chunk import read_single, write_single
@@ -485,12 +485,6 @@ class Array(ZarrArray):
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
         return one_line(f"<frazil.Array {self._location} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Array) and self._location == other._location and self._metadata == other._metadata
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._location.path))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return token_of(self._location, self._shape, self._own)

@@ -1,4 +1,4 @@
-"""Chunks that are read and written without the document of their array: another library has opened that, and hands over what is selected.
+"""Reads and writes chunks without the document of their array, which another library has opened. That library hands over selections.
 
 Arrays of ours are array.py's, which also watch their documents."""
 

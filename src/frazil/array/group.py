@@ -413,12 +413,6 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     def __repr__(self) -> str:
         return one_line(f"<frazil.Group {self._location}>")
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and self._location == other._location and self._metadata == other._metadata
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._location.path))
-
     def __reduce__(self) -> tuple[object, ...]:
         return Group, (self._location, self._metadata)
 

@@ -1,11 +1,12 @@
 """Tokens that identify the content of an array. dask uses them in the names of tasks that read an array (`__dask_tokenize__`).
 
-Equal tokens mean equal content. Chunks in plain stores have no version; docs/design/019-dask.md says what follows from this."""
+Equal tokens mean equal content; equal handles are of one node, whatever its chunks are. Chunks in plain stores have no version; docs/design/019-dask.md says what follows from this."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 from frazil.metadata.model import ArrayMetadata
 
@@ -40,3 +41,37 @@ def token_of(location: NodeLocation, shape: tuple[int, ...], own: OwnToken) -> t
     document = location.store.get_versioned(location.layout.document_key(location.path, ArrayMetadata))
     told = ("frazil.Array", location.path, shape, (location.store, location.transformers, document))
     return told if location.read_only else (*told, own.get())
+
+
+# --- handles of one node ---------------------------------------------------------------------------------------------------------------
+
+# where a handle's node is, and its document as the handle knows it; an attribute of Array, a property of Group
+_known: Final = attrgetter("_location", "_metadata")
+
+
+class Handle:
+    """Base class of Array and Group."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are handles of one node, and know the same document. It does not matter in what mode they were opened, or with which limits and caches."""
+        if not isinstance(other, Handle) or type(self) is not type(other):
+            return False
+        (location, document), (other_location, other_document) = _known(self), _known(other)
+        return _same_node(location, other_location) and bool(document == other_document)
+
+    def __hash__(self) -> int:
+        return hash((type(self), _known(self)[0].path))
+
+
+def _same_node(one: NodeLocation, other: NodeLocation) -> bool:
+    if (one.path, one.layout, one.transformers, one.nodes) != (
+        other.path,
+        other.layout,
+        other.transformers,
+        other.nodes,
+    ):
+        return False
+    store = one.store.identity
+    return one.store is other.store or one.nodes is not None or (store is not None and store == other.store.identity)

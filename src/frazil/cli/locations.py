@@ -15,8 +15,8 @@ from frazil.errors import InvalidInputError, NotFoundError, SelectionError
 from frazil.operations.window import Window, window
 from frazil.record import Record
 from frazil.repository.virtual.prefixes import Prefixes
-from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
+from frazil.stores.locations.overlap import shown
 
 MAIN = "main"
 

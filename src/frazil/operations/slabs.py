@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from math import lcm, log, prod
+from threading import Event
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from frazil.array.array import Array
 from frazil.operations.window import Values
 from frazil.record import Record
 
+_PIECE: Final = 2**24  # decoded bytes that are read at once by a second thread; one row of chunks, where this has more
 _OF_SHARDS: Final = 0.25  # how much a repeated look into a shard counts beside a repeated reading of a chunk
 
 
@@ -161,7 +163,7 @@ def _cuts(length: int, one: int, other: int) -> int:
 
 def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = False) -> Iterator[Slab]:
     """All elements, slab by slab in the order of the plan. skip: so many slabs are left out at the beginning, and not read. ahead: another thread reads the next
-    slab while the caller has one, into a second buffer; who stops early waits for it. Raises DataError, StoreError."""
+    slab while the caller has one, into a second buffer, in pieces: who stops early waits for one of these. Raises DataError, StoreError."""
     if not prod(plan.shape):
         return
     if not plan.shape:
@@ -170,26 +172,34 @@ def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = Fal
         return
     size = plan.nbytes // array.dtype.itemsize
     memory = [np.empty(size, array.dtype) for _ in range(1 + ahead)]  # of all columns
-    slabs = _read_columns(array, plan, skip, memory)
-    yield from _made_ahead(slabs) if ahead else slabs
+    ended = Event() if ahead else None
+    slabs = _read_columns(array, plan, skip, memory, ended)
+    yield from slabs if ended is None else _made_ahead(slabs, ended)
 
 
-def _read_columns(array: Array, plan: SlabPlan, skip: int, memory: Sequence[Values]) -> Iterator[Slab]:
+def _read_columns(
+    array: Array, plan: SlabPlan, skip: int, memory: Sequence[Values], ended: Event | None
+) -> Iterator[Slab]:
     number = 0
     for column in plan.columns():
         starts = _slab_starts(plan)
         first, number = number, number + len(starts) - 1
         if number > skip:
-            yield from _read_column(array, plan, column, starts[max(0, skip - first) :], max(first, skip), memory)
+            yield from _read_column(
+                array, plan, column, starts[max(0, skip - first) :], max(first, skip), memory, ended
+            )
 
 
-def _made_ahead(slabs: Iterator[Slab]) -> Iterator[Slab]:
-    """The same slabs, each made by another thread while the caller has the one before."""
+def _made_ahead(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
+    """The same slabs, each made by another thread while the caller has the one before. ended: set when no more are wanted."""
     with ThreadPoolExecutor(1, "frazil slab") as thread:
-        coming = thread.submit(next, slabs, None)
-        while (slab := coming.result()) is not None:
+        try:
             coming = thread.submit(next, slabs, None)
-            yield slab
+            while (slab := coming.result()) is not None:
+                coming = thread.submit(next, slabs, None)
+                yield slab
+        finally:
+            ended.set()
 
 
 def _slab_starts(plan: SlabPlan) -> list[int]:
@@ -200,21 +210,32 @@ def _slab_starts(plan: SlabPlan) -> list[int]:
 
 
 def _read_column(
-    array: Array, plan: SlabPlan, column: tuple[slice, ...], starts: list[int], number: int, memory: Sequence[Values]
+    array: Array,
+    plan: SlabPlan,
+    column: tuple[slice, ...],
+    starts: list[int],
+    number: int,
+    memory: Sequence[Values],
+    ended: Event | None,
 ) -> Iterator[Slab]:
     """The slabs of a column from the row starts[0] on. memory: buffers that slabs take in turns, each for the rows that are read at once, and what is kept of
-    those before"""
+    those before. ended: a second thread reads, until this is set"""
     axis, step, length = plan.axis, plan.column[plan.axis], plan.shape[plan.axis]
     whole = [part.stop - part.start for part in column]
     rows = min(length, step if step % plan.blocks[axis] == 0 else step + plan.blocks[axis])
     extents = (*whole[:axis], rows, *whole[axis + 1 :])
     buffers = [buffer[: prod(extents)].reshape(extents) for buffer in memory]
     along = (slice(None),) * axis
+    # a second thread does not hear Ctrl-C: it looks between pieces whether it is to end
+    row = array.dtype.itemsize * max(prod(extents) // rows, 1)
+    piece = length if ended is None else max(_PIECE // (row * array.chunks[axis]), 1) * array.chunks[axis]
     base = read = starts[0]
     for at, end in enumerate(starts[1:], number):
         buffer = buffers[at % len(buffers)]
         while read < end:
-            stop = min(length, (read // step + 1) * step)
+            if ended is not None and ended.is_set():
+                return
+            stop = min(length, (read // step + 1) * step, (read // piece + 1) * piece)
             box = (*column[:axis], slice(read, stop), *column[axis + 1 :])
             array.read(box, out=buffer[(*along, slice(read - base, stop - base))])
             read = stop

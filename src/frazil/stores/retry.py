@@ -1,4 +1,4 @@
-"""Repeating what may succeed later: how often, after which pauses, and what for. Which failures call for a repetition is decided by who repeats."""
+"""Repeating what may succeed later: how often, after which pauses, and what for. The caller decides which failures are worth a repetition."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_data_that_overwriting_would_remove_is_refused(where: str, kind: str, tm
 
 def test_an_array_is_not_made_anew_of_itself(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path / "x", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="same place"):
+    with pytest.raises(InvalidInputError, match="same location"):
         frazil.create_array(tmp_path / "x", data=array, chunks=(7, 7), overwrite=True)
     np.testing.assert_array_equal(frazil.open_array(tmp_path / "x")[...], VALUES)
     frazil.create_array(tmp_path / "x", data=array[...], chunks=(7, 7), overwrite=True)
@@ -197,6 +197,6 @@ def test_arrays_of_zarr_python_are_not_removed_before_they_are_read(kind: str, t
     frazil.create_array(store, data=np.arange(5))
     theirs = zarr.open_array(frazil.zarr.as_store(store) if kind == "as_store" else store, mode="r")
     for data in (theirs, da.from_array(theirs, chunks=2)):
-        with pytest.raises(InvalidInputError, match="same place"):
+        with pytest.raises(InvalidInputError, match="same location"):
             frazil.create_array(store, data=data, overwrite=True)
     assert frazil.load(store).tolist() == [0, 1, 2, 3, 4]  # type: ignore[union-attr]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,3 +199,24 @@ def test_settings_and_chunk_sizes() -> None:
     assert frazil.zeros((60, 100), chunks=[[10, 20, 30], [50, 50]]).write_chunk_sizes == ((10, 20, 30), (50, 50))
     array.resize(4, 9)
     assert array.shape == (4, 9)
+
+
+def test_handles_of_one_node_are_equal(tmp_path: Path) -> None:
+    """However they were opened; pickled ones, too."""
+    group = frazil.group(tmp_path / "g.zarr")
+    array = group.zeros("x", shape=(3,))
+    assert array == pickle.loads(pickle.dumps(array)) == frazil.open_array(tmp_path / "g.zarr", path="x")
+    assert group == pickle.loads(pickle.dumps(group)) == frazil.open_group(tmp_path / "g.zarr")
+    assert hash(array) == hash(group["x"])
+    others = frazil.group(tmp_path / "other.zarr")
+    assert array != group.zeros("y", shape=(3,))
+    assert array != others.zeros("x", shape=(3,))
+    assert group != others
+    assert array != np.zeros(3).tolist()
+    held = frazil.zeros(3)
+    assert held != frazil.zeros(3)
+    assert held == frazil.open_array(held.store)
+    old = frazil.open_array(tmp_path / "g.zarr", path="x")
+    array.attrs["a"] = 1
+    assert old != array
+    assert old.refresh() == array

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import frazil
+from frazil import _kernel
 from frazil.codecs import Bytes, Crc32c, ShardingIndexed, Zstd
 from frazil.errors import ChecksumError, InvalidInputError
 from frazil.stores import LocalStore, MemoryStore
@@ -47,6 +48,27 @@ def test_writes_of_all_kinds(tmp_path: Path, mode: str, codecs: str, location: s
     assert (frazil.open_array(tmp_path)[...] == wanted).all()
     assert frazil.validate(tmp_path, decode=True).ok
     assert list(tmp_path.rglob("*.__lock")) == []
+
+
+@pytest.mark.parametrize("mode", ["append", "in_place"])
+@pytest.mark.parametrize("shift", [0, 4])
+def test_inner_chunks_that_have_bytes_in_common_stay_apart(tmp_path: Path, mode: str, shift: int) -> None:
+    """Another writer may store equal inner chunks once, and let two entries of the index name them."""
+    array = frazil.create_array(
+        tmp_path, shape=(8,), dtype="int32", chunks=(2,), shards=(8,), codecs=[], shard_writes=mode
+    )
+    array[...] = wanted = np.array([1, 1, 1, 1, 5, 6, 7, 8])
+    shard = tmp_path / "c/0"
+    body = shard.read_bytes()[: -4 * 16 - 4]
+    entries = np.frombuffer(shard.read_bytes()[len(body) : -4], "<u8").reshape(4, 2).copy()
+    entries[1, 0] = entries[0, 0] + shift
+    index = entries.tobytes()
+    shard.write_bytes(body + index + _kernel.crc32c(index).to_bytes(4, "little"))
+    assert (array[...] == wanted).all()
+    for first in (0, 4, 2):
+        array[first : first + 2] = wanted[first : first + 2] = [first, 9]
+        assert (array[...] == wanted).all()
+        assert (frazil.open_array(tmp_path)[...] == wanted).all()
 
 
 @pytest.mark.parametrize("mode", ["append", "in_place"])

@@ -18,7 +18,19 @@ async function read({ url, path, suffix, selection, list }) {
 	const array = await zarr.open(path ? root.resolve(path) : root, { kind: "array" });
 	const picked = selection && selection.map((one) => (Array.isArray(one) ? zarr.slice(...one) : one));
 	const region = await zarr.get(array, picked);
-	return { attributes: array.attrs, shape: region.shape, dtype: array.dtype, data: Array.from(region.data, plain) };
+	const told = { attributes: array.attrs, dtype: array.dtype };
+	if (array.shape.length === 0) return { ...told, shape: [], data: [plain(region)] };
+	return { ...told, shape: region.shape, data: inOrder(region).map(plain) };
+}
+
+// The elements of a region in C order: zarrita leaves them in the order in which chunks have them.
+function inOrder({ data, shape, stride }) {
+	const values = Array.from(data);
+	let places = [0];
+	for (const [axis, extent] of shape.entries()) {
+		places = places.flatMap((place) => Array.from({ length: extent }, (_, i) => place + i * stride[axis]));
+	}
+	return places.map((place) => values[place]);
 }
 
 const found = [];

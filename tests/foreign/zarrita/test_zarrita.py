@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.codecs import Bytes, Crc32c, Zstd
+from frazil.codecs import Blosc, Bytes, Crc32c, Gzip, Transpose, Zstd
 from frazil.operations.serve.server import serve
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
@@ -80,6 +81,72 @@ def test_a_folder(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values(counts), np.asarray(root["counts"][...]))  # type: ignore[call-overload, union-attr, index]
     np.testing.assert_array_equal(values(some), SEA[5:45:3, 30])
     np.testing.assert_array_equal(values(one), SEA[0:2, 3:5])
+
+
+TEXT = np.array([f"n{chr(228)}me {i}" * (i % 4) for i in range(30)], np.dtypes.StringDType())
+
+
+def fill_odd(root: frazil.Group) -> None:
+    """Arrays of other byte orders, types and orders of dimensions."""
+    big = [Bytes("big"), Zstd(3)]
+    root.create_array("big", data=SEA.astype("f8"), chunks=(16, 16), codecs=big)
+    root.create_array("big16", data=np.arange(-50, 50, dtype="i2").reshape(10, 10), chunks=(4, 4), codecs=big)
+    root.create_array("text", data=TEXT, chunks=(7,), codecs=[Zstd(3)])
+    root.create_array("flags", data=SEA > 10, chunks=(16, 16), codecs=[Gzip(5)])
+    root.create_array("one", data=np.float32(3.5))
+    turned = [Transpose((1, 0)), Bytes(), Blosc("lz4", 5, "shuffle")]
+    root.create_array("turned", data=SEA, chunks=(8, 8), shards=(32, 32), codecs=turned)
+
+
+ODD = ("big", "big16", "text", "flags", "one", "turned")
+
+
+def check_all(url: str, root: frazil.Group, paths: Sequence[str]) -> None:
+    jobs = [job(url, path, suffix=suffix) for suffix in (True, False) for path in paths]
+    for told, found in zip(jobs, read(*jobs), strict=True):
+        wanted = np.asarray(root[str(told["path"])][...])  # type: ignore[call-overload, union-attr, index]
+        assert "error" not in found, (told, found)
+        got = np.array(found["data"]).reshape(found["shape"])  # type: ignore[arg-type]
+        np.testing.assert_array_equal(got.astype(wanted.dtype), wanted, str(told))
+
+
+def test_byte_orders_text_and_orders_of_dimensions(tmp_path: Path) -> None:
+    root = frazil.create_group(tmp_path / "sea.zarr")
+    fill_odd(root)
+    with serve(tmp_path / "sea.zarr") as server:
+        check_all(server.url, root, ODD)
+
+
+def test_zarr_v2_with_consolidated_metadata(tmp_path: Path) -> None:
+    place = tmp_path / "sea.zarr"
+    root = frazil.create_group(place, zarr_format=2)
+    root.create_array("level1/f", data=SEA, chunks=(16, 16), attributes={"units": "m"})
+    root.create_array("big", data=SEA.astype(">f4"), chunks=(16, 16), compressors=[Zstd(1)])
+    root.create_array("turned", data=SEA, chunks=(16, 16), order="F")
+    root.create_array("text", data=TEXT, chunks=(7,))
+    frazil.consolidate_metadata(place)
+    with serve(place) as server:
+        check_all(server.url, root, ("level1/f", "big", "turned", "text"))
+        (found,) = read({**job(server.url), "list": True})
+    assert {node["path"] for node in found["contents"]} == {"/", "/level1", "/level1/f", "/big", "/turned", "/text"}  # type: ignore[attr-defined]
+
+
+def test_the_command_serves_a_tag(tmp_path: Path) -> None:
+    place = tmp_path / "sea.repo"
+    repo = frazil.Repository.create(place, durable=False)
+    with repo.transaction(message="first") as root:
+        fill_odd(root)
+    repo.create_tag("v1", "main")
+    with repo.transaction(message="second") as root:
+        root["big"][:] = 0  # type: ignore[index]
+    command = [sys.executable, "-m", "frazil", "serve", f"{place}@v1", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().split()[-1]
+            check_all(url, repo.readonly_session(tag="v1").root, ODD)
+        finally:
+            server.terminate()
 
 
 def test_a_group_is_listed(tmp_path: Path) -> None:

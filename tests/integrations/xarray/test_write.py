@@ -377,3 +377,15 @@ def test_storage_options(s3: S3) -> None:
     assert set(trees.variables) == set(dataset().variables)
     with pytest.raises(InvalidInputError, match="storage_options"):
         opened("sea.zarr", storage_options=options)
+
+
+def test_dask_arrays_of_an_index_and_of_numpy_wrapped_by_xarray(tmp_path: Path) -> None:
+    """Their graphs have wrappers of xarray, of what has no truth value."""
+    times = xr.date_range("2026-01-01", periods=12, freq="6h")
+    plain = xr.Dataset({"x": ("time", np.arange(12.0))}, {"time": times, "month": ("time", times.month)})
+    lazy = plain.chunk(time=4)
+    wrapped = xr.core.indexing.ImplicitToExplicitIndexingAdapter(xr.core.indexing.NumpyIndexingAdapter(np.arange(12)))
+    lazy["y"] = ("time", da.from_array(wrapped, chunks=4))
+    plain["y"] = ("time", np.arange(12))
+    lazy.frazil.write(tmp_path / "a.zarr", mode="w")
+    same(opened(tmp_path / "a.zarr"), plain)

@@ -339,7 +339,7 @@ def test_objects_of_users_are_stores_too() -> None:
     store, to = fill(MemoryStore()), dict[str, bytes]()
     frazil.convert(store, to, zarr_format="draft")
     assert_same(store, to)
-    with pytest.raises(InvalidInputError, match="same place"):
+    with pytest.raises(InvalidInputError, match="same location"):
         frazil.convert(to, to)
     frazil.convert(to)
     assert_same(store, to)

@@ -11,7 +11,7 @@ import frazil
 from frazil.operations.copy.journal import JOURNAL_NAME, Journal
 from frazil.operations.copy.merge import Pair, merge, with_found
 from frazil.operations.copy.plan import Seen
-from frazil.stores.location_overlap import origin_of
+from frazil.stores.locations.overlap import origin_of
 from frazil.stores.memory import MemoryStore
 from frazil.stores.values import Page
 from frazil.testing import CountingStore

@@ -381,7 +381,7 @@ def test_into_a_session_and_out_of_one(tmp_path: Path) -> None:
     session = repo.writable_session()
     with pytest.raises(AlreadyExistsError):
         frazil.rechunk(array, session, to="level1/new")
-    with pytest.raises(InvalidInputError, match="same place"):
+    with pytest.raises(InvalidInputError, match="same location"):
         frazil.rechunk(session.root["level1/new"], session.store, to="level1/new")  # type: ignore[arg-type]
     frazil.rechunk(array, session.store, to="level1/new", shards=None, overwrite=True)
     session.commit("without shards")
@@ -415,8 +415,8 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     source = str(tmp_path / "ocean.zarr" / "a")
     refused: list[tuple[object, str, type[Exception], str]] = [
-        (source, "ocean.zarr/a", InvalidInputError, "same place"),
-        (source, "link/a", InvalidInputError, "same place"),
+        (source, "ocean.zarr/a", InvalidInputError, "same location"),
+        (source, "link/a", InvalidInputError, "same location"),
         (source, "ocean.zarr/a/b", InvalidInputError, "one in the other"),
         (source, "ocean.zarr", InvalidInputError, "one in the other"),
         (source, "sea.repo", AlreadyExistsError, "already"),

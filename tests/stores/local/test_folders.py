@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import resource
 import subprocess
+from _thread import interrupt_main
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +21,7 @@ from hypothesis import strategies as st
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.keys.listing import first_level
-from frazil.stores.local.folders import clear_below, has_keys, page_below
+from frazil.stores.local.folders import RootFolder, clear_below, has_keys, page_below
 from frazil.stores.store import Store
 from frazil.stores.values import Page
 from frazil.stores.wrappers import WrappedStore
@@ -265,3 +268,13 @@ def test_a_subclass_is_asked_for_sizes_by_its_own_pages(tmp_path: Path) -> None:
     found = Half(tmp_path).list_column("of/", 5, sizes=True)
     assert found.sizes is not None
     assert found.sizes.tolist() == [6]
+
+
+def test_an_interrupt_while_a_root_is_closed_is_not_lost(tmp_path: Path) -> None:
+    """What Python runs to close it would be the first that hears of the interrupt, and could not raise it."""
+    held = [RootFolder(os.open(tmp_path, os.O_RDONLY))]
+    fd = held[0].fd
+    with pytest.raises(KeyboardInterrupt):
+        deque(map(operator.call, (interrupt_main, held.clear)), maxlen=0)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)

@@ -19,8 +19,8 @@ from tests.servers.web import serving, web_server
 import frazil
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores import CachingStore, MemoryStore, ObjectStore, Store
-from frazil.stores.location_overlap import address_of
 from frazil.stores.locations import resolve
+from frazil.stores.locations.overlap import address_of
 from frazil.stores.values import STALE, WHOLE
 from frazil.testing.store_tests import StoreTests
 

@@ -63,7 +63,7 @@ def test_arrays() -> None:
         np.testing.assert_array_equal(frazil.open_array(place, path="a/t")[:, ::-3], data[:, ::-3])
         assert list(frazil.open_group(place)) == ["a"]
     assert pickle.loads(pickle.dumps(array))[19, 29] == 599
-    with pytest.raises(InvalidInputError, match="the same place"):
+    with pytest.raises(InvalidInputError, match="the same location"):
         frazil.copy((files, name), files.get_mapper(name))
 
 

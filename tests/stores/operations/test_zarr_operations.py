@@ -160,7 +160,7 @@ def test_read_only_stores(tmp_path: Path) -> None:
 def test_one_store_in_two_places_is_the_same_place() -> None:
     store = ZarrMemoryStore()
     frazil.create_array(store, path="a", data=np.arange(3))
-    with pytest.raises(InvalidInputError, match="the same place"):
+    with pytest.raises(InvalidInputError, match="the same location"):
         frazil.copy(StorePath(store, "a"), StorePath(store, "a"))
 
 

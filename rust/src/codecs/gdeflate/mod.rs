@@ -4,9 +4,9 @@
 //! symbol to the next lane. The distance of a match comes from the lane of its length, when its turn comes again. Length code 285 has 16 more bits.
 //! Encoding lets libdeflate choose the symbols, and deals them to the lanes.
 
-mod dealer;
 mod huffman;
-mod lanes;
+mod page_reader;
+mod page_writer;
 
 use huffman::corrupt;
 
@@ -35,7 +35,7 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
     for (page, out) in out.chunks_mut(PAGE).enumerate() {
         let end = number(input, 16 + 8 * page).and_then(|length| at.checked_add(length));
         let bytes = end.and_then(|end| input.get(at..end)).ok_or_else(|| corrupt("a page lies beyond the end"))?;
-        lanes::decode_page(bytes, out)?;
+        page_reader::decode_page(bytes, out)?;
         at += bytes.len();
     }
     if at != input.len() {
@@ -57,7 +57,7 @@ pub fn encode(packer: &mut Packer, input: &[u8], out: &mut [u8]) -> Outcome<usiz
     let mut deflated = vec![0; deflate_bound(Format::Deflate, PAGE).unwrap_or(2 * PAGE)];
     for page in input.chunks(PAGE) {
         let (size, before) = (packer.encode(Format::Deflate, page, &mut deflated)?, made.len());
-        dealer::encode_page(&deflated[..size], &mut made)?;
+        page_writer::encode_page(&deflated[..size], &mut made)?;
         header.extend(((made.len() - before) as u64).to_le_bytes());
     }
     let size = header.len() + made.len();

@@ -18,9 +18,9 @@ from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
-    from frazil.stores import location_overlap
+    from frazil.stores.locations import overlap
 else:
-    location_overlap = LateModule("frazil.stores.location_overlap")
+    overlap = LateModule("frazil.stores.locations.overlap")
 
 __all__ = ["new_array", "stored_array"]
 
@@ -115,9 +115,9 @@ def _check_apart(data: object, location: NodeLocation, replaces: str | None) -> 
         erased.append((location.entry_store or location.store, replaces))
     for address in addresses_read(data):
         for store, prefix in erased:
-            location_overlap.check_apart(
+            overlap.check_apart(
                 address,
-                location_overlap.address_of(store, prefix),
+                overlap.address_of(store, prefix),
                 "the data would be removed before it is read: read it into memory first, as data=a[...]; or write to another path",
             )
 

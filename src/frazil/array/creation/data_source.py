@@ -19,9 +19,9 @@ from frazil.record import Record
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from frazil.stores import location_overlap
+    from frazil.stores.locations import overlap
 else:
-    location_overlap = LateModule("frazil.stores.location_overlap")
+    overlap = LateModule("frazil.stores.locations.overlap")
 
 __all__ = ["DataSource", "addresses_read", "as_array", "boxes", "data_source"]
 
@@ -118,12 +118,13 @@ def _address(data: object) -> tuple[object, str] | None:
     """The location of an array; None for anything else. Wrappers, as xarray has them, name what they wrap `array`, and its backends `_array`."""
     for _ in range(_WRAPPERS):
         if isinstance(data, Array):
-            return location_overlap.address_of(data._location.store, data._location.layout.data_prefix(data.path))
-        if (address := location_overlap.address_of_zarr(data)) is not None:
+            return overlap.address_of(data._location.store, data._location.layout.data_prefix(data.path))
+        if (address := overlap.address_of_zarr(data)) is not None:
             return address
         if isinstance(data, np.ndarray) or type(data).__module__.partition(".")[0] not in ("xarray", "frazil"):
             return None
-        data = getattr(data, "array", None) or getattr(data, "_array", None)
+        inner = getattr(data, "array", None)
+        data = getattr(data, "_array", None) if inner is None else inner
     return None
 
 

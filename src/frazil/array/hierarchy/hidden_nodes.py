@@ -1,4 +1,4 @@
-"""Nodes of another dialect in a store, which a new node would hide: final Zarr v3 is looked for before Zarr v2. Which dialect a location has, root.py finds."""
+"""Nodes of another dialect in a store, which a new node would hide: final Zarr v3 is looked for before Zarr v2. root.py finds the dialect of a location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where repositories lie in a store, found by listings, and the two refusals that guard them. What is in a repository is not known here; api/destinations.py has the
+"""Where repositories lie in a store, found by listings, and the two refusals that guard them. Nothing here knows what is in a repository; api/destinations.py has the
 guard of all destinations."""
 
 from __future__ import annotations

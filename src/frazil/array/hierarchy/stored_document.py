@@ -133,10 +133,10 @@ class StoredDocument:
         return self._there and not direct and not self._new
 
     def has_shape(self, shape: tuple[int, ...]) -> bool:
-        """Whether the array has these lengths, by a document that is read after the call. Raises as `confirm`."""
+        """Whether the array has these lengths, by a document that is read after the call; by its own metadata where no document is to be stored. Raises as `confirm`."""
         location = self._location
         if location.nodes is None:
-            return self._shape_now() == shape
+            return (self._shape_now() if self._there else self._opened.shape) == shape
         lengths = location.nodes.lengths(location.path, self._chunks)
         if lengths is not None:
             return lengths == shape

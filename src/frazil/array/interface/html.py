@@ -1,4 +1,4 @@
-"""What notebooks show of arrays and groups. The HTML is made in html_table.py, also that of repositories and histories (api/); what is printed is in info.py."""
+"""What notebooks show of arrays and groups. html_table.py makes the HTML, also for repositories and histories (api/). info.py has the text that is printed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from frazil.indexing.selection import index_item
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from frazil.array.indexer import Indexer
+    from frazil.array.interface.indexer import Indexer
 
 Values: TypeAlias = "NDArray[np.generic]"
 # What is left of a dimension of the array: one element, elements at equal distances, or any.

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from frazil.array.indexer import Indexer
+from frazil.array.interface.indexer import Indexer
 from frazil.array.io.read import check_out
 from frazil.array.shape.extents import chunk_counts, chunk_lengths
+from frazil.array.tokens import Handle
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import InvalidInputError, SelectionError, one_line, shown
 from frazil.late import LateModule
@@ -82,7 +83,7 @@ class ArrayConfig(Record):
     write_empty_chunks: bool = False
 
 
-class ZarrArray:
+class ZarrArray(Handle):
     """Base class of Array."""
 
     __slots__ = ()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.array.array import Array
+from frazil.array.tokens import Handle
 from frazil.errors import InvalidInputError, NodeKindError
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
@@ -76,7 +77,7 @@ def path_of(path: str | None, name: str | None) -> str:
     return path
 
 
-class ZarrGroup:
+class ZarrGroup(Handle):
     """Base class of Group."""
 
     __slots__ = ()

@@ -158,12 +158,14 @@ def _append(
 def _overwrite(
     access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
 ) -> tuple[Columns, Answers]:
-    """Writes inner chunks over the old ones, as _append; a shard in which one is missing is to be replaced whole."""
+    """Writes inner chunks over the old ones, as _append; a shard in which one is missing, or in which two have bytes in common, is to be replaced whole."""
     entries = shards.tables[group, number]
     fits = (entries[:, 0] >= 0) & (entries[:, 1] == values[:, 2])
     chunks = np.stack((-1 - values[:, 0], values[:, 1], values[:, 2], entries[:, 0]), axis=1)
     rows = [chunks[group == i] for i in range(len(shards.names))]
-    whole = np.unique(group[~fits]).tolist()
+    starts, longest = np.sort(shards.tables[:, :, 0], axis=1), shards.tables[:, :, 1].max(axis=1, keepdims=True)
+    common = ((np.diff(starts, axis=1) < longest) & (starts[:, :-1] >= 0)).any(axis=1)
+    whole = np.union1d(group[~fits], np.flatnonzero(common)).tolist()
     return shards.tables, _changed(access, shards, rows, buffers, np.zeros(len(rows), np.int64), whole)
 
 

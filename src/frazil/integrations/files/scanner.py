@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from frazil.errors import FormatError, FrazilError, StoreError
+from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.grib.messages import MAGIC as GRIB_MAGIC
 from frazil.integrations.files.hdf5.scan_process import GRIB, TIME_LIMIT, scan_in_process
 from frazil.integrations.files.kerchunk.references import JSON, scan_references
@@ -40,7 +40,7 @@ def scan_file(
     virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment. References
                       to whole objects at a distance need it: their sizes are asked for, and a file must not choose whom this machine asks
     time_limit  seconds that the HDF5 library may take for one dataset: of some damaged files it never comes back. It runs in another process, which is ended then
-    Raises StoreError where it cannot be read, FormatError where it is none of these, is broken or takes longer, InvalidInputError where a library is needed and not there."""
+    Raises StoreError where it cannot be read, FormatError where it is none of these, is broken or takes longer, InvalidInputError for a folder, and where a library is needed and not there."""
     source = source_of(file, virtual_prefixes)
     name = source.name
     try:
@@ -56,7 +56,18 @@ def scan_file(
     except OSError as error:
         if isinstance(error, FrazilError):
             raise
+        if isinstance(error, IsADirectoryError):
+            raise _folder(name) from error
         raise StoreError(f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=name) from error
+
+
+def _folder(name: str) -> InvalidInputError:
+    """The error for a folder, which is no file: it may be a hierarchy of Zarr."""
+    return InvalidInputError(
+        "it is a folder; files of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references are imported",
+        key=name,
+        hint="`frazil copy x.zarr sea.repo@main` copies a hierarchy of Zarr v3, `frazil convert x.zarr sea.repo@main` one of Zarr v2",
+    )
 
 
 def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes | None) -> ScannedFile:

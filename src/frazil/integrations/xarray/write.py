@@ -21,8 +21,8 @@ from frazil.integrations.xarray.region import checked_region
 from frazil.integrations.xarray.writer import Writer
 from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.location_overlap import address_of, check_apart
 from frazil.stores.locations import Location, resolve
+from frazil.stores.locations.overlap import address_of, check_apart
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -231,7 +231,8 @@ def _into(
     if not options.compute:
         raise InvalidInputError(
             "compute=False cannot be combined with a commit",
-            hint="write to a session, merge what the Delayed computes, and commit",
+            hint='session = frazil.Repository.open("sea.repo").writable_session("main"); later = ds.frazil.write(session, compute=False); '
+            'session.merge(later.compute()); session.commit("message")',
         )
     session, path = branch
     write(session.store, path)

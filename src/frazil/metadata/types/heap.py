@@ -38,12 +38,14 @@ def fill_view(data: bytes) -> bytes:
 class Heap:
     """Buffers that views point into. Buffer 0 has the fill value's bytes. Safe to use from many threads, but for `compact`, `mark` and `cut`.
 
-    target: the elements that a read fills, zero at first: views, or optional ones; None for a write"""
+    target: the elements that a read fills, zero at first: views, or optional ones; None for a write
+    threads: of the kernel, which convert the values of a write"""
 
-    __slots__ = ("_limit", "_lock", "_nbytes", "_target", "buffers")
+    __slots__ = ("_limit", "_lock", "_nbytes", "_target", "buffers", "threads")
 
-    def __init__(self, fill: bytes, target: NDArray[np.generic] | None = None) -> None:
+    def __init__(self, fill: bytes, target: NDArray[np.generic] | None = None, threads: int = 1) -> None:
         self.buffers: list[Buffer] = [fill]
+        self.threads = threads
         self._lock, self._target, self._nbytes, self._limit = allocate_lock(), target, 0, _LEAST_COMPACTED
 
     @property

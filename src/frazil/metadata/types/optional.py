@@ -132,12 +132,14 @@ class OptionalType(DataType):
             return elements
         valid, views = np.empty(values.shape, np.bool_), np.empty(values.shape, self.of.element)
         if self.of.text and PACKED:
-            number = heap.reserve(1)
+            number = heap.reserve(heap.threads)
             try:
-                made = _kernel.elements_of_strings(np.ascontiguousarray(values), heap.fill, number, views, valid)
+                made = _kernel.elements_of_strings(
+                    np.ascontiguousarray(values), heap.fill, number, views, valid, heap.threads
+                )
             except ValueError as error:
                 raise InvalidInputError(f"the value cannot be stored as {self.label}: {error}") from error
-            heap.put(number, (made,))
+            heap.put(number, made)
         else:
             objects = values.reshape(-1).tolist()
             valid.reshape(-1)[:] = [value is not None for value in objects]

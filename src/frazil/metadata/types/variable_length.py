@@ -121,17 +121,17 @@ class VariableLengthType(DataType):
         elements: NDArray[np.generic] = np.empty(values.shape, self.element)
         if not elements.size:
             return elements
-        number = heap.reserve(1)
+        number = heap.reserve(heap.threads)
         try:
             if self.text and PACKED:
                 strings = np.ascontiguousarray(values)
-                made = _kernel.elements_of_strings(strings, heap.fill, number, elements, None)
+                made = _kernel.elements_of_strings(strings, heap.fill, number, elements, None, heap.threads)
             else:
                 objects = values.reshape(-1).tolist()
-                made = _kernel.elements_of_objects(objects, self.text, heap.fill, number, elements)
+                made = [_kernel.elements_of_objects(objects, self.text, heap.fill, number, elements)]
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"the value cannot be stored as {self.name}: {error}") from error
-        heap.put(number, (made,))
+        heap.put(number, made)
         return elements
 
     def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:

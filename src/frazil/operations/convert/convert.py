@@ -26,8 +26,8 @@ from frazil.operations.convert.report import Conversion
 from frazil.operations.convert.run import Chain, Cleaning, Conversions, Task
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.location_overlap import address_of, check_apart, origin_of
 from frazil.stores.locations import Location, resolve
+from frazil.stores.locations.overlap import address_of, check_apart, origin_of
 from frazil.stores.store import Store
 
 

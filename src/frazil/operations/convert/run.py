@@ -21,7 +21,7 @@ from frazil.operations.convert.report import Conversion, ConvertedArray
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.location_overlap import shown
+from frazil.stores.locations.overlap import shown
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Changed, pieces_of
 

@@ -32,8 +32,8 @@ from frazil.repository.alpha.reference_files import REFS
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.stores.locations import Location, resolve
+from frazil.stores.locations.overlap import address_of, check_apart, origin_of, shown
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
 

@@ -39,12 +39,14 @@ class Journal(Record):
     origin    where what is written comes from, in words
     emptying  what was there before is being removed
     run       which run wrote it: of two runs the later one takes over, and the other fails
-    state     of a rechunk: how far it is, for the run that goes on"""
+    state     of a rechunk: how far it is, for the run that goes on
+    source    of a rechunk: a digest of the versions of what it is written from"""
 
     origin: str
     emptying: bool = False
     run: str = ""
     state: Mapping[str, Json] = {}
+    source: str = ""
 
     def emit(self) -> bytes:
         """The bytes under its key."""
@@ -55,6 +57,7 @@ class Journal(Record):
                 **({"emptying": True} if self.emptying else {}),
                 **({"run": self.run} if self.run else {}),
                 **({"state": dict(self.state)} if self.state else {}),
+                **({"source": self.source} if self.source else {}),
                 "note": "a copy is under way; run it again with the same arguments to finish it",
             }
         )
@@ -73,6 +76,7 @@ def parse_journal(value: bytes | None) -> Journal | None:
             document.get("emptying") is True,
             str(document.get("run", "")),
             state if isinstance(state, dict) else {},
+            str(document.get("source", "")),
         )
     return None
 

@@ -41,8 +41,8 @@ from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.stores.locations import Location, resolve
+from frazil.stores.locations.overlap import address_of, check_apart, origin_of, shown
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, Changed, Version, pieces_of
@@ -81,7 +81,7 @@ def rechunk(
     dry_run      nothing is written: what would be done
     progress     called with the bytes of elements that were written since the last call
     runtime      bytes_in_flight: bytes in memory, at least what one new shard has; None: that of the Array, or the default
-    The document is written last: until then nobody finds the new array. Nobody should write to the source meanwhile. Raises NotFoundError, AlreadyExistsError,
+    The document is written last: until then nobody finds the new array. Nobody should write to the source meanwhile; where somebody wrote to it after an interruption, all is read again. Raises NotFoundError, AlreadyExistsError,
     InvalidInputError (also where source and destination are the same location, or one lies in the other), ReadOnlyError, StoreError, DataError."""
     report = checked_progress(progress)
     check_flag(dry_run, "dry_run")
@@ -141,11 +141,14 @@ def prepare_rechunk(
         location, store, root, overwrite=replaces and own is None, may_be_repository=is_empty or own is not None
     )
     _check_place(store, root)
+    held_by_source = _digest(array)
     if again and own is not None:
-        plan, done = _of_state(own.state, plan)
+        done = 0
+        if own.source == held_by_source:
+            plan, done = _of_state(own.state, plan)
         journal = journal._replace(state=_state(plan, done))
     held = ABSENT if found is None or found[1] is None else found[1]
-    journal = journal._replace(run=secrets.token_hex(8))
+    journal = journal._replace(run=secrets.token_hex(8), source=held_by_source)
     return RechunkTask(array, location, to, store, root, metadata, plan, journal, held, names, replaces)
 
 
@@ -270,14 +273,20 @@ def _limited(array: Array, nbytes: int) -> Runtime:
 
 
 def _check_apart(array: Array, store: Store, root: str) -> None:
-    layout_root = getattr(
+    check_apart(
+        address_of(*_source_location(array)),
+        address_of(store, root),
+        "an array is not rechunked in place: choose another destination",
+    )
+
+
+def _source_location(array: Array) -> tuple[Store, str]:
+    """The prefix below which the array is."""
+    root = getattr(
         array._location.layout, "root", None
     )  # of a hierarchy of the drafts, whose nodes have no folder of their own
     prefix = f"{array.path}/" if array.path else ""
-    source = array.store, prefix if layout_root is None else layout_root
-    check_apart(
-        address_of(*source), address_of(store, root), "an array is not rechunked in place: choose another destination"
-    )
+    return array.store, prefix if root is None else root
 
 
 def _check_place(store: Store, root: str) -> None:
@@ -378,6 +387,17 @@ def _with_documents(origin: str, array: Array, metadata: ArrayMetadata) -> str:
         metadata
     )
     return f"rechunk {hashlib.sha256(told).hexdigest()[:32]} of {origin}"
+
+
+def _digest(array: Array) -> str:
+    """Of the keys of the source and the versions of their values, from one listing; "" where the source tells no versions, or is a snapshot, which its name tells."""
+    if array._location.nodes is not None or not array.store.capabilities.listable:
+        return ""
+    told = hashlib.sha256()
+    for page in array.store.list_pages(_source_location(array)[1], details=True):
+        rows = zip(page.keys, page.sizes, page.versions, strict=True)  # type: ignore[arg-type] # details
+        told.update(repr([(key, int(size), version) for key, size, version in rows]).encode())
+    return told.hexdigest()[:32]
 
 
 def _state(plan: SlabPlan, done: int) -> dict[str, Json]:

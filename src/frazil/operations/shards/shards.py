@@ -17,8 +17,8 @@ from frazil.operations.shards.order import order_of
 from frazil.operations.shards.shard_index import ShardTable, chunk_keys, levels_of, read_tables
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location
+from frazil.stores.locations.overlap import shown
 from frazil.stores.values import Columns
 
 __all__ = ["Piece", "Shard", "Shards", "shards"]

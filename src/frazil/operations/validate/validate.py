@@ -23,8 +23,8 @@ from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local.appended_shards import restore_keys
-from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
+from frazil.stores.locations.overlap import shown
 from frazil.stores.store import Store
 from frazil.stores.values import Columns, Page
 

@@ -43,13 +43,11 @@ _GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
 class RootFolder:
     """The open root folder of a store; closed when nobody uses it any more, so never under a call that runs."""
 
-    __slots__ = ("fd",)
+    __slots__ = ("_open", "fd")
 
     def __init__(self, fd: int) -> None:
+        self._open = _kernel.Descriptor(fd)
         self.fd = fd
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self.fd)
 
     def is_gone(self) -> bool:
         return os.fstat(self.fd).st_nlink == 0

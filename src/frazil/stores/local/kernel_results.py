@@ -67,7 +67,7 @@ def is_recent(changed: int, now: int) -> bool:
 
 
 def are_recent(changed: Columns, now: int) -> NDArray[np.bool_]:
-    """is_young on a column."""
+    """is_recent on a column."""
     return np.asarray(changed > now - np.where(changed % 1_000_000_000, _CLOCK_STEP_NS, _WHOLE_SECONDS_NS), np.bool_)
 
 

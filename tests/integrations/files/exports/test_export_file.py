@@ -160,6 +160,95 @@ def test_floats_of_two_bytes_and_names_of_dimensions_in_netcdf(tmp_path: Path) -
         assert set(file) == {"a", "x_y", "dim_3"}
 
 
+TEXTS = ["ab", "", "\u00e4" * 20]
+TIMES = ["2020-01-01T06", "NaT", "1850-03-01T00"]
+
+
+@pytest.mark.parametrize("kind", ["T", "U"])
+@pytest.mark.parametrize("ending", ["nc", "h5"])
+def test_text(kind: str, ending: str, tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    dtype: np.dtype[np.generic] = np.dtypes.StringDType() if kind == "T" else np.dtype("U20")  # type: ignore[assignment]
+    root.create_array("name", data=np.array(TEXTS, dtype), dimension_names=("name",))
+    root.create_array("level 1/one", data=np.array("abc", dtype))
+    root.create_array("none", data=np.array([], dtype))
+    root.create_array("x", data=np.arange(3), dimension_names=("name",), chunks=(2,))
+    file = tmp_path / f"a.{ending}"
+    frazil.export_file(root, file)
+    with h5py.File(file) as found:
+        assert found["name"].asstr()[...].tolist() == TEXTS
+        assert found["level 1/one"].asstr()[()] == "abc"
+        assert found["none"].shape == (0,)
+    if ending == "nc":
+        with netCDF4.Dataset(file) as dataset:
+            assert dataset["name"][...].tolist() == TEXTS
+        with xarray.open_dataset(file, engine="netcdf4") as opened:
+            assert opened["x"].indexes["name"].tolist() == TEXTS
+
+
+def test_text_that_hdf5_cannot_hold_leaves_nothing(tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    root.create_array("name", data=np.array(["a\0b"], np.dtypes.StringDType()))
+    with pytest.raises(InvalidInputError, match="NUL"):
+        frazil.export_file(root, tmp_path / "a.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s", "m", "h", "D", "25s", "W", "M"])
+@pytest.mark.parametrize("chunks", [(3,), (2,)])
+def test_times_are_those_that_xarray_decodes(unit: str, chunks: tuple[int, ...], tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    times = np.array(TIMES, "M8[h]").astype(f"M8[{unit}]")
+    root.create_array("t", data=times, dimension_names=("x",), chunks=chunks, fill_value=np.datetime64("NaT"))
+    frazil.export_file(root, tmp_path / "a.nc")
+    frazil.export_file(root, tmp_path / "a.h5")
+    with xarray.open_dataset(tmp_path / "a.nc", engine="netcdf4") as opened:
+        np.testing.assert_array_equal(opened["t"].values, times.astype("M8[ns]"))
+    with h5py.File(tmp_path / "a.h5") as found:
+        assert found["t"].dtype == np.int64
+        assert found["t"].attrs["calendar"] == "proleptic_gregorian"
+
+
+def test_durations_and_times_that_are_said_to_be_others(tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    steps = np.array([1, 5, -3], "m8[s]")
+    root.create_array("step", data=steps, dimension_names=("x",))
+    frazil.export_file(root, tmp_path / "a.nc")
+    with xarray.open_dataset(tmp_path / "a.nc", engine="netcdf4") as opened:
+        np.testing.assert_array_equal(opened["step"].values, steps.astype("m8[ns]"))
+    root.create_array("t", data=np.array(["2020-01-01"], "M8[D]"), attributes={"units": "days since 1900-01-01"})
+    with pytest.raises(InvalidInputError, match="units"):
+        frazil.export_file(root, tmp_path / "b.nc")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.nc"]
+
+
+def test_structs_in_hdf5(tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    values = np.array([(1, 2.5, True), (3, 4.5, False)], [("a", "<i4"), ("b", ">f8"), ("c", "?")])
+    root.create_array("s", data=values, chunks=(1,))
+    frazil.export_file(root, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as found:
+        assert found["s"][...].tolist() == values.tolist()
+    with pytest.raises(InvalidInputError, match="NetCDF4 has no counterpart"):
+        frazil.export_file(root, tmp_path / "a.nc")
+
+
+@pytest.mark.parametrize("ending", ["nc", "h5", "npz", "npy", "tif"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_what_is_interrupted_leaves_nothing(ending: str, error: type[BaseException], tmp_path: Path) -> None:
+    root = frazil.create_group(MemoryStore())
+    root.create_array("a", data=np.zeros((40, 40)), chunks=(10, 40))
+
+    def interrupted(_: int) -> None:
+        raise error
+
+    (tmp_path / f"a.{ending}").write_bytes(b"before")
+    with pytest.raises(error):
+        frazil.export_file(root, tmp_path / f"a.{ending}", progress=interrupted, runtime=SMALL, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == [f"a.{ending}"]
+    assert (tmp_path / f"a.{ending}").read_bytes() == b"before"
+
+
 @pytest.mark.parametrize("name", ["a.nc", "x/c/0"])
 def test_a_file_never_goes_among_those_of_its_source(name: str, tmp_path: Path) -> None:
     place = tmp_path / "a.zarr"

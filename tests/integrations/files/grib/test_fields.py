@@ -206,14 +206,59 @@ def test_damaged_files_raise_our_errors(tmp_path: Path, edition: int) -> None:
             pass
 
 
-def test_a_large_message_of_edition_1_is_refused_with_a_hint(tmp_path: Path) -> None:
+def test_a_large_message_of_edition_1(tmp_path: Path) -> None:
+    """A message of 8 MiB or more has a length in units of 120 bytes, and a number in place of the length of its last section."""
+    handle = eccodes.codes_new_from_samples("regular_ll_sfc_grib1", eccodes.CODES_PRODUCT_GRIB)
+    grid = {"Ni": 2200, "Nj": 2000, "iDirectionIncrementInDegrees": 0.01, "jDirectionIncrementInDegrees": 0.01}
+    ends = {"latitudeOfLastGridPointInDegrees": 40.01, "longitudeOfLastGridPointInDegrees": 21.99}
+    begins = {"latitudeOfFirstGridPointInDegrees": 60, "longitudeOfFirstGridPointInDegrees": 0}
+    for key, value in {**grid, **begins, **ends, "bitsPerValue": 16}.items():
+        eccodes.codes_set(handle, key, value)
+    values = np.random.default_rng(0).normal(280, 10, 2200 * 2000)
+    eccodes.codes_set_values(handle, values)
+    large = bytes(eccodes.codes_get_message(handle))
+    eccodes.codes_release(handle)
+    assert len(large) > 2**23
+    assert large[4] & 0x80
+    small = surface(1)
+    found = list(read_messages(io.BytesIO(small + large + small), len(large) + 2 * len(small), "t.grib"))
+    assert [(at, len(message)) for at, message in found] == [
+        (0, len(small)),
+        (len(small), len(large)),
+        (len(small) + len(large), len(small)),
+    ]
+    (tmp_path / "t.grib").write_bytes(large)
+    frazil.import_file(tmp_path / "t.grib", tmp_path / "t.zarr")
+    array = frazil.open_array(tmp_path / "t.zarr" / "t2m")
+    np.testing.assert_allclose(np.asarray(array[...]).reshape(-1), values, rtol=1e-5)
+
+
+def test_the_mark_of_large_messages_in_a_damaged_one(tmp_path: Path) -> None:
     file = tmp_path / "t.grib"
     damaged = bytearray(surface(1))
     damaged[4] |= 0x80
     file.write_bytes(damaged)
-    with pytest.raises(FormatError, match="8 MiB") as raised:
+    with pytest.raises(FormatError, match="cut short"):
         scan_file(file)
-    assert raised.value.hint is not None and "edition=2" in raised.value.hint
+    damaged[8:11] = b"\0\0\1"
+    file.write_bytes(damaged)
+    with pytest.raises(FormatError, match="cannot be"):
+        scan_file(file)
+
+
+def test_a_grid_that_no_message_has_values_of(tmp_path: Path) -> None:
+    """Where all values are the same, a message has none of them, and its header alone says how many there are."""
+    message = bytearray(surface(2))
+    at = 16
+    while at < len(message) - 4:
+        if message[at + 4] == 3:
+            message[at + 6 : at + 10] = (30_000**2).to_bytes(4, "big")
+            message[at + 30 : at + 38] = 2 * (30_000).to_bytes(4, "big")
+        at += int.from_bytes(message[at : at + 4], "big")
+    (tmp_path / "t.grib").write_bytes(message)
+    with pytest.raises(FormatError, match="900000000 points") as raised:
+        scan_file(tmp_path / "t.grib")
+    assert raised.value.key == str(tmp_path / "t.grib")
 
 
 def test_fields_are_found_where_they_are(tmp_path: Path) -> None:

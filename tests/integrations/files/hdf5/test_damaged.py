@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.external_data import defect
 
+import frazil
 from frazil.cli.main import main
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.hdf5 import scan_process
@@ -130,3 +131,16 @@ def test_limits_that_are_none(limit: object, valid: bytes, tmp_path: Path) -> No
     (tmp_path / "a.h5").write_bytes(valid)
     with pytest.raises(InvalidInputError, match="time_limit"):
         scan_file(tmp_path / "a.h5", time_limit=limit)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("filters", [{"compression": "gzip"}, {"compression": "lzf"}])
+def test_a_dataset_that_is_nearly_all_fill_value_is_not_copied(filters: dict[str, object], tmp_path: Path) -> None:
+    """Such a header has a few bytes, and its copy would take years."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", shape=(2**40,), chunks=(2**20,), dtype="f8", **filters)
+        file["b"] = np.arange(3)
+    with pytest.raises(InvalidInputError, match=r"8.0 TiB") as raised:
+        frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert raised.value.path == "a"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+    assert frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr", skip=["a"]).arrays == ("b",)

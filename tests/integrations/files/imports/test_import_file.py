@@ -162,3 +162,14 @@ def test_a_new_zip_archive_is_a_plain_store(tmp_path: Path) -> None:
     assert isinstance(found, frazil.Group) and found["a"][...].tolist() == list(range(6))  # type: ignore[union-attr]
     done = frazil.export_file(tmp_path / "a.zarr.zip", tmp_path / "b.zarr.zip")
     assert done.format == "zarr" and frazil.open(tmp_path / "b.zarr.zip/a")[...].tolist() == list(range(6))
+
+
+def test_a_hierarchy_of_zarr_is_copied_not_imported(tmp_path: Path) -> None:
+    frazil.zeros(3, store=tmp_path / "x.zarr")
+    for source, command in (
+        (tmp_path / "x.zarr", "frazil convert"),
+        (tmp_path / "x.zarr" / "zarr.json", "frazil copy"),
+    ):
+        with pytest.raises(frazil.FrazilError, match=command):
+            frazil.import_file(source, tmp_path / "sea.zarr")
+        assert not (tmp_path / "sea.zarr").exists()

@@ -14,7 +14,10 @@ import pytest
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError
+from frazil.integrations.files.kerchunk.reference_columns import ObjectSizes
+from frazil.integrations.files.kerchunk.reference_tables import read_tables
 from frazil.integrations.files.scanner import scan_file
+from frazil.integrations.files.sources.source import source_of
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install 'frazil[parquet]'")
 pyarrow = pytest.importorskip("pyarrow")
@@ -162,6 +165,40 @@ def test_damaged_tables_are_format_errors(change: str, tmp_path: Path) -> None:
     _change(change, place)
     with pytest.raises(FormatError):
         scan_file(place)
+
+
+@pytest.mark.parametrize("column", ["path", "raw"])
+def test_rows_that_share_a_long_value_are_refused(column: str, tmp_path: Path) -> None:
+    """A table of a few KiB would take gigabytes."""
+    rows = 2000
+    (tmp_path / ".zmetadata").write_text("{}")
+    (tmp_path / "a").mkdir()
+    place = tmp_path / "a" / "refs.0.parq"
+    word = "x" * 2**20 if column == "path" else b"x" * 2**20
+    columns = {
+        "path": pyarrow.nulls(rows, pyarrow.string()),
+        "offset": pyarrow.array([0] * rows),
+        "size": pyarrow.array([1] * rows),
+        "raw": pyarrow.nulls(rows, pyarrow.binary()),
+    }
+    columns[column] = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.array([0] * rows, pyarrow.int32()), pyarrow.array([word])
+    )
+    options = {
+        "compression": "zstd",
+        "dictionary_pagesize_limit": 2**24,
+        "write_statistics": False,
+        "store_schema": False,
+    }
+    parquet.write_table(pyarrow.table(columns), place, **options)
+    assert place.stat().st_size < 2**15
+    with pytest.raises(FormatError, match="more than"):
+        read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))
+    plain = {"use_dictionary": False, "column_encoding": {column: "DELTA_BYTE_ARRAY"}, "compression": "zstd"}
+    short = {**columns, column: pyarrow.array([word[:3]] * rows)}
+    parquet.write_table(pyarrow.table(short), place, **plain)
+    with pytest.raises(FormatError, match="DELTA_BYTE_ARRAY"):
+        read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))
 
 
 def test_an_array_of_more_chunks_than_tables_can_have_is_refused(tmp_path: Path) -> None:

@@ -116,3 +116,17 @@ def test_pages_in_other_files_are_refused(tile: tuple[int, int] | None, other: s
         tifffile.imwrite(folder / name, page, description=described, metadata=None, tile=tile)
     with pytest.raises(InvalidInputError, match="other files"):
         frazil.import_file(folder / "a.ome.tif", MemoryStore())
+
+
+def test_pages_that_do_not_say_where_their_tiles_are(tmp_path: Path) -> None:
+    """A header of a few bytes must not make the scan count tiles that are not there."""
+    file = tmp_path / "a.tif"
+    tifffile.imwrite(file, np.zeros((64, 64), "u1"), compression="zlib", photometric="minisblack")
+    damaged = bytearray(file.read_bytes())
+    with tifffile.TiffFile(file) as tiff:
+        for name, value in (("ImageWidth", 2**30), ("ImageLength", 2**30), ("RowsPerStrip", 16)):
+            place = tiff.pages[0].tags[name].offset
+            damaged[place + 2 : place + 12] = b"\4\0\1\0\0\0" + value.to_bytes(4, "little")
+    file.write_bytes(damaged)
+    with pytest.raises(InvalidInputError, match="does not say where they are"):
+        frazil.import_file(file, MemoryStore())

@@ -24,7 +24,7 @@ from frazil.operations.copy.copy import prepare_copy
 from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.location_overlap import address_of, check_apart
+from frazil.stores.locations.overlap import address_of, check_apart
 
 if TYPE_CHECKING:
     from frazil.runtime import Runtime

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
+from frazil.integrations.files.exports.hdf5_values import StoredValues, stored_values
 from frazil.integrations.files.hdf5.types import load_h5py
 from frazil.metadata.json_text import as_json
 from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, decode_fill
@@ -41,14 +42,13 @@ class Form(Record):
 def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], object]) -> None:
     """Writes a new file. Raises InvalidInputError without h5py, and for a data type that the format has not; StoreError, DataError."""
     h5py = load_h5py()
-    for path, array in source.arrays.items():
-        _check_dtype(path, array, form)
+    stored = {path: stored_values(h5py, path, array, netcdf=form.netcdf) for path, array in source.arrays.items()}
     with h5py.File(file, "w", track_order=True) as made:
         for path, group in source.groups.items():
             target = made.require_group(path) if path else made
             for name, value in group.attrs.items():
                 _set_attribute(target, path, name, _attribute(value))
-        datasets = {path: _dataset(made, path, array, form) for path, array in source.arrays.items()}
+        datasets = {path: _dataset(made, path, array, stored[path]) for path, array in source.arrays.items()}
         if form.netcdf:
             _add_dimensions(made, source, datasets)
         else:
@@ -56,39 +56,28 @@ def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], 
                 for axis, dimension in enumerate(array.dimension_names or ()):
                     datasets[path].dims[axis].label = dimension or ""
         for path, array in source.arrays.items():
-            _copy(array, datasets[path], form.budget, report)
+            _copy(array, datasets[path], stored[path], form.budget, report)
 
 
-def _check_dtype(path: str, array: Array, form: Form) -> None:
-    kinds = "biufS" if form.netcdf else "biufcS"
-    if array.dtype.kind not in kinds or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
-        raise InvalidInputError(
-            f"{'NetCDF4' if form.netcdf else 'HDF5'} has no counterpart of the data type {array.metadata.data_type.label}",
-            path=path,
-            hint="leave it out with skip=",
-        )
-
-
-def _dataset(made: Any, path: str, array: Array, form: Form) -> Any:
-    dtype = array.dtype
-    if form.netcdf:  # which has neither booleans nor floats of two bytes
-        dtype = np.dtype({"?": "i1", "e": "f4"}.get(dtype.char, dtype.str))
+def _dataset(made: Any, path: str, array: Array, stored: StoredValues) -> Any:
     plain = not array.shape or 0 in array.shape
+    packed = not plain and not stored.is_text
     dataset = made.create_dataset(
         path,
         shape=array.shape,
-        dtype=dtype,
+        dtype=stored.dtype,
         chunks=None if plain else tuple(map(min, array.chunks, array.shape)),
-        compression=None if plain else "gzip",
-        compression_opts=None if plain else _LEVEL,
-        shuffle=not plain and dtype.itemsize > 1,
-        fillvalue=None if array.dtype.kind == "S" else array.fill_value.astype(dtype),
+        compression="gzip" if packed else None,
+        compression_opts=_LEVEL if packed else None,
+        shuffle=packed and stored.dtype.itemsize > 1,
+        fillvalue=stored.fill,
     )
     for name, value in array.attrs.items():
-        fill = decode_fill(as_json(value, name), array.dtype) if name == FILL_ATTRIBUTE else None
-        _set_attribute(dataset, path, name, _attribute(value) if fill is None else fill.astype(dtype))
-    if array.dtype.kind == "b" and form.netcdf:
-        dataset.attrs["dtype"] = "bool"  # as xarray says it
+        fill = decode_fill(as_json(value, name), array.dtype) if name == FILL_ATTRIBUTE and not stored.is_text else None
+        said = _attribute(value) if fill is None else stored.of(np.asarray(fill), path)[()].astype(stored.dtype)
+        _set_attribute(dataset, path, name, said)
+    for name, value in stored.attributes.items():
+        dataset.attrs[name] = value
     return dataset
 
 
@@ -211,9 +200,9 @@ def _new_scale(
 # --- values ----------------------------------------------------------------------------------------------------------------------------
 
 
-def _copy(array: Array, dataset: Any, budget: int, report: Callable[[int], object]) -> None:
+def _copy(array: Array, dataset: Any, stored: StoredValues, budget: int, report: Callable[[int], object]) -> None:
     """Writes the elements slab by slab, each of whole chunks."""
     plan = plan_slabs(array.shape, array.dtype.itemsize, array.chunks, array.chunks, budget // 2, array.shards)
     for slab in read_slabs(with_limit(array, budget // 4), plan):
-        dataset[slab.box] = slab.values
+        dataset[slab.box] = stored.of(slab.values, dataset.name)
         report(slab.values.nbytes)

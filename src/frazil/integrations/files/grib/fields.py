@@ -46,6 +46,10 @@ _SPLIT: Final = (
     "gridType",
     _PARAMETER,
 )  # keys by which fields are parted, the first of several values
+_FEW_POINTS: Final = (
+    2**26
+)  # of a grid, which a field may have whatever its message is like: where all values are the same, a message has none of them
+_POINTS_OF_BYTE: Final = 64  # of a larger grid, for each byte of the message: more than any packing reaches
 _TURNED: Final = "alternativeRowScanning"  # whether every other row is stored from its end
 _REASON: Final = "GRIB packs the values of each field in its own way"
 
@@ -111,11 +115,11 @@ class _Fields(Mapping[Field, Any]):
         for at, message in read_messages(self._file, self._size, self._name):
             for number, field in enumerate(split_fields(message, at, self._name)):
                 self._found.append(Field(at, len(message), number))
-                yield self._found[-1], _opened(field)
+                yield self._found[-1], _opened(field, self._name)
             self._step()
 
     def __getitem__(self, field: Field) -> Any:
-        return _opened(read_field(self._file, field, self._name))
+        return _opened(read_field(self._file, field, self._name), self._name)
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self._found)
@@ -124,8 +128,19 @@ class _Fields(Mapping[Field, Any]):
         return len(self._found)
 
 
-def _opened(message: bytes) -> Any:
-    return load_package("cfgrib.messages").Message(load_package("eccodes").codes_new_from_message(message))
+def _opened(message: bytes, name: str) -> Any:
+    """A message of cfgrib. Raises FormatError for a grid that takes gigabytes to decode, and whose values cannot be in the message."""
+    eccodes = load_package("eccodes")
+    handle = eccodes.codes_new_from_message(message)
+    points = eccodes.codes_get(handle, "numberOfDataPoints", int)
+    if points > max(_FEW_POINTS, _POINTS_OF_BYTE * len(message)):
+        eccodes.codes_release(handle)
+        raise FormatError(
+            f"a field has a grid of {points} points in a message of {len(message)} bytes: the file is damaged",
+            key=name,
+            hint="take the other messages out of it: grib_copy -w",
+        )
+    return load_package("cfgrib.messages").Message(handle)
 
 
 def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:

@@ -18,7 +18,7 @@ MAGIC: Final = b"GRIB"
 
 _END: Final = b"7777"
 _HEADER: Final = {1: 8, 2: 16}  # bytes of section 0, by edition
-_LARGE: Final = 0x800000  # in the length of edition 1: it is in units that only ECMWF writes
+_LARGE, _UNIT = 0x800000, 120  # mark in the length of edition 1, which says that it is in units of so many bytes
 _WINDOW: Final = 2**16  # bytes that are searched at once for the next message
 _BITMAP, _DATA = 6, 7  # numbers of sections of edition 2
 _BITMAP_BEFORE: Final = 254  # says that the bitmap is that of the field before
@@ -40,7 +40,7 @@ def read_messages(file: BinaryIO, size: int, name: str) -> Iterator[tuple[int, b
     while at is not None:
         file.seek(at)
         header = file.read(_HEADER[2])
-        length = _length(header, at, name)
+        length = _length(file, header, at, name)
         if at + length > size:
             raise FormatError(
                 f"the file is cut short: its message at byte {at} has {length} bytes, and the file has {size}", key=name
@@ -114,7 +114,7 @@ def _next(file: BinaryIO, at: int, size: int) -> int | None:
     return None
 
 
-def _length(header: bytes, at: int, name: str) -> int:
+def _length(file: BinaryIO, header: bytes, at: int, name: str) -> int:
     """Bytes of the message that begins so."""
     edition = header[7] if len(header) > 7 else 0
     if edition not in _HEADER or len(header) < _HEADER[edition]:
@@ -122,10 +122,23 @@ def _length(header: bytes, at: int, name: str) -> int:
     if edition == 2:
         return int.from_bytes(header[8:16], "big")
     length = int.from_bytes(header[4:7], "big")
-    if length & _LARGE:
-        raise FormatError(
-            f"the message at byte {at} has 8 MiB or more, which edition 1 has no number for",
-            key=name,
-            hint="grib_set -s edition=2 makes edition 2 of it",
-        )
-    return length
+    return _large_length(file, length, at, name) if length & _LARGE else length
+
+
+def _large_length(file: BinaryIO, length: int, at: int, name: str) -> int:
+    """Bytes of a message of edition 1 whose length has the mark of large messages: as ECMWF writes them, the length counts units of 120 bytes, and the length of the section
+    of data says by how much the last unit is too long. Raises FormatError."""
+    start, flags = at + _HEADER[1], 0
+    for number in (1, 2, 3, 4):
+        if number in (2, 3) and not flags & (0x80 >> number - 2):
+            continue
+        file.seek(start)
+        header = file.read(8)
+        size = int.from_bytes(header[:3], "big")
+        if number == 4:
+            # the section's own length has more than three bytes: what is there is smaller than a unit
+            return (length & ~_LARGE) * _UNIT - size + 4 if size < _UNIT else length
+        if len(header) < 8 or size < 6:
+            break
+        start, flags = start + size, header[7] if number == 1 else flags
+    raise FormatError(f"a section of the message at byte {at} has a length that cannot be", key=name)

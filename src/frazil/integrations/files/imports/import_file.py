@@ -126,7 +126,11 @@ def import_files(
 ) -> Imported:
     """Several scanned files, in one commit; arguments and errors as for import_file. Raises InvalidInputError where nothing would be imported."""
     if not any(one.scanned.arrays for one in files):
-        raise InvalidInputError("nothing could be imported")
+        raise InvalidInputError(
+            "nothing could be imported: there is no array",
+            key=", ".join([one.file for one in files]) or None,
+            hint="frazil import --dry-run FILE says what was found",
+        )
     target = open_destination(destination, "", _allowed(files, prefixes), mode, runtime)
     try:
         parts = [_imported(one, target, mode, layout, report, prefixes, runtime) for one in files]

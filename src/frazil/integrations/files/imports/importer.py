@@ -10,6 +10,7 @@ from math import prod
 from typing import Literal, TypeAlias
 
 from frazil.api.session import Session
+from frazil.array.info import human
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.integrations.files.imports.array_copies import ArrayCopy, copy_arrays, joined, make_groups
 from frazil.integrations.files.imports.array_sources import open_arrays
@@ -27,6 +28,8 @@ from frazil.stores.locations import Location, resolve
 Mode: TypeAlias = Literal["copy", "virtual", "adopt"]
 Report: TypeAlias = Callable[[int], object]
 
+_LEAST_CHECKED = 2**40  # bytes of elements below which a variable is copied whatever the size of its file
+_MOST_OF_FILE = 2**20  # bytes of elements for each byte of a file: more than any codec reaches
 IMPORTS = Runtime(bytes_in_flight=2**28)  # what an import may use where nothing else is said
 
 
@@ -88,9 +91,23 @@ def plan_import(scanned: ScannedFile, mode: Mode, layout: LayoutOptions, runtime
     budget = runtime.checked().bytes_in_flight
     if mode != "copy" and layout != LayoutOptions():
         raise InvalidInputError("chunks, shards and codecs are those of the file, unless values are copied")
+    if mode == "copy" and not scanned.refers:
+        _check_sizes(scanned)
     layouts = [choose_layout(array, layout, budget) for array in scanned.arrays] if mode == "copy" else []
     nbytes = sum(array.dtype.itemsize * prod(array.shape) for array in scanned.arrays)
     return Imported(tuple([array.path for array in scanned.arrays]), tuple(layouts), scanned.skipped, nbytes)
+
+
+def _check_sizes(scanned: ScannedFile) -> None:
+    """Refuses arrays that are nearly all fill value, such as those of a damaged header: a copy would take years. Raises InvalidInputError."""
+    for array in scanned.arrays:
+        nbytes = array.dtype.itemsize * prod(array.shape)
+        if nbytes > max(_LEAST_CHECKED, _MOST_OF_FILE * scanned.size):
+            raise InvalidInputError(
+                f"its elements have {human(nbytes)}, and the file has {human(scanned.size)}: nearly all of it is not stored, or the file is damaged",
+                path=array.path,
+                hint='leave it out with skip=; mode="virtual" refers to what is stored',
+            )
 
 
 def import_scanned(

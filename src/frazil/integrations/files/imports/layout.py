@@ -48,7 +48,7 @@ class ArrayLayout(Record):
 
 
 def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> ArrayLayout:
-    """The chunks, shards and codecs of one array. budget: bytes that the import may hold, of which a shard has at most a half. Raises InvalidInputError for
+    """The chunks, shards and codecs of one array. budget: bytes that the import may hold, of which a shard has at most a fifth. Raises InvalidInputError for
     extents that do not fit the array."""
     stored = array.chunk_shape if array.chunked else None
     asked = _asked(options.chunks, array, "chunks")
@@ -107,7 +107,7 @@ def choose_shards(
     """The shards of an array of these chunks: whole along the last dimensions first, as its data lies in the file. None where one chunk is all."""
     if all(chunk >= extent for chunk, extent in zip(chunks, shape, strict=True)):
         return None
-    least, most = max(1, min(_SHARD, budget // 8)), max(1, min(2 * _SHARD, budget // 4))
+    least, most = max(1, min(_SHARD, budget // 8)), max(1, min(2 * _SHARD, budget // 5))
     covers = [ceil(max(extent, 1) / chunk) * chunk for extent, chunk in zip(shape, chunks, strict=True)]
     shards = list(chunks)
     if stored is not None:  # so that each chunk of the file is decoded for one shard alone

@@ -26,6 +26,7 @@ _ROWS: Final = "record_size"
 _MOST_ROWS: Final = 2**24  # of one table
 _MOST_BYTES: Final = 2**30  # of one table
 _MOST_TABLES: Final = 2**16  # of one array
+_TEXTS: Final = ("path", "raw")
 _COLUMNS: Final[dict[str, tuple[type, ...]]] = {"path": (str,), "offset": (int,), "size": (int,), "raw": (bytes, str)}
 
 
@@ -83,7 +84,8 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, sizes
         kept = np.flatnonzero(spans[1] > 0)
         numbers.append(there[kept] + first)
         ranges.append(spans[:, kept])
-        urls += [url_of(places[row]) for row in there[kept]]
+        named = {place: url_of(place) for place in {places[row] for row in there[kept]}}
+        urls += [named[places[row]] for row in there[kept]]
     flat = np.concatenate([np.zeros(0, np.int64), *numbers])
     spans = np.concatenate([np.zeros((2, 0), np.int64), *ranges], axis=1)
     coordinates = np.stack(np.unravel_index(flat, tuple(grid)), axis=1) if grid else np.zeros((len(flat), 0))
@@ -106,10 +108,15 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
             f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=source.name
         ) from error
     try:
-        opened = parquet.ParquetFile(io.BytesIO(content))
+        opened = parquet.ParquetFile(io.BytesIO(content), read_dictionary=list(_TEXTS))
         groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
         if len(content) > _MOST_BYTES or sum(group.total_byte_size for group in groups) > _MOST_BYTES:
             raise FormatError(f"the table has more than {_MOST_BYTES} bytes", key=source.name)
+        shares = [name for group in groups for name in _sharing(group)]
+        if shares:  # each value repeats the beginning of the one before it, without taking bytes for that
+            raise FormatError(
+                f"the column {shares[0]!r} is encoded as DELTA_BYTE_ARRAY, which is not read here", key=source.name
+            )
         missing = [name for name in _COLUMNS if name not in opened.schema_arrow.names]
         if missing:
             raise FormatError(f"the table has no column {missing[0]!r}", key=source.name)
@@ -117,7 +124,8 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
             raise FormatError(
                 f"the table has {opened.metadata.num_rows} rows; {rows} to {most} are expected", key=source.name
             )
-        table = opened.read(list(_COLUMNS)).slice(0, rows).to_pydict()
+        read = opened.read(list(_COLUMNS)).slice(0, rows)
+        table = {name: _values(read.column(name), source.name) for name in _COLUMNS}
     except FormatError:
         raise
     except Exception as error:  # pyarrow raises errors of many classes for damaged files
@@ -125,5 +133,30 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
     for name, kinds in _COLUMNS.items():
         if not all(isinstance(value, kinds) or (value is None and name in ("path", "raw")) for value in table[name]):
             raise FormatError(f"the column {name!r} has other values than references have", key=source.name)
-    found: dict[str, list[Any]] = table
+    return table
+
+
+def _sharing(group: Any) -> list[str]:
+    """The columns of text of a row group whose values share bytes with those before them."""
+    columns = [group.column(i) for i in range(group.num_columns)]
+    return [
+        column.path_in_schema
+        for column in columns
+        if column.path_in_schema in _TEXTS and "DELTA_BYTE_ARRAY" in column.encodings
+    ]
+
+
+def _values(column: Any, name: str) -> list[Any]:
+    """The values of a column. Those of a dictionary are shared by the rows that have them; together they may not have more bytes than a table."""
+    found: list[Any] = []
+    nbytes = 0
+    for part in column.chunks:
+        if not hasattr(part, "dictionary"):
+            found += part.to_pylist()
+            continue
+        words, rows = part.dictionary.to_pylist(), part.indices.to_pylist()
+        nbytes += sum([len(words[row]) for row in rows if row is not None])
+        if nbytes > _MOST_BYTES:
+            raise FormatError(f"a column of the table has more than {_MOST_BYTES} bytes", key=name)
+        found += [None if row is None else words[row] for row in rows]
     return found

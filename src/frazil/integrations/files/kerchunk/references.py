@@ -102,7 +102,13 @@ def _references(document: object, name: str) -> dict[str, object]:
         or not isinstance(templates, dict)
         or not any(key.endswith((ARRAY, GROUP)) for key in found)
     ):
-        raise FormatError("the file has no references to arrays of Zarr v2", key=name)
+        raise FormatError(
+            "the file has no references to arrays of Zarr v2",
+            key=name,
+            hint="`frazil copy` copies a hierarchy of Zarr, whose folder it takes"
+            if "zarr_format" in document
+            else None,
+        )
 
     texts = {str(key): str(value) for key, value in templates.items()}
 

@@ -147,6 +147,8 @@ def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], ra
     grid = [-(-extent // part) for extent, part in zip(shape, chunk_shape, strict=True)]
     before, inside = grid[: len(grid) - rank], grid[len(grid) - rank :]
     count = math.prod(inside)
+    if any(page is not None and min(len(page.dataoffsets), len(page.databytecounts)) < count for page in series.pages):
+        raise InvalidInputError(f"the file is damaged: a page has {count} tiles, and does not say where they are")
     offsets = np.zeros((math.prod(before), count), np.int64)
     lengths = np.zeros_like(offsets)
     for number, page in enumerate(series.pages):

@@ -1,4 +1,4 @@
-"""Whether two places have something in common, and what a place is called: for operations that read one and write another."""
+"""Whether two locations have something in common, and what a location is called: for operations that read one and write another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.stores.zip.zip_store import ZipStore
 
 
 def address_of(store: Store, root: str) -> tuple[object, str]:
-    """What two places have in common that are in one store, and where in it they are."""
+    """What two locations have in common that are in one store, and where in it they are."""
     while isinstance(store, WrappedStore):
         store = store.inner
     if isinstance(store, AdaptedStore):
@@ -45,7 +45,7 @@ def address_of_zarr(array: object) -> tuple[object, str] | None:
 
 
 def origin_of(store: Store, root: str) -> str:
-    """A place as another process would call it too."""
+    """A location as another process would call it too."""
     kind, where = address_of(store, root)
     return repr((store, where)) if isinstance(kind, int) else f"{kind} {where}"
 
@@ -54,7 +54,7 @@ def check_apart(source: tuple[object, str], destination: tuple[object, str], hin
     if source[0] != destination[0]:
         return
     if source[1] == destination[1]:
-        raise InvalidInputError("source and destination are the same place", hint=hint)
+        raise InvalidInputError("source and destination are the same location", hint=hint)
     if destination[1].startswith(source[1]) or source[1].startswith(destination[1]):
         raise InvalidInputError(
             "source and destination lie one in the other", hint="choose a destination beside the source"
@@ -62,7 +62,7 @@ def check_apart(source: tuple[object, str], destination: tuple[object, str], hin
 
 
 def shown(store: Store, root: str) -> str:
-    """A place as a user would name it, where there is such a name."""
+    """A location as a user would name it, where there is such a name."""
     if isinstance(store, LocalStore):
         return os.path.join(store.path, root).rstrip("/") or "/"
     if isinstance(store, MemoryStore) and store.name is not None:

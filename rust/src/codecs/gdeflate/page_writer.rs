@@ -5,7 +5,7 @@ use super::{LANES, WORD};
 use crate::failures::Outcome;
 
 /// What a decoder will read: the bits of each lane, and the lanes in the order in which it refills them.
-struct Dealer {
+struct LaneWriter {
     bits: [Vec<u32>; LANES],
     used: [u32; LANES],
     left: [u32; LANES],
@@ -14,9 +14,9 @@ struct Dealer {
     distances: [Option<(u32, u32)>; LANES],
 }
 
-impl Dealer {
-    fn new() -> Dealer {
-        let mut dealer = Dealer {
+impl LaneWriter {
+    fn new() -> LaneWriter {
+        let mut lanes = LaneWriter {
             bits: [const { Vec::new() }; LANES],
             used: [0; LANES],
             left: [0; LANES],
@@ -25,9 +25,9 @@ impl Dealer {
             distances: [None; LANES],
         };
         for _ in 0..LANES {
-            dealer.advance();
+            lanes.advance();
         }
-        dealer
+        lanes
     }
 
     fn refill(&mut self) {
@@ -106,96 +106,96 @@ impl Bits for Stream<'_> {
 }
 
 impl Stream<'_> {
-    fn moved(&mut self, dealer: &mut Dealer, count: u32) -> Outcome<u32> {
+    fn moved(&mut self, lanes: &mut LaneWriter, count: u32) -> Outcome<u32> {
         let bits = self.take(count)?;
         if count > 0 {
-            dealer.put(bits, count);
+            lanes.put(bits, count);
         }
         Ok(bits)
     }
 
-    fn dynamic(&mut self, dealer: &mut Dealer) -> Outcome<Codes> {
-        let literals = self.moved(dealer, 5)? as usize + 257;
-        let distances = self.moved(dealer, 5)? as usize + 1;
-        let count = self.moved(dealer, 4)? as usize + 4;
-        dealer.refill();
+    fn dynamic(&mut self, lanes: &mut LaneWriter) -> Outcome<Codes> {
+        let literals = self.moved(lanes, 5)? as usize + 257;
+        let distances = self.moved(lanes, 5)? as usize + 1;
+        let count = self.moved(lanes, 4)? as usize + 4;
+        lanes.refill();
         let mut precode = [0; 19];
         for &symbol in &PRECODE_ORDER[..count] {
-            precode[symbol] = self.moved(dealer, 3)? as u8;
-            dealer.advance();
+            precode[symbol] = self.moved(lanes, 3)? as u8;
+            lanes.advance();
         }
         let precode = Table::new(&precode)?;
         let mut lengths = Vec::new();
-        dealer.lane = 0;
+        lanes.lane = 0;
         while lengths.len() < literals + distances {
             let symbol = precode.read(self)?;
-            dealer.put_code(&precode, symbol);
-            let extra = self.moved(dealer, run_bits(symbol))?;
+            lanes.put_code(&precode, symbol);
+            let extra = self.moved(lanes, run_bits(symbol))?;
             add_run(&mut lengths, symbol, extra)?;
-            dealer.advance();
+            lanes.advance();
         }
         Codes::of(&lengths[..literals + distances], literals)
     }
 
-    fn block(&mut self, codes: &Codes, dealer: &mut Dealer) -> Outcome {
-        dealer.lane = 0;
+    fn block(&mut self, codes: &Codes, lanes: &mut LaneWriter) -> Outcome {
+        lanes.lane = 0;
         loop {
             let symbol = codes.0.read(self)?;
-            dealer.next_free();
-            dealer.put_code(&codes.0, symbol);
+            lanes.next_free();
+            lanes.put_code(&codes.0, symbol);
             if symbol == END_OF_BLOCK {
                 break;
             }
             if symbol > END_OF_BLOCK {
                 if symbol == LAST_LENGTH {
-                    dealer.put(258 - 3, 16);
+                    lanes.put(258 - 3, 16);
                 } else {
-                    self.moved(dealer, length_of(symbol, (258, 0))?.1)?;
+                    self.moved(lanes, length_of(symbol, (258, 0))?.1)?;
                 }
                 let distance = codes.1.read(self)?;
                 let (code, length) = codes.1.codes[distance as usize];
                 let extra = distance_of(distance).1;
                 let bits = self.take(extra)? << length | u32::from(code);
-                dealer.distances[dealer.lane] = Some((bits, u32::from(length) + extra));
+                lanes.distances[lanes.lane] = Some((bits, u32::from(length) + extra));
             }
-            dealer.advance();
+            lanes.advance();
         }
         for _ in 0..LANES {
-            dealer.settle();
-            dealer.advance();
+            lanes.settle();
+            lanes.advance();
         }
         Ok(())
     }
 
-    fn stored(&mut self, dealer: &mut Dealer) -> Outcome {
+    fn stored(&mut self, lanes: &mut LaneWriter) -> Outcome {
         self.at = self.at.next_multiple_of(8);
-        let length = self.moved(dealer, 16)?;
+        let length = self.moved(lanes, 16)?;
         self.skip(16)?;
         for _ in 0..length {
-            self.moved(dealer, 8)?;
-            dealer.advance();
+            self.moved(lanes, 8)?;
+            lanes.advance();
         }
         Ok(())
     }
 }
 
 pub fn encode_page(deflated: &[u8], out: &mut Vec<u8>) -> Outcome {
-    let (mut stream, mut dealer) = (Stream { bytes: deflated, at: 0 }, Dealer::new());
+    let (mut stream, mut lanes) = (Stream { bytes: deflated, at: 0 }, LaneWriter::new());
     loop {
-        dealer.lane = 0;
-        let last = stream.moved(&mut dealer, 1)? == 1;
-        let kind = stream.moved(&mut dealer, 2)?;
-        dealer.refill();
+        lanes.lane = 0;
+        let last = stream.moved(&mut lanes, 1)? == 1;
+        let kind = stream.moved(&mut lanes, 2)?;
+        lanes.refill();
         match kind {
-            0 => stream.stored(&mut dealer)?,
-            1 => stream.block(&Codes::fixed()?, &mut dealer)?,
+            0 => stream.stored(&mut lanes)?,
+            1 => stream.block(&Codes::fixed()?, &mut lanes)?,
             _ => {
-                let codes = stream.dynamic(&mut dealer)?;
-                stream.block(&codes, &mut dealer)?;
+                let codes = stream.dynamic(&mut lanes)?;
+                stream.block(&codes, &mut lanes)?;
             }
         }
         if last {
-            dealer.finish(out);
+            lanes.finish(out);
             return Ok(());
         }
     }

@@ -57,6 +57,8 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Value
             # NumPy copies between any two StringDType arrays, each of which owns its strings
             return array if array.dtype == dtype else array.astype(dtype, copy=False)
         return np.asarray(value, dtype)
+    except InvalidInputError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
 

@@ -1,0 +1,48 @@
+//! The rows of one call with the files and buffers that they name, held while it lasts. How rows are read is in fetch.rs.
+
+use std::ops::Deref;
+
+use pyo3::prelude::*;
+
+use crate::columns::{Bytes, Column};
+use crate::failures::FailureRows;
+use crate::fetch::{Sink, Watch, fetch};
+use crate::sources::{Files, Sources};
+use crate::threads::on_threads;
+
+pub struct Rows<'py> {
+    files: Option<Bound<'py, Files>>,
+    buffers: Vec<Bytes>,
+    rows: Column<3>,
+}
+
+impl<'py> Rows<'py> {
+    /// ValueError where a row names a blob that is not there.
+    pub fn new(files: Option<&Bound<'py, Files>>, buffers: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let rows = Rows { files: files.cloned(), buffers: Bytes::all(buffers, "buffers")?, rows: Column::new(rows, "rows")? };
+        rows.sources().check(&rows)?;
+        Ok(rows)
+    }
+
+    pub fn files(&self) -> Option<&Files> {
+        self.files.as_ref().map(Bound::get)
+    }
+
+    pub fn sources(&self) -> Sources<'_> {
+        Sources::new(self.files(), &self.buffers)
+    }
+
+    /// Reads all rows into `sink` without the GIL; what failed.
+    pub fn fetch<S: Sink>(&self, py: Python<'_>, watch: Option<&Watch>, threads: isize, sink: &S) -> PyResult<FailureRows> {
+        let (sources, rows): (_, &[[i64; 3]]) = (self.sources(), self);
+        Ok(on_threads(py, threads, |threads| fetch(&sources, rows, watch, threads, sink))?.into_rows())
+    }
+}
+
+impl Deref for Rows<'_> {
+    type Target = [[i64; 3]];
+
+    fn deref(&self) -> &[[i64; 3]] {
+        &self.rows
+    }
+}

@@ -1,0 +1,114 @@
+"""How the elements of an array become those of an HDF5 or NetCDF4 dataset: data type, fill value, attributes of their own, and each slab of values. Pure."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from frazil.array.array import Array
+
+    Values = NDArray[np.generic]
+
+_UNITS: Final = {  # of CF conventions, by those of NumPy
+    "ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "D": "days",
+}  # fmt: skip
+_AS_DAYS: Final = frozenset({"Y", "M", "W"})  # of datetimes: whole numbers of days
+
+
+class StoredValues(Record):
+    """dtype       of the dataset, as h5py takes it
+    fill        the dataset's fill value; None: the format's own
+    attributes  that say what the elements mean; an array with others of these names is refused
+    is_text     whether elements are text of variable length, which filters do not compress
+    source, as_times  dtype of the array; the dtype in which times are counted, None for others"""
+
+    dtype: Any
+    fill: object
+    attributes: Mapping[str, object]
+    is_text: bool
+    source: np.dtype[np.generic]
+    as_times: np.dtype[np.generic] | None = None
+
+    def of(self, values: Values, path: str) -> Values:
+        """Values of the array as those of the dataset. Raises InvalidInputError for what the format cannot hold."""
+        if self.is_text:
+            texts = values.astype(object)
+            if any("\0" in text for text in texts.reshape(-1).tolist()):
+                raise InvalidInputError(
+                    "HDF5 has no text with the character NUL", path=path, hint="leave it out: skip="
+                )
+            return texts
+        if self.as_times is None:
+            return values
+        times = values.astype(self.as_times)
+        if not np.array_equal(times.astype(self.source), values, equal_nan=True):
+            raise InvalidInputError(f"a time is too far away to be counted as {self.as_times}", path=path)
+        return times.view(np.int64)
+
+
+def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) -> StoredValues:
+    """How an array is stored. Raises InvalidInputError for a data type that the format has not, and for attributes that say something else of its elements."""
+    dtype = array.dtype
+    found = None
+    if _is_text(array):
+        found = StoredValues(h5py.string_dtype(), None, {}, True, dtype)
+    elif dtype.kind in "mM":
+        found = _times(dtype, array.fill_value)
+    elif _is_plain(dtype, "biufS" if netcdf else "biufcSV"):
+        # NetCDF has neither booleans nor floats of two bytes
+        made = np.dtype({"?": "i1", "e": "f4"}.get(dtype.char, dtype.str)) if netcdf else dtype
+        fill = None if dtype.kind == "S" else array.fill_value.astype(made)
+        found = StoredValues(made, fill, {"dtype": "bool"} if netcdf and dtype.kind == "b" else {}, False, dtype)
+    if found is None:
+        raise InvalidInputError(
+            f"{'NetCDF4' if netcdf else 'HDF5'} has no counterpart of the data type {array.metadata.data_type.label}",
+            path=path,
+            hint="leave it out with skip=",
+        )
+    for name, value in found.attributes.items():
+        if name in array.attrs and array.attrs[name] != value:
+            raise InvalidInputError(
+                f"the attribute {name!r} is {array.attrs[name]!r}, and says of {dtype} in such a file what is not so",
+                path=path,
+                hint="remove it",
+            )
+    return found
+
+
+def _is_text(array: Array) -> bool:
+    if array.dtype.kind == "T":
+        return not hasattr(array.dtype, "na_object")  # optional text
+    return array.dtype.kind == "U" or array.metadata.data_type.label == "string"
+
+
+def _is_plain(dtype: np.dtype[np.generic], kinds: str) -> bool:
+    """Whether the format has these elements, or all fields of a struct."""
+    if dtype.kind == "V":
+        fields = [field[0] for field in (dtype.fields or {}).values()]
+        return "V" in kinds and bool(fields) and all(_is_plain(field, kinds) for field in fields)
+    return dtype.kind in kinds and not (dtype.kind == "f" and dtype.itemsize > 8)
+
+
+def _times(dtype: np.dtype[np.generic], fill: np.generic) -> StoredValues | None:
+    """Datetimes and timedeltas, as CF conventions count them and xarray writes them: NaT is the least int64. None for units that they have not."""
+    unit = np.datetime_data(dtype)[0]  # type: ignore[arg-type] # NumPy's stubs want the kind
+    if unit in _AS_DAYS and dtype.kind == "M":
+        unit = "D"
+    if unit not in _UNITS:
+        return None
+    counted = np.dtype(f"{dtype.kind}8[{unit}]")
+    if dtype.kind == "M":
+        attributes = {"units": f"{_UNITS[unit]} since 1970-01-01", "calendar": "proleptic_gregorian"}
+    else:
+        attributes = {"units": _UNITS[unit], "dtype": f"timedelta64[{unit}]"}
+    return StoredValues(np.dtype(np.int64), fill.astype(counted).view(np.int64), attributes, False, dtype, counted)
