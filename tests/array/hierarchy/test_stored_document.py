@@ -283,17 +283,17 @@ def test_in_a_session_other_handles_know_that_an_array_became_smaller(layout: st
 
 
 class Acting(CountingStore):
-    """Calls a function once, before or after the next operation of a kind. direct: of the store."""
+    """Calls a function once, before or after the next operation of a kind. direct: whether the store is."""
 
     when: tuple[str, str] | None = None
 
     def __init__(self, inner: Store, direct: bool = True) -> None:
         super().__init__(inner)
-        self.direct = direct
+        self.is_direct = direct
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.inner.capabilities._replace(direct=self.direct)
+        return self.inner.capabilities._replace(direct=self.is_direct)
 
     def arm(self, when: str, operation: str, act: Callable[[], object]) -> None:
         self.when, self.act = (when, operation), act
