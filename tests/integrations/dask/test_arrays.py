@@ -192,7 +192,7 @@ def test_what_is_refused(repo: frazil.Repository) -> None:
         frazil.dask.store([lazy(), lazy()], [array, array], regions=[None])
     with pytest.raises(InvalidInputError, match="message"):
         frazil.dask.store(lazy(), "t", into=repo)
-    with pytest.raises(InvalidInputError, match="nothing is committed here"):
+    with pytest.raises(InvalidInputError, match="there is no commit here"):
         frazil.dask.store(lazy(), "t", into=session, message="x")
     with pytest.raises(InvalidInputError, match="cannot be combined with a commit"):
         frazil.dask.store(lazy(), "t", into=repo, message="x", compute=False)
