@@ -22,7 +22,7 @@ def check_destination(
     location           as its user wrote it: text of the form sea.repo@REF names a point in a repository, and no location of its own
     store, prefix      the location: "" or ending in "/"
     overwrite          what is there is removed first: then no repository may be below it
-    may_be_repository  a repository at the location itself is no mistake, or the caller finds it: it is replaced by another one, or an interrupted copy of one is gone on with
+    may_be_repository  a repository at the location itself is no mistake, or the caller finds it: it is replaced by another one, or an interrupted copy of one is resumed
     Raises AlreadyExistsError for a repository at the location or below it, InvalidInputError for a location inside of one, StoreError."""
     _refuse_reference(location)
     if not store.capabilities.listable:

@@ -88,18 +88,18 @@ class Repository(Inspected):
         """A new repository, with an empty branch `main`.
 
         location          a folder, a URL or a Store
-        compatible        "alpha-library": only what Icechunk's alpha library can read and continue, with the limits that docs/repositories.md lists. No other repository may be
-                          opened with that library, which would read wrong values; a file in refs/branch.main/ makes it stop
+        compatible        "alpha-library": uses only what Icechunk's alpha library can read and write, with the limits that docs/repositories.md lists. That library must not open
+                          any other repository, as it would read wrong values; a file in refs/branch.main/ stops it
         durable           everything is on the disk before a commit returns
-        chunk_packing     "auto": small chunks of one commit go many to a file; "off": each has its own
-        virtual_prefixes  where virtual chunks may lie ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
-                          a Store with credentials of its own, None for the place that they name. The longest prefix counts; anywhere else is refused
-        attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
-        chunk_digests     "crc32c": the name of each chunk file ends in the CRC-32C of its bytes, which `verify(digests=True)` compares; for as long as the repository is there. None: no
-        cache             a folder in which encoded chunks and files of the repository are kept, so that none is fetched twice: for object stores and web servers, without
-                          effect where reading is no request. Many processes may share it
-        cache_limit       bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
-        Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
+        chunk_packing     "auto": many small chunks of one commit share a file; "off": each chunk has a file of its own
+        virtual_prefixes  where virtual chunks may be ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
+                          a Store with its own credentials, or None for the location that the prefix names. The longest prefix applies; all other locations are refused
+        attributes_file_bytes  larger attributes are stored in separate files; None: never. The alpha library cannot read such files
+        chunk_digests     "crc32c": the name of each chunk file ends in the CRC-32C of its bytes, which `verify(digests=True)` compares. It cannot be changed later. None: no digests
+        cache             a folder that keeps encoded chunks and files of the repository, so that none is fetched twice. For object stores and web servers; it has no effect for
+                          local folders. Many processes may share it
+        cache_limit       size limit of the folder in bytes, by default 10 GiB; what was used least recently is removed first
+        Raises AlreadyExistsError, InvalidInputError (also for a location inside another repository), StoreError."""
         check_compatible(compatible, attributes_file_bytes, chunk_digests)
         options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = open_files(location, durable, runtime, cache, cache_limit)
@@ -122,8 +122,8 @@ class Repository(Inspected):
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
-        """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
-        costs no request, else on first use, whose requests show it anyway."""
+        """Opens the repository at a location; arguments as for `create`. Raises NotFoundError if there is none, and FormatError for a later format. On a remote store these
+        errors are raised at first use, to save a request."""
         options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = open_files(location, durable, runtime, cache, cache_limit)
         if files.store.capabilities.direct:
@@ -141,7 +141,7 @@ class Repository(Inspected):
     def open_or_create(
         cls, location: Location, *, compatible: str | None = None, chunk_digests: str | None = None, **options: object
     ) -> Repository:
-        """The repository at a location, made where none is. Arguments as for `create`; InvalidInputError where it should be compatible and is not."""
+        """Opens the repository at a location, or creates one if there is none. Arguments as for `create`. Raises InvalidInputError for a repository that is not `compatible`."""
         check_compatible(compatible, options.get("attributes_file_bytes"), chunk_digests)
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
@@ -161,7 +161,7 @@ class Repository(Inspected):
 
     @staticmethod
     def exists(location: Location) -> bool:
-        """Whether a repository is at a location: one with a branch `main`."""
+        """Whether there is a repository, with a branch `main`, at a location."""
         return is_repository(location)
 
     def __repr__(self) -> str:
@@ -187,9 +187,9 @@ class Repository(Inspected):
         snapshot: str | None = None,
         as_of: datetime | str | None = None,
     ) -> Session:
-        """A session that reads one snapshot: the tip of a branch (`main`, where nothing is named), that of a tag, or one by its id or the beginning of it.
+        """A session that reads one snapshot: the tip of a branch (by default `main`), the snapshot of a tag, or the snapshot with an id, which may be abbreviated.
 
-        as_of  the newest snapshot of the branch, or before that named, which was written by then: a datetime with a time zone, or text of RFC 3339
+        as_of  reads the newest snapshot in that history that was written at this time or before: a datetime with a time zone, or RFC 3339 text
         Raises NotFoundError, InvalidInputError, FormatError, StoreError."""
         named = [name for name in (branch, tag, snapshot) if name is not None]
         if len(named) > 1:
@@ -205,9 +205,9 @@ class Repository(Inspected):
         return self._session(identity, None, self._options)
 
     def writable_session(self, branch: str = MAIN, *, isolation: Isolation = "snapshot") -> Session:
-        """A session on the tip of a branch, that can be committed to it.
+        """A session on the tip of a branch. Its changes can be committed to the branch.
 
-        isolation  "snapshot": a commit conflicts with changes of the same things; "serializable": also with changes of what the session has read
+        isolation  "snapshot": a commit conflicts with other changes of the same nodes and chunks; "serializable": also with changes of what the session has read
         Raises NotFoundError, ReadOnlyError, StoreError for a store in which commits would not be safe."""
         if not isinstance(isolation, str) or isolation not in ("snapshot", "serializable"):
             raise InvalidInputError(f"isolation is {isolation!r}; it must be 'snapshot' or 'serializable'")
@@ -251,8 +251,8 @@ class Repository(Inspected):
         rebase: Solver | str | None = None,
         isolation: Isolation = "snapshot",
     ) -> Iterator[Group]:
-        """The root group of a session that is committed at the end of the block, where something was changed; on an exception nothing is. Afterwards the group
-        and all that was opened from it can only be read.
+        """The root group of a new session. The session is committed at the end of the block if something was changed; an exception discards it. After the block, the group
+        and everything opened from it are read-only.
 
         with repo.transaction("main", message="second") as root: root["t"].append(rows)
         Raises what Session.commit raises."""
@@ -275,10 +275,10 @@ class Repository(Inspected):
         retries: int = 10,
         isolation: Isolation = "snapshot",
     ) -> T:
-        """change(root) in a transaction of its own; what it returns. Where others commit first, it is called again on the new tip, after a pause that grows.
-        Afterwards what was opened from the group can only be read.
+        """Calls change(root) in a new transaction and returns its result. If others commit first, it is called again on the new tip, after a pause that grows each time.
+        After the call, everything opened from the group is read-only.
 
-        Raises ConflictError when the last of `retries` repetitions was in vain."""
+        Raises ConflictError if the last of `retries` repetitions also conflicts."""
         _check_commit(message, None)
         if not callable(change):
             raise InvalidInputError(f"the change is {change!r}; it must be a function of the root group")
@@ -298,14 +298,14 @@ class Repository(Inspected):
         return retry(attempt, COMMITS._replace(attempts=retries + 1), lambda error: isinstance(error, ConflictError))
 
     def sync(self) -> None:
-        """Has on the disk, when it returns, what sessions of this Repository object committed with durable=False: the commits of many threads and sessions in one go. Raises
-        StoreError: then none of it is certain."""
+        """Flushes to the disk everything that sessions of this Repository object committed with durable=False, the commits of many threads and sessions at once. Raises
+        StoreError; then none of these commits is certain to be on the disk."""
         self._branches.sync(self._files.store)
 
     # --- history -------------------------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> str:
-        """The id of the snapshot that a tag, a branch, an id or the beginning of one names, in this order. Raises NotFoundError, InvalidInputError."""
+        """The id of the snapshot that a name refers to: a tag, else a branch, else an id, which may be abbreviated. Raises NotFoundError, InvalidInputError."""
         return encode_id(lookup_name(self._files, name))
 
     def history(self, name: str = MAIN) -> History:
@@ -330,7 +330,7 @@ class Repository(Inspected):
         return encode_id(self._tip(name).snapshot)
 
     def create_branch(self, name: str, snapshot: str) -> None:
-        """A new branch that begins at a snapshot (or where a branch or tag is).
+        """Creates a branch at a snapshot, given by its id, a branch or a tag.
 
         Raises AlreadyExistsError, NotFoundError; InvalidInputError also for a name that the alpha library cannot open, in a compatible repository."""
         target = lookup_name(self._files, snapshot)
@@ -339,9 +339,9 @@ class Repository(Inspected):
             self._files.create_branch(name, target)
 
     def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
-        """Lets a branch point to another snapshot; what it had stays where it was, by its id.
+        """Moves a branch to another snapshot. The snapshots that it leaves can still be read by id, until garbage is collected.
 
-        expect  the id that the branch is to have until then: ConflictError where it has another"""
+        expect  the id that the branch must have before; ConflictError if it has another"""
         expected = None if expect is None else lookup_name(self._files, expect)
         target = lookup_name(self._files, snapshot)
         try:
@@ -355,9 +355,9 @@ class Repository(Inspected):
             self._branches.tips.pop(str(name), None)
 
     def delete_branch(self, name: str) -> None:
-        """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
+        """Deletes a branch other than `main`. Its snapshots stay until garbage is collected. Open sessions on it can no longer commit.
 
-        Raises NotFoundError; InvalidInputError also in a compatible repository, as the alpha library would go on committing to the branch."""
+        Raises NotFoundError, InvalidInputError; the latter also in a compatible repository, as the alpha library would still commit to the branch."""
         self.sync()
         try:
             self._files.delete_branch(name)
@@ -373,7 +373,7 @@ class Repository(Inspected):
         return self._files.tags() or self._none()
 
     def _none(self) -> list[str]:
-        """No names; but in what is no repository that is an error, which `open` may not have looked for."""
+        """No names. Raises NotFoundError if there is no repository, which `open` does not always check."""
         self._files.require()
         return []
 
@@ -382,14 +382,14 @@ class Repository(Inspected):
         return encode_id(self._tagged(name))
 
     def create_tag(self, name: str, snapshot: str) -> None:
-        """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
+        """Creates a tag for a snapshot, given by its id, a branch or another tag. Tags are never moved. Raises AlreadyExistsError, NotFoundError."""
         target = lookup_name(self._files, snapshot)
         with pinned(self._files, target):
             self.sync()
             self._files.create_tag(name, target)
 
     def delete_tag(self, name: str) -> None:
-        """Deletes a tag; its snapshot stays until it is collected. Raises NotFoundError; InvalidInputError in formats without a way to, as the alpha's."""
+        """Deletes a tag. Its snapshot stays until garbage is collected. Raises NotFoundError; InvalidInputError in formats that cannot delete tags, such as the alpha."""
         self.sync()
         self._files.delete_tag(name, self._tagged(name))
 
@@ -403,13 +403,13 @@ class Repository(Inspected):
         dry_run: bool = False,
         progress: Callable[[str, int], object] | None = None,
     ) -> Collected:
-        """Condemns what no branch and no tag leads to, and removes what was condemned at least `wait` ago and still is not needed: chunks of writers that were killed, discarded
-        forks, manifests of commits that came too late, expired snapshots. Safe beside readers and writers; two runs, `wait` apart, remove what is dead.
+        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of killed writers,
+        discarded forks, manifests of lost races, expired snapshots. Safe beside readers and writers. Two runs, `wait` apart, remove all garbage.
 
-        wait      from condemning to removing, one hour or more, by the clock of the store. Sessions of other programs (in a compatible repository) must not be open longer
-        now       removes all of it at once: only where nobody writes, and no session is open
-        dry_run   tells what would be done, and writes nothing;  progress: is called with what was done and how many objects since the last call
-        It may be interrupted at any time; the next run goes on. Raises InvalidInputError, ConflictError while a copy to this place is under way, FormatError where something
+        wait      time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, sessions of other programs must be shorter
+        now       removes all garbage at once: only when nobody writes and no session is open
+        dry_run   writes nothing, and reports what would be done;  progress: called with the kind and number of objects done since the last call
+        A run may be interrupted at any time; the next run continues. Raises InvalidInputError, ConflictError while a copy to this location is running, FormatError if something
         is damaged or missing (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
         self.sync()  # a crash must not lose what the removal rests on
         return maintenance.garbage_collect(self._files, wait, now=now, dry_run=dry_run, progress=progress)
@@ -423,12 +423,12 @@ class Repository(Inspected):
         expire_branches: bool = False,
         dry_run: bool = False,
     ) -> Expired:
-        """Ends histories before snapshots that are too old. No file is written anew, and none removed: a record says what has expired, and garbage collections remove what
-        only that led to. Branches and tags stay, with the snapshots that they point to.
+        """Shortens history: old snapshots expire. No file is rewritten or removed. A record says what has expired, and the next garbage collections remove what only expired
+        snapshots refer to. Branches, tags and the snapshots that they point to stay.
 
-        older_than       a time (as in readonly_session), or an age: what was written before that expires;  keep_last: so many snapshots of each branch stay all the same
-        keep_tagged      False also deletes tags of snapshots that are too old; refused in formats in which tags are for ever, as in the alpha
-        expire_branches  also deletes branches whose last commit is too old, but not `main`
+        older_than       a time (as in readonly_session) or an age: snapshots written before it expire;  keep_last: number of snapshots of each branch that stay in any case
+        keep_tagged      False also deletes tags of old snapshots; refused in formats that cannot delete tags, such as the alpha
+        expire_branches  also deletes branches other than `main` whose last commit is old
         Raises InvalidInputError, FormatError for damaged histories, StoreError, ReadOnlyError."""
         self.sync()
         return maintenance.expire(
@@ -444,15 +444,15 @@ class Repository(Inspected):
         history: bool = True,
         progress: Callable[[str, int], object] | None = None,
     ) -> Verification:
-        """Whether all that branches and tags lead to is there: refs, snapshots and those before them, manifests, attribute files, and every chunk reference against the listing.
-        Problems are in the answer and no errors; `problems` is empty where the repository is sound. Writes nothing; safe beside readers and writers.
+        """Checks everything that branches and tags reach: refs, snapshots and their history, manifests, attribute files, and every chunk reference against the listing.
+        Problems are returned, not raised; `problems` is empty if the repository is sound. Writes nothing; safe beside readers and writers.
 
-        decode    also decodes every chunk of the tips of branches and of tags, virtual ones too, on all cores; else files elsewhere are not contacted
-        digests   also reads every chunk file, and compares it with its digest, on all cores; InvalidInputError in a repository that was made without chunk_digests
-        virtual   also asks for the state of every file in which virtual chunks lie, one request each: whether it is there, long enough, and the one that it was
-        history   False: only the snapshots that branches and tags point to are looked at; orphans are not counted then
-        progress  is called with what was done and how many since the last call
-        Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError where something cannot be fetched. See docs/maintenance.md."""
+        decode    also decodes every chunk of the tips of branches and tags, virtual chunks included, on all cores. Without it, files outside the repository are not read
+        digests   also reads every chunk file and compares it with its digest, on all cores; InvalidInputError in a repository that was created without chunk_digests
+        virtual   also checks every file that has virtual chunks, with one request each: it exists, is long enough, and has not changed
+        history   False: checks only the snapshots that branches and tags point to; orphans are not counted then
+        progress  called with the kind and number of objects done since the last call
+        Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError if something cannot be fetched. See docs/maintenance.md."""
         asked = verification.Asked(decode, digests, virtual, history)
         return verification.verify(self._files, self._reading, self._options, asked, progress)
 
@@ -468,16 +468,16 @@ class Repository(Inspected):
         dry_run: bool = False,
         progress: Callable[[str, int], object] | None = None,
     ) -> Repair:
-        """Repairs what a verification finds: by new commits, in which what is damaged is as older snapshots have it; where a tip cannot be read, by a new branch NAME-repaired
-        at its last complete snapshot. Files that are there are never changed or removed. The answer lists what was repaired, and what is lost, by array and chunk.
+        """Repairs what a verification finds. New commits restore damaged metadata from older snapshots; if a tip cannot be read, a new branch NAME-repaired is created
+        at its last complete snapshot. Existing files are never changed or removed. The result lists what was repaired, and what is lost, by array and chunk.
 
-        decode       and digests: as in `verify`, what these find is repaired, too
-        older        chunks that are lost become what they were in the newest older snapshot that has them
-        accept_loss  what is lost is given up: chunks read as fill value, attributes are empty, damaged nodes are removed. Else it is left as it is, and reading it an error
-        tips         branches whose tip cannot be read, or not be repaired without loss, go back to their last complete snapshot; one that can be read stays as NAME-damaged
-        history      histories end before snapshots that are damaged or missing, so that garbage can be collected again
-        dry_run      tells what would be done, and writes nothing;  progress: as in `verify`
-        It may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
+        decode       and digests: as in `verify`; also repairs what they find
+        older        replaces lost chunks by those of the newest older snapshot that has them
+        accept_loss  gives up what is lost: chunks read as the fill value, attributes become empty, damaged nodes are removed. Without it, reading them stays an error
+        tips         moves branches whose tip cannot be read, or not be repaired without loss, back to the last complete snapshot; a readable tip is kept as NAME-damaged
+        history      ends histories before damaged or missing snapshots, so that garbage can be collected again
+        dry_run      writes nothing, and reports what would be done;  progress: as in `verify`
+        A repair may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
         ReadOnlyError. See docs/maintenance.md."""
         asked = verification.Asked(decode, digests)
         consents = Consents(older, accept_loss, tips, history)
@@ -488,12 +488,12 @@ class Repository(Inspected):
             self._branches.tips.clear()
 
     def _reading(self, files: RepositoryFormat, identity: ObjectId) -> Session:
-        """A session for reading through other files of the same repository."""
+        """A read-only session that uses another RepositoryFormat of the same repository."""
         return Repository(files, self._options, self._registry)._session(identity, None, self._options)
 
 
 def _check_commit(message: object, rebase: object) -> None:
-    """Refuses at once what a commit would refuse when all is done."""
+    """Refuses before any work what the commit at the end would refuse."""
     if not isinstance(message, str):
         raise InvalidInputError(f"the message is {message!r}; it must be text")
     if rebase is not None:

@@ -72,7 +72,7 @@ def checksum(
 
 def _plan(array: Array, blocks: tuple[int, ...], max_bytes: int) -> SlabPlan:
     """The walk that reads chunks fewest times. Along the first dimension a slab may end within blocks: their elements follow one another in C order, so that a digest
-    can be gone on with, which needs less memory than to keep rows."""
+    can be resumed, which needs less memory than to keep rows."""
     shape, itemsize = array.shape, array.dtype.itemsize
     plan = plan_slabs(shape, itemsize, blocks, array.chunks, max_bytes, array.shards)
     if not shape:

@@ -43,20 +43,20 @@ def convert(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Conversion:
-    """Converts a hierarchy to another dialect. Chunks and shards move as bytes; attributes, data types and fill values stay exact.
+    """Converts a hierarchy to another dialect. Chunks and shards are moved as bytes; attributes, data types and fill values are kept exactly.
 
     source       where the hierarchy begins: the folder of its zarr.json, or a store
-    destination  an empty location, or one that an interrupted conversion of the same hierarchy left; session.store of a writable session, which holds final Zarr v3: then commit it.
-                 None: in place. Then the hierarchy is of the old
-                 dialect, whole, until zarr.json is replaced at the end (written, from Zarr v2; removed, to it), and of the new one after; an interrupted run is finished by another one
-    zarr_format  3 (final Zarr v3), 2 (Zarr v2; from and to final Zarr v3 alone), "draft" (December 2022), "draft-2021" (its older dialect)
-    dry_run      writes nothing, and tells what would be done
-    overwrite    whether what is at the destination is removed first
-    recode       whether arrays whose codecs the new dialect cannot name are decoded, and encoded with its default codecs
+    destination  an empty location, or one that an interrupted conversion of the same hierarchy left: it is resumed. Or session.store of a writable session, which holds final
+                 Zarr v3: commit it afterwards. None converts in place: the hierarchy stays whole in the old dialect until zarr.json is replaced at the end (written, from
+                 Zarr v2; removed, to Zarr v2), and is in the new dialect after that. The same call resumes an interrupted run
+    zarr_format  3 (final Zarr v3), 2 (Zarr v2; only from and to final Zarr v3), "draft" (December 2022), "draft-2021" (its older dialect)
+    dry_run      writes nothing, and reports what would be done
+    overwrite    removes what is at the destination first
+    recode       decodes arrays whose codecs the new dialect does not have, and encodes them with its default codecs
     progress     called with the bytes of chunks that are done since the last call
-    Nobody should write to the hierarchy meanwhile; what was opened before a conversion in place is to be opened again. Raises ConversionError, before
-    anything is written, with everything that the new dialect cannot say; NotFoundError, AlreadyExistsError, InvalidInputError, DataError for a damaged
-    shard index (in place, and before a destination is overwritten: before anything is written), StoreError."""
+    Nobody should write to the hierarchy during the conversion; open the hierarchy again after a conversion in place. Raises ConversionError, before anything is written, with
+    everything that the new dialect cannot represent; NotFoundError, AlreadyExistsError, InvalidInputError, DataError for a damaged shard index (in place, and before a
+    destination is overwritten: before anything is written), StoreError."""
     check_flag(dry_run, "dry_run")
     report = checked_progress(progress)
     task = prepare(
@@ -226,7 +226,7 @@ def _layout(root: str, zarr_format: ZarrFormat) -> Layout:
 
 
 def _is_interrupted(store: Store, target: Hierarchy, journal: Journal) -> bool:
-    """Whether an interrupted run of the same conversion is to be gone on with."""
+    """Whether to resume an interrupted run of the same conversion."""
     noted = store.get(target.journal_key)
     return noted is not None and noted == journal.emit()
 

@@ -55,7 +55,7 @@ def parse_journal(value: bytes, key: str) -> Journal:
             texts = {name: text for name, text in documents.items() if isinstance(text, str)}
             return Journal(formats[0], formats[1], origin, texts)
     raise FormatError(
-        "this is no journal of a conversion that this version of Frazil could go on with",
+        "this version of Frazil cannot resume the conversion of this journal",
         key=key,
         hint="a newer version may have written it; find out what it is",
     )

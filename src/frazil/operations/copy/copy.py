@@ -53,21 +53,21 @@ def copy(
     progress: Callable[[int], object] | None = None,
     runtime: Runtime = DEFAULT,
 ) -> Copied:
-    """Copies an array, a group with all below it, or a whole repository, key by key, as the bytes that they are.
+    """Copies an array, a group with everything below it, or a whole repository. Keys and bytes are not changed.
 
-    source       a folder, a URL, a Store; of a repository at a snapshot session.store, else its files are copied, with all history
-    destination  an empty place, or one that an interrupted copy of the same source left, which is gone on with; session.store of a writable session: then commit it
-    path, to     of the node at the source, and at the destination
-    overwrite    whether what is at the destination is removed first
-    verify       whether what is at the destination in the end is compared with the source, of which it is to have all bytes. Where both sides, or one while the other is at
-                 hand (a folder), tell the MD5 digest of a value, digests are compared: they prove that the bytes are those that the source had when it was listed. Object stores
-                 tell it of objects that were put in one piece. Of all other values both sides are read, and the bytes compared
-    progress     called with the bytes that were copied since the last call
+    source       a folder, a URL or a Store. session.store copies one snapshot of a repository; the location of a repository copies its files with the whole history
+    destination  an empty location, or one that an interrupted copy of the same source left: the copy is resumed. Or session.store of a writable session: commit it afterwards
+    path, to     the path of the node at the source, and at the destination
+    overwrite    removes what is at the destination first
+    verify       compares the destination with the source at the end. MD5 digests are compared where a store reports them (object stores report them for objects that were
+                 uploaded in one part) and the other side reports or can compute them. All other values are read from both sides and compared
+    progress     called with the number of bytes copied since the last call
     runtime      bytes_in_flight: bytes in memory; requests_in_flight; threads, between two folders
-    Documents are written last, and of a repository its branches. Those of arrays of the 2022 draft get the members that the draft requires where they
-    lack them, such as a fill value in place of null. What an interrupted copy left counts as copied where that is proven: between folders by size and time of change,
-    which a copy takes over; by the digest that an object store tells; for the chunks, manifests and snapshots of a repository, which never change, by their size. All else is copied again. Nobody should write to a hierarchy meanwhile; a repository may be committed to, commits that come after
-    the beginning are left out. Raises NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError."""
+    Documents are written last, and the branches of a repository after everything else. Documents of arrays of the 2022 draft get the members that the draft requires if they
+    lack them, such as a fill value in place of null. A resumed copy skips values that are proven to be copied: between folders by size and modification time, which a copy
+    preserves; by the digest of an object store; for the chunks, manifests and snapshots of a repository, which never change, by size. Nobody should write to a hierarchy during
+    the copy. A repository may receive commits; commits made after the copy began are not copied. Raises NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError,
+    StoreError."""
     if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
     task = prepare_copy(source, destination, path=path, to=to, overwrite=overwrite, verify=verify, runtime=runtime)
@@ -85,7 +85,7 @@ def prepare_copy(
     runtime: Runtime = DEFAULT,
     named: tuple[str | None, str | None] = (None, None),
 ) -> CopyTask:
-    """All that can be found out and refused before anything is written. named: what to call the two places; arguments and errors else as in `copy`."""
+    """Checks everything that can be checked before anything is written. named: names of the two locations for messages; other arguments and errors as in `copy`."""
     check_flag(overwrite, "overwrite")
     check_flag(verify, "verify")
     if not isinstance(runtime, Runtime):
@@ -223,7 +223,7 @@ def _into_store(
 
 
 def _listed(route: Route) -> Iterator[Merged]:
-    """What is at the source, with what is known of it at the destination where a copy is gone on with."""
+    """What is at the source, with what is known of it at the destination where a copy is resumed."""
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
     tells_digests = route.verify and not route.store.capabilities.direct
     here = route.store.list_pages(route.root, details=route.again or tells_digests)

@@ -112,7 +112,7 @@ def erase_journal(store: Store, root: str, journal: Journal) -> None:
 
 
 def forget_journal(store: Store, root: str, journal: Journal) -> None:
-    """Removes the journal of a run that failed before anything was written: there is nothing to go on with."""
+    """Removes the journal of a run that failed before anything was written: there is nothing to resume."""
     with contextlib.suppress(FrazilError):
         if list(store.list_page(root, limit=2).keys) == [root + JOURNAL_NAME]:
             erase_journal(store, root, journal)

@@ -1,4 +1,4 @@
-"""frazil.rechunk: an array written anew with other chunks, shards or codecs. What may go where, in which order it is written, and how an interrupted run is gone on with
+"""frazil.rechunk: an array written anew with other chunks, shards or codecs. What may go where, in which order it is written, and how an interrupted run is resumed
 (docs/design/029-rechunk.md)."""
 
 from __future__ import annotations
@@ -69,20 +69,22 @@ def rechunk(
     progress: Callable[[int], object] | None = None,
     runtime: Runtime | None = None,
 ) -> Rechunked:
-    """Writes an array anew with other chunks, shards or codecs; elements, fill value, attributes and names of dimensions stay. The new array is final Zarr v3.
+    """Writes a copy of an array with other chunks, shards or codecs. Elements, fill value, attributes and dimension names are kept. The new array is final Zarr v3.
 
-    source       an Array, or the location of one;  path: of the node there
-    destination  an empty location, or one that an interrupted run with the same arguments left, which is gone on with; a writable Session, or its store: then commit it
+    source       an Array, or the location of one
+    path         path of the node at the source
+    destination  an empty location, or one that an interrupted run with the same arguments left: it is resumed. Or a writable Session, or its store: commit it afterwards
     to           path of the new node at the destination
-    chunks       elements along each dimension, or "auto"; "same" as the source has them
-    shards       elements along each dimension, "auto", None for none; "same" as the source has them
-    codecs       as in create_array; "same" as the inner chunks of the source have them
-    overwrite    whether what is at the destination is removed first
-    dry_run      nothing is written: what would be done
+    chunks       elements along each dimension, "auto", or "same" as in the source
+    shards       elements along each dimension, "auto", None for none, or "same" as in the source
+    codecs       as in create_array, or "same" as for the inner chunks of the source
+    overwrite    removes what is at the destination first
+    dry_run      writes nothing, and reports what would be done
     progress     called with the bytes of elements that were written since the last call
-    runtime      bytes_in_flight: bytes in memory, at least what one new shard has; None: that of the Array, or the default
-    The document is written last: until then nobody finds the new array. Nobody should write to the source meanwhile; where somebody wrote to it after an interruption, all is read again. Raises NotFoundError, AlreadyExistsError,
-    InvalidInputError (also where source and destination are the same location, or one lies in the other), ReadOnlyError, StoreError, DataError."""
+    runtime      bytes_in_flight: bytes in memory, at least those of one new shard; None: that of the Array, or the default
+    The document is written last: before that, the new array does not exist for readers. Nobody should write to the source during the run; if the source was changed after an
+    interruption, all of it is read again. Raises NotFoundError, AlreadyExistsError, InvalidInputError (also if source and destination are the same location, or one is inside
+    the other), ReadOnlyError, StoreError, DataError."""
     report = checked_progress(progress)
     check_flag(dry_run, "dry_run")
     array = open_source(source, path, runtime)
@@ -101,7 +103,7 @@ def prepare_rechunk(
     overwrite: bool = False,
     named: tuple[str | None, str | None] = (None, None),
 ) -> RechunkTask:
-    """All that can be found out and refused before anything is written. named: what to call the two places; arguments and errors else as in `rechunk`."""
+    """Checks everything that can be checked before anything is written. named: names of the two locations for messages; other arguments and errors as in `rechunk`."""
     check_flag(overwrite, "overwrite")
     location = destination.store if isinstance(destination, Session) else destination
     limits = array._location.runtime.checked()

@@ -68,26 +68,28 @@ def import_file(
     progress: Callable[[int], object] | None = None,
     runtime: Runtime = IMPORTS,
 ) -> Imported:
-    """Brings the arrays of a file of another format into a repository, in one commit, or into a plain store; with groups, attributes and names of dimensions.
+    """Imports the arrays of a file of another format into a repository, in one commit, or into a plain store, with groups, attributes and dimension names.
 
     source       a path, or the URL of a remote file, which is read by ranges: NetCDF 3 and 4, HDF5, NumPy (.npy, .npz), TIFF, GRIB; references of kerchunk (JSON, or a
                  folder of Parquet); or a Dataset or DataTree of xarray that VirtualiZarr made
-    destination  a repository ("sea.repo", "sea.repo@branch/group"), made where nothing is there; a plain store (what is one, or a new "sea.zarr"); a Session, which has the
-                 changes then
-    mode         "copy": values are decoded and written anew; "adopt": the repository gets a copy of the file, chunks are parts of it; "virtual": chunks are parts of the
-                 file where it is, which must not change; None: "virtual" for references, else "copy"
-    path         of the group that the arrays go to
-    variables, skip  paths of variables that are imported (None: all) and that are left out; "*", "?" and "[...]" stand for any characters
-    chunks       of copies: "auto" (about 1 MiB); "same" as in the file; extents for the variables of that rank; or extents by dimension name
+    destination  a repository ("sea.repo", "sea.repo@branch/group"), created if nothing is there; a plain store (an existing one, or a new "sea.zarr"); a Session, which then
+                 has the changes
+    mode         "copy": decodes values and encodes them again; "adopt": copies the file into the repository, chunks are ranges of the copy; "virtual": chunks are ranges of
+                 the file itself, which must not change; None: "virtual" for references, else "copy"
+    path         path of the group that the arrays are written to
+    variables    paths of the variables to import (None: all); "*", "?" and "[...]" match any characters
+    skip         paths of variables to leave out
+    chunks       of copies: "auto" (about 1 MiB); "same" as in the file; extents for the variables with as many dimensions; or extents by dimension name
     shards       "auto" (32 to 64 MiB), extents as for chunks, or None for none
     codecs       "auto", "same" as in the file, or as in create_array
-    message      of the commit;  dry_run: nothing is written: what would be done
+    message      message of the commit
+    dry_run      writes nothing, and reports what would be done
     virtual_prefixes  where a remote file, or virtual chunks, may be read from, and with which credentials, as for a repository
     time_limit   seconds that the HDF5 library may take for one dataset
-    progress     called with bytes that were done since the last call
-    runtime      bytes_in_flight: bytes that the import holds (256 MiB), or one shard where that is more
-    An import into a plain store that was interrupted is continued by the same call. Raises InvalidInputError for a variable that cannot be imported and is not left
-    out, FormatError, AlreadyExistsError, NotFoundError, StoreError, DataError, ConflictError."""
+    progress     called with the number of bytes done since the last call
+    runtime      bytes_in_flight: memory of the import (256 MiB), or one shard if that is larger
+    The same call resumes an interrupted import into a plain store. Raises InvalidInputError for a variable that cannot be imported and is not left out, FormatError,
+    AlreadyExistsError, NotFoundError, StoreError, DataError, ConflictError."""
     check_flag(dry_run, "dry_run")
     if mode not in (None, "copy", "adopt", "virtual"):
         raise InvalidInputError(f"mode is {mode!r}; it must be 'copy', 'adopt' or 'virtual'")
