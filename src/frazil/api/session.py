@@ -58,7 +58,7 @@ class Session:
 
     @property
     def root(self) -> Group:
-        """The root group. Where the hierarchy is one array alone, open it with `open`."""
+        """The root group. If the hierarchy is a single array, use `open`."""
         node_location = self.node_location()
         node = self._transaction.find("")
         if isinstance(node, Exception):
@@ -136,7 +136,7 @@ class Session:
         return session_delta(self._transaction).difference
 
     def discard(self) -> None:
-        """Gives up all changes. Arrays and groups that were opened before see the snapshot again; those that were new are gone. Raises ReadOnlyError."""
+        """Discards all changes. Arrays and groups that were opened before see the snapshot again; new ones no longer exist. Raises ReadOnlyError."""
         self._transaction.discard()
 
     def commit(
@@ -149,17 +149,17 @@ class Session:
         packing_order: PackingOrder | None = None,
         durable: bool = True,
     ) -> str:
-        """Makes the changes the next snapshot of the branch, all or nothing; its id.
+        """Commits the changes as the next snapshot of the branch, completely or not at all. Returns the id of the snapshot.
 
-        message      what was done and why;  metadata: JSON values by name, kept with the snapshot
-        rebase       what to do where the branch has moved: None raises ConflictError; "disjoint" continues if no other commit changed the same things; "ours", "theirs"
-                     or a function of a Conflict decide. Where nothing is left to commit then, the id is that of the tip
-        allow_empty  commits also where nothing was changed
-        packing_order  a function of an array's absolute path and the coordinates of its chunks, int64[n, d], that gives int64[n]: their numbers in the order in which
-                     they will be read, and lie in packs; None: row by row. Of chunks that had to be written before (64 MiB at once), row by row always
-        durable      False: returns before the commit is on the disk; Repository.sync, or the next durable commit of the same Repository object, sees to it. A power failure before
-                     that may lose it, or leave the branch pointing to what is not whole. Without effect in buckets, and where the repository is not durable itself
-        Raises ConflictError (nothing is lost: rebase and commit again), CommitUnknownError (the answer was lost), InvalidInputError where there is nothing to
+        message      says what was done and why;  metadata: JSON values by name, stored with the snapshot
+        rebase       what to do if the branch has moved: None raises ConflictError; "disjoint" rebases if no other commit changed the same nodes or chunks; "ours", "theirs"
+                     or a function of a Conflict decide. If no change remains, the result is the id of the tip
+        allow_empty  commits even if nothing was changed
+        packing_order  a function of an array's absolute path and the coordinates of its chunks, int64[n, d], that returns int64[n]: the order in which the chunks will be
+                     read, and in which they are packed; None: row by row. Chunks written before the commit (64 MiB at a time) are always packed row by row
+        durable      False: returns before the commit is on the disk. Repository.sync, or the next durable commit of the same Repository object, flushes it. A power failure
+                     before that may lose the commit, or leave the branch pointing to an incomplete snapshot. No effect in buckets, and in a repository that is not durable
+        Raises ConflictError (nothing is lost: rebase and commit again), CommitUnknownError (the response was lost), InvalidInputError if there is nothing to
         commit, ReadOnlyError, StoreError."""
         if not isinstance(message, str):
             raise InvalidInputError(f"the message is {message!r}; it must be text")
@@ -237,7 +237,7 @@ class Session:
         return error
 
     def rebase(self, solver: Solver | str = "disjoint") -> None:
-        """Carries the changes over to where the branch is now; then they can be committed. Raises ConflictError with `conflicts`; then nothing was changed."""
+        """Moves the changes onto the current tip of the branch, so that they can be committed. Raises ConflictError with `conflicts`; then nothing was changed."""
         check_solver(solver)
         rebase_transaction(self._transaction, solver, ArrayRows(self._store, self._registry, self._runtime))
 
@@ -252,12 +252,12 @@ class Session:
     # --- workers -------------------------------------------------------------------------------------------------------------------
 
     def fork(self) -> Session:
-        """A session for a worker, with what was changed here so far. It pickles; what the worker changed comes back by `merge`, when the worker has returned it.
+        """A session for a worker process, with the changes made here so far. It pickles. When the worker returns it, `merge` takes over its changes.
         A fork cannot be committed. Raises ReadOnlyError."""
         return Session(fork(self._transaction), self._registry, self._runtime)
 
     def merge(self, *forks: Session) -> None:
-        """Takes over what forks of this session changed. Raises ConflictError, with `conflicts`, where two of them changed the same thing, or one and this session;
+        """Takes over the changes of forks of this session. Raises ConflictError, with `conflicts`, if two of them, or one and this session, changed the same thing;
         then nothing was taken over."""
         for one in forks:
             if not isinstance(one, Session):
@@ -276,14 +276,14 @@ class Session:
         *,
         check: Check = True,
     ) -> None:
-        """Lets chunks of an array be parts of files elsewhere, which are not copied.
+        """Makes chunks of an array refer to ranges of files outside the repository, which are not copied.
 
-        path     of the array;  coords: int64[n, d], in its chunk grid
-        urls     where each chunk lies: one for all, or n of them ("file:///data/sea.nc", "s3://bucket/sea.nc")
-        offsets  and lengths: bytes, one for all or n of each
-        check    keeps size and time of each file, or size and ETag of each object at a distance, for which it is asked once; so that reading tells when it was
-                 changed. Or a mapping from URLs to their ETags, or to (size, ETag), which are kept unasked. Nothing is kept in a repository that the library of the
-                 alpha can use, as that would drop it: there a file that was changed is read as it is
+        path     path of the array;  coords: int64[n, d], in its chunk grid
+        urls     the file of each chunk: one for all, or n of them ("file:///data/sea.nc", "s3://bucket/sea.nc")
+        offsets, lengths  bytes, one for all or n of each
+        check    stores size and modification time of each file, or size and ETag of each remote object (one request each), so that a read detects a changed file. Or a mapping
+                 from URLs to their ETags, or to (size, ETag), which are stored without a request. In a repository that the alpha library can use nothing is stored, as that
+                 library would drop it: changes of a file are not detected there
         Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
         set_virtual(self._transaction, self._array_path(path), coords, urls, offsets, lengths, check=check)
 
@@ -296,16 +296,16 @@ class Session:
     # --- adopted files -------------------------------------------------------------------------------------------------------------
 
     def adopt_file(self, file: str | os.PathLike[str]) -> str:
-        """Copies a file of this machine into the repository, as one chunk file; its id, for set_adopted_chunks. Raises ReadOnlyError, NotFoundError, StoreError,
-        InvalidInputError in a repository that the library of the alpha can use."""
+        """Copies a local file into the repository as one chunk file. Returns its id, for set_adopted_chunks. Raises ReadOnlyError, NotFoundError, StoreError,
+        InvalidInputError in a repository that the alpha library can use."""
         return encode_id(adopt_file(self._transaction, file))
 
     def set_adopted_chunks(
         self, path: str, coords: ArrayLike, adopted: str, offsets: ArrayLike, lengths: ArrayLike
     ) -> None:
-        """Lets chunks of an array be parts of an adopted file.
+        """Makes chunks of an array refer to ranges of an adopted file.
 
-        path     of the array;  coords: int64[n, d], in its chunk grid;  adopted: what adopt_file returned
-        offsets  and lengths: bytes in the file, one for all or n of each
+        path     path of the array;  coords: int64[n, d], in its chunk grid;  adopted: the result of adopt_file
+        offsets, lengths  bytes in the file, one for all or n of each
         Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
         set_adopted(self._transaction, self._array_path(path), coords, adopted, offsets, lengths)

@@ -288,9 +288,10 @@ class Array(ZarrArray):
         return Indexer(partial(self._select, rules), self._read, partial(self._write, rules))
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
-        """a[selection] as an array; into `out` where it is given, which must have the result's shape and the array's dtype; any strides.
+        """a[selection] as an array. `out`, if given, receives the result; it must have the shape of the result and the dtype of the array, with any strides. After an error
+        `out` may be partly filled.
 
-        Raises InvalidInputError for another out, SelectionError, DataError, StoreError."""
+        Raises InvalidInputError for an unsuitable out, SelectionError, DataError, StoreError."""
         return self._indexer(basic).read(selection, out=out)
 
     def _select(self, normalise: Normalise, selection: object) -> Selection:
@@ -368,7 +369,7 @@ class Array(ZarrArray):
             raise
 
     def check_values(self, value: ArrayLike) -> None:
-        """Raises what a[...] = value would raise for the value's sake: InvalidInputError, SelectionError. Writes nothing."""
+        """Raises the error that a[...] = value would raise for this value: InvalidInputError, SelectionError. Writes nothing."""
         self._source(basic(..., self._shape), value)
 
     def _do(self, act: Callable[[], bool | None]) -> bool:
@@ -391,10 +392,11 @@ class Array(ZarrArray):
         return as_values(value, self.dtype, self.path or "/")
 
     def resize(self, shape: int | Sequence[int], *more: int) -> None:
-        """Changes the lengths, given as one sequence or one by one. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
-        what is outside in the others to the fill value, so that growing again shows no old values; then comes the document, then what others wrote meanwhile.
+        """Changes the shape, given as one sequence or as separate lengths. Growing costs one request; new elements read as the fill value. Shrinking removes chunks outside the new
+        shape and sets elements outside it in other chunks to the fill value, so that growing again shows no old values. The document is written after that; then chunks that
+        others wrote meanwhile are removed.
 
-        Raises ReadOnlyError, MetadataError, ConflictError where another array is there now, StoreError, DataError."""
+        Raises ReadOnlyError, MetadataError, ConflictError if another array is there now, StoreError, DataError."""
         lengths = lengths_from_user((shape, *more) if more else shape, "shape", low=0)
         cleared, cut = None, None
         found: list[tuple[int, ...]] = []
@@ -414,9 +416,9 @@ class Array(ZarrArray):
             self._do(cut.clear_again)
 
     def append(self, data: ArrayLike, axis: int = 0) -> tuple[int, ...]:
-        """Grows the array along `axis` by the extent of `data` there, and writes it there; the new shape. Of concurrent appends each gets its own rows.
+        """Grows the array along `axis` by the extent of `data`, and writes `data` there. Returns the new shape. Each of several concurrent appends gets its own rows.
 
-        Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array is there now, StoreError."""
+        Raises SelectionError for another shape, ReadOnlyError, ConflictError if another array is there now, StoreError."""
         self._location.require_writable()
         new, axis = self._values(data), checked_axis(axis, self.ndim, self.path or "/")
         old: list[tuple[int, ...]] = []
@@ -440,9 +442,9 @@ class Array(ZarrArray):
         return grown.shape
 
     def refresh(self) -> Array:
-        """Reads the document anew, as others may have changed the shape or the attributes; self. One request.
+        """Reads the document again, as others may have changed the shape or the attributes. Returns the array itself. One request.
 
-        Raises NotFoundError, ConflictError where another array is there now."""
+        Raises NotFoundError, ConflictError if another array is there now."""
         with self._changing:
             self._location = followed(self._location, self._storage)
             self._take(check_in_place(find_node(self._location), self._metadata, self._location, self._storage))

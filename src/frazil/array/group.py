@@ -159,12 +159,12 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         self._changed_below()
 
     def move(self, path: str, to: str) -> None:
-        """Renames a node, with everything below it; both paths are below this group, and groups above the new one are made where there are none. In a
+        """Renames a node with everything below it. Both paths are below this group; missing groups above the new path are created. In a
         session handles follow what is moved; in a plain store they keep the old path.
 
-        In a plain store keys are linked, or copied where the store cannot link, and the old ones removed once the new node is whole; nobody else may change
-        the node meanwhile. A crash leaves the old node whole, or the new one, or both.
-        Raises NotFoundError, AlreadyExistsError where something is at the new path, InvalidInputError where that is inside the node or below an array,
+        In a plain store keys are linked, or copied if the store cannot link, and the old keys are removed once the new node is complete. Nobody else may change
+        the node during the move. A crash leaves the old node complete, or the new one, or both.
+        Raises NotFoundError, AlreadyExistsError if something is at the new path, InvalidInputError if that is inside the node or below an array,
         ReadOnlyError, StoreError."""
         move.move_node(self._at(path), self._at(to).path)
         self._changed_below()
@@ -269,7 +269,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         overwrite: bool = False,
         explicit_groups: bool = False,
     ) -> Group:
-        """A new group, with groups above it where there are none: in a hierarchy of the 2022 draft with documents of their own where
+        """Creates a group, and missing groups above it: in a hierarchy of the 2022 draft with documents of their own if
         explicit_groups says so. Raises AlreadyExistsError, ReadOnlyError."""
         location = self._at(path_of(path, name))
         metadata = GroupMetadata(attributes=attributes, zarr_format=location.layout.zarr_format)
@@ -301,7 +301,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         progress: Callable[[int], object] | None = None,
         **zarr: Unpack[CreateArguments],
     ) -> Array:
-        """A new array below this group, at a path, which zarr-python calls name; arguments as in frazil.create_array, inner_order and shard_writes those of the group where left out. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
+        """Creates an array below this group, at a path, which zarr-python calls name. Arguments as in frazil.create_array; inner_order and shard_writes of the group are the defaults. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
         location = self._with_options(path_of(path, name), inner_order, shard_writes)
         self._guard([location.path], overwrite)
         array = array_creation.new_array(
@@ -328,7 +328,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return array
 
     def create_arrays(self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False) -> dict[str, Array]:
-        """Many new arrays in one batch: for each path the arguments of create_array (but data). All are checked before one is made."""
+        """Creates many arrays in one batch. For each path: the arguments of create_array without data. All are checked before one is created."""
         nodes = self._planned(arrays)
         self._create(nodes, overwrite)
         if self._location.nodes is not None:  # which may keep less than the metadata says
@@ -354,7 +354,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return nodes
 
     def require_group(self, path: str | None = None, *, name: str | None = None) -> Group:
-        """The group at a path; made where nothing is there. Raises AlreadyExistsError where an array is."""
+        """The group at a path; created if nothing is there. Raises AlreadyExistsError if an array is there."""
         path = path_of(path, name)
         node = self._required(self._at(path), lambda: self.create_group(path))
         if not isinstance(node, Group):
@@ -362,8 +362,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return node
 
     def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
-        """The array at a path, of this shape and dtype; made with the arguments of create_array where nothing is there.
-        Raises AlreadyExistsError where something else is."""
+        """The array at a path, of this shape and dtype; created with the arguments of create_array if nothing is there.
+        Raises AlreadyExistsError if something else is there."""
         array_metadata.check_arguments(
             arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes")
         )
@@ -428,7 +428,7 @@ class _Names(Iterator[str]):
         self._found: Iterator[str] | None = None
 
     def are(self, names: list[str]) -> None:
-        """Settles the names, where nobody has begun to look."""
+        """Sets the names, unless the iteration has begun."""
         if self._found is None:
             self._found = iter(names)
 
