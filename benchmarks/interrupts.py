@@ -80,7 +80,7 @@ KINDS = {
     "write S3 zstd 19": ("", "import json\n" + write("[frazil.codecs.Zstd(level=19)]", STORE, "2**25")),
     "rechunk gzip": (
         ARRAY + "filled(8, [frazil.codecs.Gzip(level=5)])",
-        "run = lambda: frazil.rechunk(root + '/a', root + '/b', chunks=(2**21,), shards=(2**27,), codecs=[frazil.codecs.Gzip(level=5)], max_memory=2**30)",
+        "run = lambda: frazil.rechunk(root + '/a', root + '/b', chunks=(2**21,), shards=(2**27,), codecs=[frazil.codecs.Gzip(level=5)], runtime=frazil.Runtime(bytes_in_flight=2**30))",
     ),
 }
 INTERRUPTED = """

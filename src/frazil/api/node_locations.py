@@ -1,4 +1,4 @@
-"""The location of a location: its store, with the cache and the storage transformers that are asked for; a point in a repository where the location names one.
+"""The node that a location names: its store, with the cache and the storage transformers that are asked for; a point in a repository where the location names one.
 
 What is at the location is opened and created by nodes.py."""
 
@@ -43,7 +43,7 @@ def node_location_of(
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
 ) -> NodeLocation:
-    """The location of a location; `locate` and `for_creation` make of it the location of a node below. A NodeLocation is returned as it is: open_array and open_group pass
+    """The NodeLocation that a location names; `locate` and `for_creation` make of it the location of a node below. A NodeLocation is returned as it is: open_array and open_group pass
     one when they create a node."""
     if isinstance(location, NodeLocation):
         return location

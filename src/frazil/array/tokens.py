@@ -55,7 +55,7 @@ class Handle:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are handles of one node, and know the same document. It does not matter in what mode they were opened, or with which limits and caches."""
+        """Whether both are handles of one node, opened in the same way (in a repository: through the same session), and know the same document. It does not matter in what mode they were opened, or with which limits and caches."""
         if not isinstance(other, Handle) or type(self) is not type(other):
             return False
         (location, document), (other_location, other_document) = _known(self), _known(other)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.errors import SelectionError, shown
+from frazil.errors import FrazilError, SelectionError, shown
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -193,6 +193,8 @@ def index_item(part: object) -> IndexItem:
 def _array(part: object) -> int | _Array:
     try:
         array = np.asarray(part)
+    except FrazilError:  # of an array of ours; some of them are ValueErrors
+        raise
     except ValueError as error:
         raise SelectionError(f"{_told(part)} is no index: {error}") from None
     if array.dtype == np.bool_:

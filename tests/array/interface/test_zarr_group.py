@@ -83,6 +83,9 @@ def test_data_types_and_grids_that_numpy_does_not_know_are_kept(dtype: object, c
     assert {array.metadata.data_type for array in made} == {source.metadata.data_type}
     assert {array.metadata.chunk_grid for array in made[:-2]} == {source.metadata.chunk_grid}
     assert group.empty_like(name="d", data=source, chunks=1).shards is None
+    old = frazil.create_group(MemoryStore(), zarr_format=2)
+    null = old.create_array("a", shape=3, dtype="i4", chunks=3, fill_value=None)
+    assert old.empty_like("b", null).metadata.fill_is_undefined
 
 
 def test_ragged_data_is_refused() -> None:

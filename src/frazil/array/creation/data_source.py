@@ -12,7 +12,7 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.interface.lazy_view import LazyView
-from frazil.errors import InvalidInputError
+from frazil.errors import FrazilError, InvalidInputError
 from frazil.late import LateModule
 from frazil.record import Record
 
@@ -93,6 +93,8 @@ def as_array(data: object) -> Values:
     """Data as an array in memory. Raises InvalidInputError for what is none."""
     try:
         return np.asarray(data)
+    except FrazilError:  # some of which are ValueErrors, too
+        raise
     except ValueError as error:
         raise InvalidInputError(f"data is no array: {error}") from error
 

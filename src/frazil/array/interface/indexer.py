@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.errors import InvalidInputError
+from frazil.errors import FrazilError, InvalidInputError
 from frazil.indexing import BoxSelection, PointSelection
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Value
             # NumPy copies between any two StringDType arrays, each of which owns its strings
             return array if array.dtype == dtype else array.astype(dtype, copy=False)
         return np.asarray(value, dtype)
-    except InvalidInputError:
+    except FrazilError:  # of an array of ours that is the value; some of them are ValueErrors
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error

@@ -13,7 +13,7 @@ from frazil.array.io.read import check_out
 from frazil.array.shape.extents import chunk_counts, chunk_lengths
 from frazil.array.tokens import Handle
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
-from frazil.errors import InvalidInputError, SelectionError, one_line, shown
+from frazil.errors import FrazilError, InvalidInputError, SelectionError, one_line, shown
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
@@ -322,6 +322,8 @@ def _set(array: Selectable, target: Target, selection: object, value: ArrayLike,
 def _mask(mask: object) -> object:
     try:
         values = np.asarray(mask)
+    except FrazilError:  # some of which are ValueErrors, too
+        raise
     except ValueError as error:
         raise SelectionError(f"{shown(mask)} is no mask: {one_line(str(error))}") from error
     if values.dtype != np.bool_:

@@ -249,7 +249,7 @@ def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
     metadata = data.metadata
     found: dict[str, object] = {"shape": data.shape, "dtype": metadata.data_type, "chunks": data.chunks}
     if "dtype" not in arguments:
-        found["fill_value"] = metadata.fill_value
+        found["fill_value"] = None if metadata.fill_is_undefined else metadata.fill_value
     if "chunks" not in arguments:
         found["shards"] = data.shards
         if not isinstance(metadata.chunk_grid, RegularGrid):

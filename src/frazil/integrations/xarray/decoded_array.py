@@ -35,6 +35,8 @@ class DecodedArray:
                 self._variable: xarray.Variable = conventions.decode_cf_variable(
                     self._path, stored, concat_characters=False
                 )
+        except FrazilError:  # some of which are ValueErrors, too
+            raise
         except (ValueError, TypeError, OverflowError) as error:
             raise self._refusal(error) from error
         self._times_as_text = self._variable.dtype.kind == "O" and array.dtype.kind in "iuf"

@@ -161,7 +161,7 @@ class CopyTask(Record):
     """A copy that may begin.
 
     journal  what is written at the destination before anything else
-    names    what the two places are called
+    names    what the two locations are called
     replace  the destination is emptied first
     journal_version  that of the journal that is there, ABSENT for none: another one since then is that of a copy that has begun meanwhile"""
 

@@ -51,6 +51,7 @@ __all__ = ["RechunkTask", "prepare_rechunk", "rechunk"]
 
 SAME = "same"
 _PROCESS = secrets.token_hex(8)
+_PAGE = 1000  # keys of the source that are listed at once
 _MORE_READS = 1.1  # times as many, at which two slabs at once are no gain
 Extents: TypeAlias = "Lengths | str"
 
@@ -142,7 +143,7 @@ def prepare_rechunk(
     check_destination(
         location, store, root, overwrite=replaces and own is None, may_be_repository=is_empty or own is not None
     )
-    _check_place(store, root)
+    _check_location(store, root)
     held_by_source = _digest(array)
     if again and own is not None:
         done = 0
@@ -291,7 +292,7 @@ def _source_location(array: Array) -> tuple[Store, str]:
     return array.store, prefix if root is None else root
 
 
-def _check_place(store: Store, root: str) -> None:
+def _check_location(store: Store, root: str) -> None:
     """Refuses a location in a hierarchy of another dialect, or below an array."""
     path = root[:-1] if root else ""
     node_location, _ = for_creation(NodeLocation(store), path, None, overwrite=False)
@@ -392,14 +393,23 @@ def _with_documents(origin: str, array: Array, metadata: ArrayMetadata) -> str:
 
 
 def _digest(array: Array) -> str:
-    """Of the keys of the source and the versions of their values, from one listing; "" where the source tells no versions, or is a snapshot, which its name tells."""
-    if array._location.nodes is not None or not array.store.capabilities.listable:
+    """A digest of the source's keys with sizes and versions, from one listing. "" for a source that cannot be listed, for one without a name, whose runs are never
+    resumed, and for a snapshot, which never changes."""
+    store, prefix = _source_location(array)
+    if (
+        array._location.nodes is not None
+        or not store.capabilities.listable
+        or isinstance(address_of(store, prefix)[0], int)
+    ):
         return ""
-    told = hashlib.sha256()
-    for page in array.store.list_pages(_source_location(array)[1], details=True):
-        rows = zip(page.keys, page.sizes, page.versions, strict=True)  # type: ignore[arg-type] # details
-        told.update(repr([(key, int(size), version) for key, size, version in rows]).encode())
-    return told.hexdigest()[:32]
+    digest, after = hashlib.sha256(), ""
+    while True:
+        page = store.list_page(prefix, after, details=True, limit=_PAGE)
+        for key, size, version in zip(page.keys, page.sizes, page.versions, strict=True):  # type: ignore[arg-type] # details
+            digest.update(repr((key, int(size), version)).encode())
+        if page.next is None:
+            return digest.hexdigest()[:32]
+        after = page.next
 
 
 def _state(plan: SlabPlan, done: int) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import StoreError
+from frazil.errors import FrazilError, StoreError
 from frazil.stores.local.folders import LOCK_SUFFIX
 from frazil.stores.local.hard_links import ABSENT, OpenFolders, sync_folders
 from frazil.stores.local.system_errors import refused
@@ -102,7 +102,7 @@ def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> 
         try:
             folder, base = _made(folders, name)
             _write_new(folder, base, parts, sync)
-        except StoreError:
+        except FrazilError:  # some of which are OSErrors, too
             raise
         except OSError as error:
             raise refused("cannot be written", error.errno or EIO, name) from error

@@ -199,6 +199,10 @@ def test_rows_that_share_a_long_value_are_refused(column: str, tmp_path: Path) -
     parquet.write_table(pyarrow.table(short), place, **plain)
     with pytest.raises(FormatError, match="DELTA_BYTE_ARRAY"):
         read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))
+    plain["column_encoding"] = {column: "DELTA_LENGTH_BYTE_ARRAY"}  # whose values take bytes of their own each
+    short[column] = pyarrow.array(["/x" if column == "path" else b"x"] * rows)
+    parquet.write_table(pyarrow.table(short), place, **plain)
+    read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))
 
 
 def test_an_array_of_more_chunks_than_tables_can_have_is_refused(tmp_path: Path) -> None:

@@ -108,15 +108,19 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
             f"the file cannot be read: {error.strerror or error}", errno=error.errno, key=source.name
         ) from error
     try:
-        opened = parquet.ParquetFile(io.BytesIO(content), read_dictionary=list(_TEXTS))
-        groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
+        metadata = parquet.read_metadata(io.BytesIO(content))
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         if len(content) > _MOST_BYTES or sum(group.total_byte_size for group in groups) > _MOST_BYTES:
             raise FormatError(f"the table has more than {_MOST_BYTES} bytes", key=source.name)
-        shares = [name for group in groups for name in _sharing(group)]
+        shares = [name for group in groups for name in _encoded_as("DELTA_BYTE_ARRAY", group)]
         if shares:  # each value repeats the beginning of the one before it, without taking bytes for that
             raise FormatError(
                 f"the column {shares[0]!r} is encoded as DELTA_BYTE_ARRAY, which is not read here", key=source.name
             )
+        # of these each value takes its own bytes, and pyarrow makes no dictionaries of them
+        alone = {name for group in groups for name in _encoded_as("DELTA_LENGTH_BYTE_ARRAY", group)}
+        dictionaries = [name for name in _TEXTS if name not in alone]
+        opened = parquet.ParquetFile(io.BytesIO(content), read_dictionary=dictionaries)
         missing = [name for name in _COLUMNS if name not in opened.schema_arrow.names]
         if missing:
             raise FormatError(f"the table has no column {missing[0]!r}", key=source.name)
@@ -136,13 +140,11 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
     return table
 
 
-def _sharing(group: Any) -> list[str]:
-    """The columns of text of a row group whose values share bytes with those before them."""
+def _encoded_as(encoding: str, group: Any) -> list[str]:
+    """The columns of text of a row group that have this encoding."""
     columns = [group.column(i) for i in range(group.num_columns)]
     return [
-        column.path_in_schema
-        for column in columns
-        if column.path_in_schema in _TEXTS and "DELTA_BYTE_ARRAY" in column.encodings
+        column.path_in_schema for column in columns if column.path_in_schema in _TEXTS and encoding in column.encodings
     ]
 
 
