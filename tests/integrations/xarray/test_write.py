@@ -106,7 +106,7 @@ def test_a_branch_gets_one_commit(tmp_path: Path, lazy: bool) -> None:
     assert dataset().frazil.write(repo, mode="a") == repo.lookup("main")
     with pytest.raises(InvalidInputError, match="written on a branch"):
         dataset().frazil.write(tmp_path / "sea.repo")
-    with pytest.raises(InvalidInputError, match="computed later"):
+    with pytest.raises(InvalidInputError, match="combined with a commit"):
         source.frazil.write(repo, mode="a", compute=False)
 
 

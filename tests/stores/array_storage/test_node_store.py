@@ -155,7 +155,7 @@ def test_what_would_be_something_else(old: bytes, below: tuple[str, bytes], new:
     store = filled(a__zarr_json=old)
     store.set(*below)
     was = said(store, "a/zarr.json")
-    with pytest.raises(InvalidInputError, match="something else") as caught:
+    with pytest.raises(InvalidInputError, match="change the kind") as caught:
         store.set("a/zarr.json", new)
     assert caught.value.hint is not None
     assert "erase_prefix('a/')" in caught.value.hint

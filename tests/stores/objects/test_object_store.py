@@ -143,7 +143,7 @@ def test_one_server_is_one_however_it_was_told(monkeypatch: pytest.MonkeyPatch) 
     others.append(ObjectStore("s3://bucket/a", skip_signature=True))
     for other in others:
         assert (other.server, other.identity) == (told.server, told.identity)
-        with pytest.raises(InvalidInputError, match="same place"):
+        with pytest.raises(InvalidInputError, match="same location"):
             frazil.copy(told, other, overwrite=True)
     assert elsewhere.identity != told.identity
 

@@ -202,8 +202,8 @@ def test_what_is_no_such_file(tmp_path: Path, content: bytes) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    for path in (tmp_path / "no", tmp_path):
-        with pytest.raises(StoreError) as caught:
+    for path, expected in ((tmp_path / "no", StoreError), (tmp_path, InvalidInputError)):
+        with pytest.raises(expected) as caught:
             scan_file(path)
         assert caught.value.key == str(path)
     with pytest.raises(InvalidInputError):
