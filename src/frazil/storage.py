@@ -48,7 +48,7 @@ def ZipStore(  # noqa: N802
 ) -> zip_store.ZipStore:
     """A zip archive.
 
-    mode         r: it is read; a: read and written; w: a new one takes its place; x: it is new
+    mode         r: it is read; a: read and written; w: an empty one takes its place; x: it is new
     compression  0: chunks are compressed already, so that entries are stored as they are
     allowZip64   without effect: archives that need it have it
     Raises InvalidInputError, NotFoundError where none is to be read; with mode w also FormatError for a file that is no zip archive, StoreError for a folder."""
