@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 
 import frazil
 from frazil import storage
-from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.errors import AlreadyExistsError, FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 
 
 def test_folders_and_memory(tmp_path: Path) -> None:
@@ -65,3 +68,58 @@ def test_file_systems(tmp_path: Path) -> None:
     memory = pytest.importorskip("obstore.store").MemoryStore()
     frazil.create_array(storage.ObjectStore(memory), data=np.arange(3))
     assert frazil.load(storage.ObjectStore(memory, read_only=True)).tolist() == [0, 1, 2]  # type: ignore[union-attr] # of an array
+
+
+_KILLED = """
+import os, sys
+from frazil.stores import ZipStore
+store = ZipStore(sys.argv[1])
+store.set("old", bytes(1000))
+with store:
+    store.set("new", bytes(100_000))
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_new_archive_takes_the_place_of_one_whose_writer_was_killed(tmp_path: Path) -> None:
+    """The journal goes with the archive: it would be restored into a later file that gets the same inode."""
+    path = tmp_path / "a.zip"
+    assert subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False).returncode < 0
+    assert {file.name for file in tmp_path.iterdir()} == {"a.zip", "a.zip.journal"}
+    store = storage.ZipStore(path, mode="w")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.zip"]
+    assert store.list() == []
+    frazil.create_array(store, data=np.arange(1000))
+    assert frazil.open_array(path)[...].tolist() == list(range(1000))
+    with zipfile.ZipFile(path) as file:
+        assert file.testzip() is None
+        assert "old" not in file.namelist()
+
+
+def test_mode_w_replaces_archives_alone(tmp_path: Path) -> None:
+    path, text, empty, folder = (tmp_path / name for name in ("a.zip", "b.txt", "c.zip", "d.zip"))
+    frazil.create_array(storage.ZipStore(path, mode="w"), data=[1, 2])
+    before = path.read_bytes()
+    with pytest.raises(InvalidInputError, match="read_only"):
+        storage.ZipStore(path, mode="w", read_only=True)
+    with storage.ZipStore(path, mode="a") as writer:
+        writer.set("more", b"1")
+        with pytest.raises(StoreError, match="another writer"):
+            storage.ZipStore(path, mode="w")
+        writer.erase("more")
+    assert frazil.load(path).tolist() == [1, 2]  # type: ignore[union-attr] # of an array
+    text.write_text("precious")
+    for mode in ("a", "w"):
+        with pytest.raises(FormatError, match="no end of a zip archive"):
+            storage.ZipStore(text, mode=mode).set("a", b"1")
+    assert text.read_text() == "precious"
+    folder.mkdir()
+    with pytest.raises(StoreError, match="folder"):
+        storage.ZipStore(folder, mode="w")
+    assert folder.is_dir()
+    empty.touch()
+    storage.ZipStore(empty, mode="w").set("a", b"1")
+    with zipfile.ZipFile(empty) as file:
+        assert file.namelist() == ["a"]
+    assert storage.ZipStore(path, mode="w").list() == []
+    assert path.stat().st_size < len(before)

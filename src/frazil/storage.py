@@ -48,12 +48,14 @@ def ZipStore(  # noqa: N802
 ) -> zip_store.ZipStore:
     """A zip archive.
 
-    mode         r: it is read; a: read and written; w: a new one takes its place; x: it is new
+    mode         r: it is read; a: read and written; w: an empty one takes its place; x: it is new
     compression  0: chunks are compressed already, so that entries are stored as they are
     allowZip64   without effect: archives that need it have it
-    Raises InvalidInputError, NotFoundError where none is to be read."""
+    Raises InvalidInputError, NotFoundError where none is to be read; with mode w also FormatError for a file that is no zip archive, StoreError for a folder."""
     if mode not in ("r", "a", "w", "x"):
         raise InvalidInputError(f"mode is {mode!r}; it must be one of r, a, w, x")
+    if mode == "w" and read_only:
+        raise InvalidInputError('mode "w" replaces the archive, and read_only=True forbids that', hint="leave one out")
     if compression:
         raise InvalidInputError(
             f"compression is {compression!r}; entries are stored as they are", hint="chunks are compressed already"
@@ -68,9 +70,10 @@ def ZipStore(  # noqa: N802
         raise NotFoundError("no archive is there", key=os.fspath(path), hint='mode="w" makes one')
     if mode == "x" and there:
         raise AlreadyExistsError("a file is there already", key=os.fspath(path), hint='mode="w" replaces it')
-    if mode == "w" and there:
-        os.remove(path)
-    return zip_store.ZipStore(path, read_only=mode == "r" if read_only is None else read_only)
+    store = zip_store.ZipStore(path, read_only=mode == "r" if read_only is None else read_only)
+    if mode == "w":
+        store.clear()
+    return store
 
 
 def ObjectStore(store: connections.ObjectClient, *, read_only: bool = False) -> Store:  # noqa: N802

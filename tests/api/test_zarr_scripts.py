@@ -175,3 +175,121 @@ def test_errors_have_the_names_and_bases_of_zarr_python(mistake: str, tmp_path: 
     with pytest.raises(getattr(errors, name)) as caught:
         act(tmp_path)
     assert isinstance(caught.value, base)
+
+
+@pytest.mark.parametrize("open_it", [frazil.open, frazil.open_array], ids=["open", "open_array"])
+def test_data_is_not_dropped_where_the_mode_is_left_out(open_it: Callable[..., Any]) -> None:
+    held: dict[str, bytes] = {}
+    open_it(held, data=[1, 2, 3], attributes={"k": 1})
+    before = dict(held)
+    for given in ({"data": [7, 7, 7]}, {"shape": (3,), "attributes": {"k": 2}}):
+        with pytest.raises(errors.AlreadyExistsError, match='mode="a"'):
+            open_it(held, **given)
+    assert held == before
+    assert open_it(held, "a", data=[7, 7, 7])[...].tolist() == [1, 2, 3]
+    assert open_it(held, attributes={}).read_only
+    assert open_it(held, "w", data=[7, 7, 7])[...].tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize("open_it", [frazil.open, frazil.open_group], ids=["open", "open_group"])
+def test_attributes_are_not_dropped_where_the_mode_is_left_out(open_it: Callable[..., Any]) -> None:
+    held: dict[str, bytes] = {}
+    for nothing in ({}, None):
+        with pytest.raises(errors.NotFoundError):
+            open_it(held, attributes=nothing)
+    assert not held
+    open_it(held, attributes={"k": 1})
+    with pytest.raises(errors.AlreadyExistsError, match=r"attrs\.update"):
+        open_it(held, attributes={"k": 2})
+    assert dict(open_it(held, attributes={}).attrs) == {"k": 1}
+    assert open_it(held, attributes={}).read_only
+    assert dict(open_it(held, "a", attributes={"k": 2}).attrs) == {"k": 1}
+
+
+def test_read_only_is_mode_r() -> None:
+    held: dict[str, bytes] = {}
+    group = frazil.create_group(held)
+    group["x"] = [1, 2]
+    before = dict(held)
+    opened: list[Callable[..., Any]] = [
+        lambda mode=None, **given: frazil.open_group(held, mode, **given),
+        lambda mode=None, **given: frazil.open(held, mode, path="x", **given),
+        lambda mode=None, **given: frazil.open_array(held, mode, path="x", **given),
+    ]
+    for open_it in opened:
+        for mode in (None, "r"):
+            assert open_it(mode, read_only=True).read_only
+        for mode in ("r+", "a", "w", "w-"):
+            with pytest.raises(InvalidInputError, match="read_only"):
+                open_it(mode, read_only=True)
+        for value in (None, False):
+            assert open_it(read_only=value).read_only
+            assert not open_it("r+", read_only=value).read_only
+        assert not open_it("a", read_only=False).read_only
+        with pytest.raises(InvalidInputError, match="read_only"):
+            open_it(read_only="yes")
+    with pytest.raises(InvalidInputError, match="shape"):
+        frazil.open(held, path="new", shape=3, read_only=True)
+    with pytest.raises(InvalidInputError, match="read_only"):
+        frazil.zeros(3, store=held, path="new", read_only=True)
+    assert held == before
+
+
+def test_a_group_of_consolidated_metadata_is_not_made() -> None:
+    held: dict[str, bytes] = {}
+    for mode in ("a", "r+", "r", None):
+        with pytest.raises(errors.NotFoundError):
+            frazil.open_group(held, mode, use_consolidated=True)  # type: ignore[arg-type] # of the loop
+    assert not held
+    frazil.create_group(held)["x"] = [1, 2]
+    before = dict(held)
+    for mode in ("w", "w-"):
+        with pytest.raises(InvalidInputError, match="use_consolidated"):
+            frazil.open_group(held, mode, use_consolidated=True)  # type: ignore[arg-type] # of the loop
+    assert held == before
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {"": {}, "x": {"shape": 3, "dtype": "nonsense"}},
+        {"": {}, "x": 5},
+        {"": {}, "x": {"nonsense": 1}},
+        {"": {"nonsense": 1}},
+        {"": {}, "x": {"attributes": {"a": object()}}},
+        {"": {}, "x": {"shape": 3, "dtype": "i4", "attributes": {"a": object()}}},
+        {"": {}, "x": {"shape": 3, "dtype": "i4"}, "x/y": {}},
+        {"": {}, "a": {}, "/a/": {}},
+        {"a": {"shape": 3, "dtype": "i4"}, "/a/": {}},
+        {"": {}, "/": {}},
+        {"x": {"shape": 3, "dtype": "nonsense"}},
+    ],
+)
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_hierarchies_with_a_wrong_node_change_nothing(nodes: dict[str, object], overwrite: bool) -> None:
+    held: dict[str, bytes] = {}
+    with pytest.raises(InvalidInputError):
+        frazil.create_hierarchy(store=held, nodes=nodes, overwrite=overwrite)
+    assert not held
+    frazil.create_group(held)["keep"] = [1, 2]
+    before = dict(held)
+    with pytest.raises((InvalidInputError, errors.AlreadyExistsError)):
+        frazil.create_hierarchy(store=held, nodes=nodes, overwrite=overwrite)
+    assert held == before
+
+
+def test_two_spellings_of_one_path_below_a_group() -> None:
+    group = frazil.create_group({})
+    for other in ({}, {"shape": 3, "dtype": "i4"}):
+        with pytest.raises(InvalidInputError, match="one path"):
+            group.create_hierarchy({"a": {}, "/a/": other})
+    assert list(group) == []
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_arrays_of_a_group_take_its_format_by_the_older_name(zarr_format: int) -> None:
+    group = frazil.create_group({}, zarr_format=zarr_format)
+    assert group.create_array("x", shape=3, dtype="i4", zarr_version=zarr_format).shape == (3,)
+    with pytest.raises(InvalidInputError, match="zarr_format is"):
+        group.create_array("y", shape=3, dtype="i4", zarr_version=5 - zarr_format)
+    assert list(group) == ["x"]

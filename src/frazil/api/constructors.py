@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 
-from frazil.api.nodes import Mode, create_array, create_group, open_array, open_group, open_node
+from frazil.api.nodes import create_array, create_group, open_array, open_group, open_node, planned_group
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.interface.zarr_group import like, node_arguments
@@ -21,6 +21,7 @@ from frazil.stores.locations import Location, given_location
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.api.modes import Mode
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import GroupArguments
     from frazil.array.hierarchy import tree as _tree
@@ -32,6 +33,7 @@ else:
 _KEPT: Final = ("fill_value", "dimension_names")
 _KINDS: Final = ("filters", "serializer", "compressors")
 _KEEP: Final = "keep"
+_OF_ROOTS: Final = ("attributes", "zarr_format", "explicit_groups", "entry_point", "registry", "runtime")
 
 
 def create(shape: Lengths, *, store: Location | None = None, **arguments: object) -> Array:
@@ -208,16 +210,37 @@ def create_hierarchy(
     """Many new nodes at a location: paths and nodes, as they were created. nodes are as in Group.create_hierarchy, which says what is raised; the path "" is the root.
 
     overwrite  whether what is at these paths is removed first; with a root among them, all that is there"""
-    named = {path.strip("/"): node for path, node in nodes.items()}
+    named: dict[str, object] = {}
+    for path, node in nodes.items():
+        if (inner := path.strip("/")) in named:
+            raise InvalidInputError("two of the new nodes have one path", path=inner or "/")
+        named[inner] = node
     if "" not in named:
-        return open_group(store, "a").create_hierarchy(named, overwrite=overwrite)
+        try:
+            found = open_group(store, "r+")
+        except NotFoundError:
+            planned_group(store)[0]._planned_hierarchy(named)  # before the root is created
+            found = open_group(store, "a")
+        return found.create_hierarchy(named, overwrite=overwrite)
     arguments = node_arguments("", named.pop(""))
     if "shape" not in arguments:
+        _check_below(store, named, overwrite, arguments)
         group = create_group(store, overwrite=overwrite, **arguments)  # type: ignore[arg-type] # which checks them
         return chain([("", group)], group.create_hierarchy(named))
     if named:
         raise InvalidInputError("an array has no nodes below it", path=min(named))
     return iter([("", create_array(store, overwrite=overwrite, **arguments))])  # type: ignore[arg-type] # as above
+
+
+def _check_below(
+    store: Location, nodes: Mapping[str, object], overwrite: bool, arguments: Mapping[str, object]
+) -> None:
+    """Checks what create_hierarchy makes below a root with these arguments, before that is created."""
+    for name in arguments:
+        if name not in _OF_ROOTS:
+            raise InvalidInputError(f"{name} is no argument of a group", path="/", hint="an array has a shape")
+    given: dict[str, Any] = {name: value for name, value in arguments.items() if name != "explicit_groups"}
+    planned_group(store, overwrite=overwrite, **given)[0]._planned_hierarchy(nodes)
 
 
 def open_like(a: object, path: str, *, store: Location | None = None, **arguments: object) -> Array:

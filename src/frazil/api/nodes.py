@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from frazil.array.arguments import DEFAULT_FILL
 from frazil.array.array import Array
@@ -20,7 +20,8 @@ from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
-    from frazil.api import destinations, node_locations
+    from frazil.api import destinations, modes, node_locations
+    from frazil.api.modes import Mode
     from frazil.array.creation import array_creation, array_metadata, zarr_arguments
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.zarr_arguments import CreateArguments, GroupArguments
@@ -29,14 +30,12 @@ else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
     destinations = LateModule("frazil.api.destinations")
+    modes = LateModule("frazil.api.modes")
     node_locations = LateModule("frazil.api.node_locations")
     consolidated = LateModule("frazil.array.hierarchy.consolidated")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
 
 Made = TypeVar("Made", Array, Group)
-Mode = Literal["r", "r+", "a", "w", "w-"]
-_MODES = ("r", "r+", "a", "w", "w-")
-_NO_ARGUMENTS: Mapping[str, object] = {}
 
 
 def create_array(
@@ -156,11 +155,13 @@ def open_array(
     cache_limit  bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
     inner_order, shard_writes  as in create_array
     mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
-          there; w-: made, and nothing may be there. Where it is left out: a with a shape, data or attributes, otherwise r
+          there; w-: made, and nothing may be there. Where it is left out: a with a shape, data or attributes, otherwise r; data and attributes are then of
+          an array that is made, and an error where one is
     dtype  of an array that is made: float64 where it is left out
     arguments  of create_array; zarr_version is zarr_format by its older name
     Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
-    mode = _checked(mode, arguments)
+    lost = modes.lost_argument(mode, arguments)
+    mode = modes.checked_mode(mode, arguments)
     zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
     node_location = node_locations.node_location_of(
         given_location(location, store, storage_options),
@@ -191,7 +192,7 @@ def open_array(
             **arguments,  # type: ignore[arg-type]
         )
 
-    found = _present_or_made(node_location, path, mode, ArrayMetadata, zarr_format, create)
+    found = _present_or_made(node_location, path, mode, ArrayMetadata, zarr_format, create, lost)
     return Array(*found) if isinstance(found, tuple) else found.through(storage_transformers)
 
 
@@ -212,25 +213,40 @@ def create_group(
     """A new group, with groups above it where there are none; zarr_format, explicit_groups and entry_point as in create_array.
 
     Raises AlreadyExistsError, MetadataError, StoreError."""
+    location = given_location(location, store, storage_options)
+    group, replaces = planned_group(location, attributes, overwrite, path, zarr_format, entry_point, registry, runtime)
+    create_nodes(
+        group._location,
+        {group.path: group.metadata},
+        overwrite=overwrite,
+        explicit_groups=explicit_groups,
+        replaces=replaces,
+    )
+    return group
+
+
+def planned_group(
+    location: Location,
+    attributes: Mapping[str, object] | None = None,
+    overwrite: bool = False,
+    path: str = "",
+    zarr_format: int | str | None = None,
+    entry_point: Mapping[str, object] | None = None,
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> tuple[Group, str | None]:
+    """The group that create_group makes, before anything is stored; and the prefix that is removed for it, as for_creation says."""
     node_location, replaces = _for_creation(
-        node_locations.node_location_of(
-            given_location(location, store, storage_options), registry, runtime, read_only=False
-        ),
+        node_locations.node_location_of(location, registry, runtime, read_only=False),
         path,
         zarr_format,
         overwrite,
         entry_point,
         is_array=False,
     )
-    metadata = GroupMetadata(attributes=attributes, zarr_format=node_location.layout.zarr_format)
-    create_nodes(
-        node_location,
-        {node_location.path: metadata},
-        overwrite=overwrite,
-        explicit_groups=explicit_groups,
-        replaces=replaces,
-    )
-    return Group(node_location, metadata)
+    return Group(
+        node_location, GroupMetadata(attributes=attributes, zarr_format=node_location.layout.zarr_format)
+    ), replaces
 
 
 def open_group(
@@ -258,7 +274,10 @@ def open_group(
     inner_order, shard_writes  of the arrays that are opened or created through the group, as in create_array; shards of arrays that do not allow shard_writes are rewritten
     zarr  other names of zarr-python (docs/design/068-names-of-zarr-python.md)
     Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
-    mode = _checked(mode, {"attributes": attributes})
+    lost = modes.lost_argument(mode, {"attributes": attributes})
+    mode = modes.checked_mode(mode, {"attributes": attributes, **zarr})
+    if zarr.get("use_consolidated"):
+        mode = modes.to_read_copies(mode)
     zarr_format = zarr_arguments.group_format(zarr_format, zarr) if zarr else zarr_format
     node_location = node_locations.node_location_of(
         given_location(location, store, storage_options),
@@ -285,7 +304,7 @@ def open_group(
             runtime=runtime,
         )
 
-    found = _present_or_made(node_location, path, mode, GroupMetadata, zarr_format, create)
+    found = _present_or_made(node_location, path, mode, GroupMetadata, zarr_format, create, lost)
     group = Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
     if zarr.get("use_consolidated"):
         copies = consolidated.required_copies(group._location, group.metadata)
@@ -312,7 +331,7 @@ def open_node(
 ) -> Array | Group:
     """The array or group at a location, whichever is there, as open_array and open_group do. In modes a, w and w- one is made: an array where the arguments of create_array are
     given with a shape or data, otherwise a group. Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError."""
-    location, mode = given_location(location, store, storage_options), _checked(mode, arguments)
+    location, asked, mode = given_location(location, store, storage_options), mode, modes.checked_mode(mode, arguments)
     zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
     if mode not in ("r", "r+"):
         surroundings = {
@@ -326,7 +345,7 @@ def open_node(
             "registry": registry,
             "runtime": runtime,
         }
-        return _opened_or_made(location, mode, surroundings, arguments)
+        return _opened_or_made(location, asked, surroundings, arguments)
     _refuse_arguments(arguments, mode)
     node_location = node_locations.node_location_of(
         location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit
@@ -340,25 +359,32 @@ def open_node(
 
 
 def _opened_or_made(
-    location: Location, mode: Mode, surroundings: Mapping[str, object], arguments: Mapping[str, object]
+    location: Location, mode: Mode | None, surroundings: Mapping[str, object], arguments: Mapping[str, object]
 ) -> Array | Group:
-    """open_node in the modes that create."""
+    """open_node in the modes that create. mode: None where it was left out."""
     if "shape" in arguments or "data" in arguments:
         return open_array(location, mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
     for name in arguments:
-        if name not in ("attributes", "entry_point"):
+        if name not in ("attributes", "entry_point", "read_only"):
             raise InvalidInputError(f"{name} is no argument of a group", hint="an array has a shape, or data")
-    if mode == "a":
+    if mode in (None, "a"):
         try:
-            return open_node(location, "r+", **surroundings)  # type: ignore[arg-type] # which are its own
+            found = open_node(location, "r+", **surroundings)  # type: ignore[arg-type] # which are its own
         except NotFoundError:  # open_group says so too where a node of Zarr v2 is there
             pass
+        else:
+            modes.refuse_lost(modes.lost_argument(mode, arguments), found.path)
+            return found
     return open_group(location, mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
 
 
 def _refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
     """Refuses arguments of create_array where nothing is created; those of zarr-python that have no effect anyway are let pass."""
-    refused = zarr_arguments.with_effect(arguments) if arguments else ()
+    refused = (
+        [name for name in zarr_arguments.with_effect(arguments) if not modes.describes_nothing(name, arguments[name])]
+        if arguments
+        else ()
+    )
     if refused:
         raise InvalidInputError(
             f"{refused[0]} has no meaning with mode {mode!r}, which creates nothing",
@@ -432,16 +458,19 @@ def _present_or_made(
     kind: type[M],
     zarr_format: int | str | None,
     create: Callable[[], Made],
+    lost: str | None = None,
 ) -> tuple[NodeLocation, M] | Made:
-    """The node to open, or the one that `create` makes. In mode a, the node that another process creates at the same time is opened."""
+    """The node to open, or the one that `create` makes. In mode a, the node that another process creates at the same time is opened.
+    lost: an argument that a node which is there would not be given; then it is an error that one is."""
     found = _present(node_location, path, mode, kind, zarr_format)
     if found is not None:
+        modes.refuse_lost(lost, found[0].path)
         return found
     try:
         return create()
     except AlreadyExistsError:
         found = _present(node_location, path, mode, kind, zarr_format) if mode == "a" else None
-        if found is None:
+        if found is None or lost is not None:
             raise
         return found
 
@@ -463,12 +492,3 @@ def _for_creation(
             None, node_location.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
         )
     return made, replaces
-
-
-def _checked(mode: Mode | None, arguments: Mapping[str, object] = _NO_ARGUMENTS) -> Mode:
-    """The mode, where it is left out as the other arguments say: a where they describe what is to be created."""
-    if mode is None:
-        return "a" if any(arguments.get(name) is not None for name in ("shape", "data", "attributes")) else "r"
-    if not isinstance(mode, str) or mode not in _MODES:
-        raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
-    return mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
@@ -18,9 +18,11 @@ from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
+    from frazil.array.creation import zarr_arguments
     from frazil.stores import location_overlap
 else:
     location_overlap = LateModule("frazil.stores.location_overlap")
+    zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
 
 __all__ = ["new_array", "stored_array"]
 
@@ -52,12 +54,8 @@ def new_array(
                 f"{name} is missing; it is required where no data is given, and shape where blocks are",
                 path=location.path or "/",
             )
-    if "zarr_format" in arguments:
-        raise InvalidInputError(
-            "zarr_format is no argument here: an array has the format of its group",
-            path=location.path or "/",
-            hint="frazil.convert writes a hierarchy in another format",
-        )
+    if {"zarr_format", "zarr_version"} & arguments.keys():
+        _check_format(arguments, location)
     metadata = array_metadata(location.registry, zarr_format=location.layout.zarr_format, **arguments)  # type: ignore[arg-type]
     metadata = as_stored(location, metadata)
     array = Array(location._replace(nodes=None), metadata)  # before anything that is there may be removed
@@ -81,6 +79,18 @@ def new_array(
                 remove_node(location)
         raise
     return array
+
+
+def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
+    """Takes zarr_format and zarr_version out of the arguments. Raises InvalidInputError for another format than that of the hierarchy."""
+    given: Any = arguments.pop("zarr_format", None)
+    asked, present = zarr_arguments.format_of(given, arguments), location.layout.zarr_format
+    if asked not in (None, present):
+        raise InvalidInputError(
+            f"zarr_format is {asked!r}, and that of the group {present!r}: an array has the format of its group",
+            path=location.path or "/",
+            hint="frazil.convert writes a hierarchy in another format",
+        )
 
 
 def _fill(array: Array, source: DataSource, report: Callable[[int], object]) -> None:

@@ -33,7 +33,7 @@ class ZarrArguments(TypedDict, total=False):
     order: of the elements of a chunk in Zarr v2; write_empty_chunks, config: checked, without effect.
 
     Of zarr-python 2: compressor: one of compressors; object_codec: the first of filters, of object arrays; dimension_separator: of chunk_key_encoding; synchronizer, cache_attrs,
-    cache_metadata, read_only: without effect; chunk_store, meta_array: None alone."""
+    cache_metadata: without effect; read_only: True only where an array is opened for reading; chunk_store, meta_array: None alone."""
 
     filters: object
     serializer: object
@@ -62,12 +62,13 @@ class CreateArguments(ZarrArguments, total=False):
 
 class GroupArguments(TypedDict, total=False):
     """Names of zarr-python that functions take which open groups. zarr_version: zarr_format by its older name; use_consolidated: True where there must be consolidated metadata, which is
-    then read; the others as in ZarrArguments."""
+    then read: no group is made; read_only: True for mode r; the others as in ZarrArguments."""
 
     zarr_version: int | None
     use_consolidated: bool | str | None
     synchronizer: object
     cache_attrs: object
+    read_only: bool | None
     chunk_store: None
     meta_array: None
 
@@ -93,6 +94,10 @@ def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
     """The same in the names of zarr-python 3. Raises InvalidInputError for what is given twice, MetadataError for a codec of objects that only Zarr v2 has."""
     given: dict[str, object] = dict(arguments.zarr)
     check_nothing(given)
+    if given.get("read_only"):
+        raise InvalidInputError(
+            "read_only is True, and a new array can be written", hint='open it once more, with mode "r"'
+        )
     for name in (*NO_EFFECT, *_NOTHING):
         given.pop(name, None)
     dtype, chunks, keys = arguments.dtype, arguments.chunks, arguments.chunk_key_encoding

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frazil.array.array import Array
+from frazil.array.hierarchy.nodes import check_above
 from frazil.array.tokens import Handle
 from frazil.errors import InvalidInputError, NodeKindError
 from frazil.late import LateModule
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from frazil.array.attributes import Attributes
     from frazil.array.creation import data_source
     from frazil.array.creation.array_metadata import Lengths
-    from frazil.array.hierarchy.nodes import NodeLocation
+    from frazil.array.hierarchy.nodes import Metadata, NodeLocation
     from frazil.array.interface import html
     from frazil.stores.store import Store
 
@@ -53,7 +54,10 @@ if TYPE_CHECKING:
         def create_arrays(
             self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False
         ) -> dict[str, Array]: ...
-        def _planned(self, arrays: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]: ...
+        def _planned(self, arrays: Mapping[str, Mapping[str, object]]) -> Mapping[str, Metadata]: ...
+        def _planned_hierarchy(
+            self, nodes: Mapping[str, object]
+        ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]: ...
         def require_group(self, path: str) -> Self: ...
         def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array: ...
 
@@ -165,22 +169,35 @@ class ZarrGroup(Handle):
 
         nodes  for each path the arguments of create_array, with a shape; or the attributes of a group, as {"attributes": {...}} or {}; or metadata of zarr-python
         Raises AlreadyExistsError, InvalidInputError, MetadataError, ReadOnlyError."""
-        arguments = {path: node_arguments(path, node) for path, node in nodes.items()}
-        arrays = {path: given for path, given in arguments.items() if "shape" in given}
-        groups = {path: given for path, given in sorted(arguments.items()) if path not in arrays}  # parents first
-        for path, given in groups.items():
-            if set(given) - {"attributes"}:
-                raise InvalidInputError(
-                    f"{min(set(given) - {'attributes'})} is no argument of a group",
-                    path=path,
-                    hint="an array has a shape",
-                )
-        self._planned(arrays)  # before anything is created
+        groups, arrays = self._planned_hierarchy(nodes)  # before anything is created
         made: dict[str, Array | ParentT] = {}
         for path, given in groups.items():
             made[path] = self.create_group(path, overwrite=overwrite, **given)  # type: ignore[arg-type]
         made.update(self.create_arrays(arrays, overwrite=overwrite))
         return iter([(path, made[path]) for path in nodes])
+
+    def _planned_hierarchy(
+        self: Parent, nodes: Mapping[str, object]
+    ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]:
+        """The arguments of the new groups, parents first, and of the new arrays. All are checked: what is raised is as in create_hierarchy."""
+        arguments = {path: node_arguments(path, node) for path, node in nodes.items()}
+        arrays = {path: given for path, given in arguments.items() if "shape" in given}
+        groups = {path: given for path, given in sorted(arguments.items()) if path not in arrays}
+        planned, location = dict(self._planned(arrays)), self._location
+        for path, given in groups.items():
+            if others := set(given) - {"attributes"}:
+                raise InvalidInputError(
+                    f"{min(others)} is no argument of a group", path=path, hint="an array has a shape"
+                )
+            at = location.below(path)
+            if at in planned:
+                raise InvalidInputError("two of the new nodes have one path", path=at)
+            attributes: Any = given.get("attributes")
+            planned[at] = GroupMetadata(attributes=attributes, zarr_format=location.layout.zarr_format)
+        for node in planned.values():
+            location.layout.emit(node)  # which refuses what the dialect cannot say
+        check_above(planned, planned)
+        return groups, arrays
 
     def create(self: Parent, name: str, **arguments: object) -> Array:
         """create_array by its older name."""

@@ -74,6 +74,11 @@ class ArchiveFile:
         """Whether something was written since the archive was whole."""
         return self._journaled
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file has no bytes."""
+        return os.fstat(self.fd).st_size == 0
+
     def heads(self, places: Sequence[int]) -> list[bytes]:
         """The first 30 bytes at each place: local headers."""
         with _told(self.path, "read"):

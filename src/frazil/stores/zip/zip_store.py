@@ -47,7 +47,7 @@ from frazil.stores.zip.archive_object import object_of
 from frazil.stores.zip.archive_reader import AnsweredEntries, fetch_entries, load_directory
 from frazil.stores.zip.directory import NO_ENTRIES, check_name
 from frazil.stores.zip.entries import SIZE, Entries
-from frazil.stores.zip.headers import Entry, central_record, dos_stamp, local_header
+from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
 from frazil.stores.zip.rewritten_archive import rewrite_archive
 
 __all__ = ["ZipStore"]
@@ -159,6 +159,26 @@ class ZipStore(Store):
         with self._exclusive():
             if self._file is not None:
                 self._finish(self._file)
+
+    def clear(self) -> None:
+        """Puts an empty archive in the place of the one that is there, under its lock: readers find the old one or the new one. An empty file is replaced too.
+
+        Raises FormatError for a file that is no zip archive, StoreError for a folder and where another writer has the archive; nothing is changed then."""
+        self.require("writable")
+        with self._exclusive():
+            self.close()
+            if self._look().status[0] == ABSENT_KEY:
+                return
+            assert self.file is not None
+            file = open_archive(self.file, sync=self.sync)
+            try:
+                if not file.is_empty:
+                    file.restore()  # and no journal is left, which would be restored into a later file
+                    self._refreshed()
+                file.rewrite((), end_records(0, 0, 0))
+            finally:
+                self._entries = None
+                file.close()
 
     def _exclusive(self) -> AbstractContextManager[object]:
         """The lock of this store. In a forked child it is a new one, as another thread of the parent may have held it; an archive that is being written stays the parent's."""

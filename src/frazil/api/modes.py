@@ -1,0 +1,62 @@
+"""The modes in which arrays and groups are opened: what the one that is left out means, and which arguments contradict one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from frazil.array.arguments import check_flag
+from frazil.errors import AlreadyExistsError, InvalidInputError
+
+__all__ = ["Mode", "checked_mode", "describes_nothing", "lost_argument", "refuse_lost", "to_read_copies"]
+
+Mode = Literal["r", "r+", "a", "w", "w-"]
+_MODES: Final = ("r", "r+", "a", "w", "w-")
+_DESCRIBING: Final = ("shape", "data", "attributes")  # arguments of what is to be made
+
+
+def checked_mode(mode: Mode | None, arguments: Mapping[str, object]) -> Mode:
+    """The mode, where it is left out as the other arguments say: a where they describe what is to be created, r with read_only=True."""
+    if mode is not None and (not isinstance(mode, str) or mode not in _MODES):
+        raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
+    read_only = arguments.get("read_only")
+    if read_only is not None:
+        check_flag(read_only, "read_only")
+    if read_only and mode not in (None, "r"):
+        raise InvalidInputError(f"mode {mode!r} writes, and read_only=True forbids that", hint='use mode "r"')
+    if mode is None:
+        return "r" if read_only or all(describes_nothing(name, arguments.get(name)) for name in _DESCRIBING) else "a"
+    return mode
+
+
+def lost_argument(mode: Mode | None, arguments: Mapping[str, object]) -> str | None:
+    """The first of data and attributes that is given without a mode: a node that is there would not be given it."""
+    given = (name for name in ("data", "attributes") if not describes_nothing(name, arguments.get(name)))
+    return next(given, None) if mode is None else None
+
+
+def describes_nothing(name: str, value: object) -> bool:
+    """Whether an argument of this name describes nothing that could be made."""
+    return name in _DESCRIBING and (
+        value is None or (name == "attributes" and isinstance(value, Mapping) and not value)
+    )
+
+
+def to_read_copies(mode: Mode) -> Mode:
+    """The mode of a group that must have consolidated metadata: it is not created. Raises InvalidInputError for a mode that always creates."""
+    if mode in ("w", "w-"):
+        raise InvalidInputError(
+            f"a group that mode {mode!r} makes has no consolidated metadata", hint="leave use_consolidated out"
+        )
+    return "r+" if mode == "a" else mode
+
+
+def refuse_lost(lost: str | None, path: str) -> None:
+    """Raises AlreadyExistsError for what lost_argument gives, where a node is there."""
+    if lost is not None:
+        written = "array[...] = data" if lost == "data" else "node.attrs.update(...)"
+        raise AlreadyExistsError(
+            f"a node is there already, which is not given the {lost}",
+            path=path or "/",
+            hint=f'mode="a" opens what is there, and {written} writes; mode="w" replaces it',
+        )
