@@ -10,11 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.repository.archived_repositories import archive
 from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, objects, orphan, records, values
 from tests.repository.maintenance.interrupts import Interrupted
 
 import frazil
+from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import ConflictError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError
+from frazil.repository.session.transaction import Options
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.store import Store
@@ -69,6 +72,28 @@ def test_all_kinds_of_garbage(create: Create) -> None:
     repo.delete_branch("dev")
     assert repo.garbage_collect(now=True).removed == {"snapshots": 2, "attributes": 0, "manifests": 2, "chunks": 2}
     assert objects(store) == live
+
+
+@pytest.mark.parametrize("name", ["icechunk-alpha-repo", "icechunk-alpha-varied"])
+def test_repositories_of_the_alpha_library(name: str) -> None:
+    """Histories know their first snapshot by another id than that of its file. What earlier collections remembered does not matter: also when all is read anew."""
+    files = archive(name)
+    store = files.store
+    assert isinstance(store, MemoryStore)
+    repo = frazil.Repository(files, Options(), DEFAULT_REGISTRY)
+    kept = objects(store)
+    repo.garbage_collect(now=True)
+    start = repo.lookup("main")
+    repo.create_branch("dev", start)
+    with repo.transaction("dev", message="more") as root:
+        root.create_group("more")
+    repo.garbage_collect(now=True)
+    assert len(objects(store)) > len(kept)
+    repo.reset_branch("dev", start)
+    for _ in range(2):
+        repo.garbage_collect(now=True)
+        assert objects(store) == kept
+    assert repo.verify().ok
 
 
 @formats

@@ -11,7 +11,6 @@ from tests.repository.maintenance.garbage import FORMATS, fill, objects, values
 import frazil
 from frazil.errors import FormatError
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
-from frazil.formats.ids import decode_id
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store
 
@@ -84,35 +83,120 @@ def test_lists_that_lack_what_nodes_refer_to(create: Create, damage: Callable[[S
 
 
 def test_a_history_that_ends_too_early() -> None:
-    """The tip says that it has no more ancestors than it names, and the oldest of these that it has some."""
+    """The tip says that it has no more ancestors than it names, and the oldest of these that it has some: these are whole, and stay."""
     store, repo = filled(FORMATS[0], 14)
     ids = [commit.id for commit in repo.history()]
     rewrite(store, ids[0], lambda snapshot: snapshot._replace(total_parents=len(snapshot.history)))
     repo = reopened(repo)
     assert len(list(repo.history())) < len(ids)
-    (problem,) = repo.verify().problems
+    found = repo.verify()
+    (problem,) = found.problems
     assert (problem.kind, problem.ref) == ("history", "branch main")
+    assert not any(found.orphans.values())
     kept = objects(store)
-    with pytest.raises(FormatError, match="names before it"):
-        repo.garbage_collect(now=True)
-    assert objects(store) == kept
     done = repo.repair(history=True)
-    assert done.ok, str(done)
+    assert [(entry.kind, entry.ref) for entry in done.lost] == [("history", "branch main")]
+    assert ids[9] in done.lost[0].text
+    assert not done.repaired
     repo.garbage_collect(now=True)
-    assert repo.verify(decode=True).ok
+    repo.garbage_collect(now=True)
+    assert objects(store) == kept
     assert [commit.id for commit in repo.history()] == ids[:9]
+    repo.create_branch("rest", ids[9])
+    assert [commit.id for commit in repo.history("rest")] == ids[9:]
 
 
 def test_a_history_with_another_parent() -> None:
-    """The tip names another order of its ancestors than these do."""
+    """The tip names another order of its ancestors than these do: all of them stay, and branches there have their own history."""
     store, repo = filled(FORMATS[0], 4)
-    tip = repo.lookup("main")
-    rewrite(store, tip, lambda snapshot: snapshot._replace(history=(snapshot.history[0], *snapshot.history[:0:-1])))
+    ids = [commit.id for commit in repo.history()]
+    rewrite(store, ids[0], lambda snapshot: snapshot._replace(history=(snapshot.history[0], *snapshot.history[:0:-1])))
     repo = reopened(repo)
-    assert {problem.kind for problem in repo.verify().problems} == {"history"}
+    found = repo.verify()
+    assert {problem.kind for problem in found.problems} == {"history"}
+    assert not any(found.orphans.values())
+    kept = objects(store)
+    assert not repo.repair(history=True).repaired
+    repo.garbage_collect(now=True)
+    assert objects(store) == kept
+    repo.create_branch("sound", ids[1])
+    assert [commit.id for commit in repo.history("sound")] == ids[1:]
+
+
+def branched(name: str) -> tuple[MemoryStore, frazil.Repository, list[str]]:
+    """A branch whose tip says that there is one snapshot before it, and `main`, whose history is sound; the ids of that."""
+    store, repo = filled(FORMATS[0], 4)
+    ids = [commit.id for commit in repo.history()]
+    repo.create_branch(name, ids[1])
+    with repo.transaction(name, message="short") as root:
+        root["a"][0] = 5
+    rewrite(store, repo.lookup(name), lambda snapshot: snapshot._replace(history=snapshot.history[:1], total_parents=1))
+    return store, reopened(repo), ids
+
+
+@pytest.mark.parametrize("name", ["dev", "side"])
+def test_a_short_history_takes_nothing_from_another_branch(name: str) -> None:
+    """Whichever of the two is read first."""
+    store, repo, ids = branched(name)
+    kept = objects(store)
+    for _ in range(2):
+        assert not any(repo.verify().orphans.values())
+        repo.repair(history=True)
+        repo.garbage_collect(now=True)
+        assert objects(store) == kept
+        repo = reopened(repo)
+        assert [commit.id for commit in repo.history()] == ids
+    with repo.transaction(message="more") as root:
+        root["a"][0] = 6
+    repo.reset_branch("main", ids[0])
+    assert repo.garbage_collect(now=True).removed["snapshots"] == 1
+    assert objects(store) == kept
+    assert [commit.id for commit in reopened(repo).history()] == ids
+
+
+def test_what_only_a_short_history_hides_may_be_damaged() -> None:
+    """The parent that its file names is whole, and one before that is missing: the history ends there, and collections run again."""
+    store, repo, ids = branched("dev")
+    repo.reset_branch("main", repo.lookup("dev"))
+    store.erase(f"snapshots/{ids[3]}")
+    repo = reopened(repo)
+    with pytest.raises(FormatError):
+        repo.garbage_collect(now=True)
+    done = repo.repair(history=True)
+    assert [ids[3] in entry.text for entry in done.repaired if entry.kind == "history"] == [True]
+    repo.garbage_collect(now=True)
+    assert store.get(f"snapshots/{ids[2]}") is not None
+    assert [commit.id for commit in reopened(repo).history("dev")][1:] == ids[1:2]
+
+
+def test_a_short_history_before_what_is_missing() -> None:
+    """The parent that its file names is missing: that is where the history ends."""
+    store, repo, ids = branched("dev")
+    repo.reset_branch("main", repo.lookup("dev"))
+    store.erase(f"snapshots/{ids[2]}")
+    repo = reopened(repo)
     with pytest.raises(FormatError, match="names before it"):
         repo.garbage_collect(now=True)
-    repo.repair(history=True)
+    done = repo.repair(history=True)
+    assert [ids[2] in entry.text for entry in done.repaired if entry.kind == "history"] == [True]
+    assert done.ok, str(done)
     repo.garbage_collect(now=True)
-    assert repo.verify(decode=True).ok
-    assert decode_id(tip) == decode_id(repo.lookup("main"))
+
+
+def test_a_count_of_ancestors_that_is_too_small() -> None:
+    """The history of one branch cannot be followed; what it leads to is whole, and is in the history of another."""
+    store, repo = filled(FORMATS[0], 14)
+    ids = [commit.id for commit in repo.history()]
+    repo.create_branch("dev", ids[1])
+    with repo.transaction("dev", message="wrong") as root:
+        root["a"][0] = 5
+    rewrite(store, repo.lookup("dev"), lambda one: one._replace(history=one.history[:1], total_parents=2))
+    repo = reopened(repo)
+    kept = objects(store)
+    found = repo.verify()
+    assert {problem.kind for problem in found.problems} == {"history"}
+    assert not any(found.orphans.values())
+    assert not repo.repair(history=True).repaired
+    repo.garbage_collect(now=True)
+    assert objects(store) == kept
+    assert [commit.id for commit in reopened(repo).history()] == ids

@@ -81,9 +81,9 @@ def test_appends_to_arrays_whose_moves_are_given_up(seed: int) -> None:
 
 def test_every_kind_of_request_is_made() -> None:
     """In both formats."""
-    traces = ["\n".join(Simulation(seed).run().trace) for seed in [*range(60), *range(69, 200, 10)]]
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in [*range(60), *range(69, 400, 10)]]
     second = [trace for trace in traces if "put state" in trace]
-    assert len(second) == 20
+    assert len(second) == 40
     assert sum("answered" in trace for trace in traces) > 1
     for what in ("reset from", "by two threads", "in a fork", "in run"):
         assert sum(what in trace for trace in second) > 1, what

@@ -47,6 +47,10 @@ class Marks(Record):
             chunks=np.concatenate([self.chunks, *chunks]),
         )
 
+    def without_snapshots(self) -> Marks:
+        """What is known of manifests alone."""
+        return self._replace(snapshots=NO_IDS, parents=NO_IDS, manifests=NO_IDS, attributes=NO_IDS)
+
     def chunks_of(self, manifests: Ids) -> Ids:
         """The chunk files of some manifests (sorted), sorted, each once."""
         kept = among(self.read, manifests)

@@ -64,6 +64,7 @@ class _Ancestry:
         }
         self._names: dict[ObjectId, ObjectId] = {}  # ids in histories that are not those of files
         self._expired = set(id_list(expired))
+        self.others: dict[ObjectId, None] = {}  # further parents, where two files name different ones: both are kept
 
     def parent(self, snapshot: ObjectId) -> ObjectId | None:
         """The snapshot before one; None where there is none, or it has expired. Raises FormatError where something is missing."""
@@ -74,40 +75,61 @@ class _Ancestry:
             return None
         return self._names.get(parent, parent)
 
-    def require_parent(self, snapshot: ObjectId, named: ObjectId | None) -> None:
-        """Compares the history that led to a snapshot with what its own file names before it: one that ends too early makes garbage of what is not. Raises FormatError."""
-        if named is None or named in self._expired:
+    def add_parent(self, snapshot: ObjectId, named: ObjectId | None) -> None:
+        """Adds what comes before a snapshot as some file says, where that is not what is known: a history that ends too early would make garbage of what is not. Raises
+        FormatError where it is not there."""
+        known = self._parents[snapshot]
+        if named is None or named in self._expired or named == known:
             return
-        if self.parent(snapshot) not in (named, self._names.get(named, named)):
-            raise FormatError(
-                f"a history leads to a snapshot, but not to {encode_id(named)}, which that names before it",
-                key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
-                hint="verify tells more; nothing was removed",
-            )
+        if named not in self._names:
+            try:
+                self._names[named] = self._files.snapshot_id(named)
+            except NotFoundError as error:
+                raise FormatError(
+                    f"a history leads to a snapshot, but not to {encode_id(named)}, which that names before it",
+                    key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
+                    hint="verify tells more; nothing was removed",
+                ) from error
+        file = self._names[named]
+        if known is None or file != self._names.get(known, known):
+            self.others[file] = None
 
     def _walk(self, start: ObjectId) -> None:
-        """Follows a history as far as it is not known yet."""
+        """Follows a history as far as it is not known yet. Where a file contradicts one after it, its own history counts from there on."""
+        last: ObjectId | None = None
         try:
             for found in self._files.ancestors(start):
                 at = found.snapshot
                 if found.parent is None and at != start:  # histories may know the oldest by another id
                     self._names[at] = at = self._files.snapshot_id(at)
-                self._parents[at] = found.parent
-                if found.parent is None or found.parent in self._parents or found.parent in self._expired:
+                if at in self._parents:
+                    self.add_parent(at, found.parent)
+                    break
+                self._parents[at], last = found.parent, at
+                if found.parent is None or found.parent in self._expired:
                     break
         except NotFoundError as error:
             raise _missing(self._files, start, error) from error
+        except FormatError:
+            following = None if last is None else self._parents[last]
+            if following is None:
+                raise
+            if following not in self._parents:
+                self._walk(following)
 
     def live(self, starts: Sequence[ObjectId]) -> tuple[Ids, Ids]:
         """The snapshots that some lead to, themselves among them, sorted; and the parent of each, also one that has expired."""
         live: dict[ObjectId, ObjectId] = {}
-        for start in starts:
-            at: ObjectId | None = start
+        waiting = list(starts)
+        while waiting:
+            at: ObjectId | None = waiting.pop()
             while at is not None and at not in live:
                 following = self.parent(at)
                 parent = self._parents[at]  # also one that has expired: marks do not outlive the record that says so
                 live[at] = b"\0" * len(at) if parent is None else self._names.get(parent, parent)
                 at = following
+            if not waiting:
+                waiting = [other for other in self.others if other not in live]
         snapshots = id_column(list(live))
         order = snapshots.argsort()
         return snapshots[order], id_column(list(live.values()))[order]
@@ -182,24 +204,28 @@ def _mark(
     ).all():  # some are not reachable any more: which manifests they shared is not known
         base = marks._replace(manifests=marks.manifests[:0], attributes=marks.attributes[:0], snapshots=snapshots[:0])
     manifests, attributes = [base.manifests], [base.attributes]
-    new = id_list(without(snapshots, base.snapshots))
-    for low in range(0, len(new), _SNAPSHOTS):
-        part = new[low : low + _SNAPSHOTS]
-        try:
-            found = files.referenced(part)
-        except NotFoundError as error:
-            raise _missing(files, part[0], error) from error
-        for snapshot, named in zip(part, found.parents, strict=True):
-            ancestry.require_parent(snapshot, named)
-        manifests.append(id_column(found.manifests))
-        attributes.append(id_column(found.attributes))
-        progress("snapshots read", len(part))
+    read = base.snapshots
+    while len(new := id_list(without(snapshots, read))):
+        for low in range(0, len(new), _SNAPSHOTS):
+            part = new[low : low + _SNAPSHOTS]
+            try:
+                found = files.referenced(part)
+            except NotFoundError as error:
+                raise _missing(files, part[0], error) from error
+            for snapshot, named in zip(part, found.parents, strict=True):
+                ancestry.add_parent(snapshot, named)
+            manifests.append(id_column(found.manifests))
+            attributes.append(id_column(found.attributes))
+            progress("snapshots read", len(part))
+        read = snapshots
+        snapshots, parents = ancestry.live(starts)  # with the parents that only these files name
     all_manifests = join(manifests)
     marks = marks._replace(
         snapshots=snapshots, parents=parents, manifests=all_manifests, attributes=join(attributes)
     ).only(all_manifests)
     marks = _read_manifests(files, marks, progress, saves=saves)
-    return Reachable(snapshots, marks.attributes, all_manifests, marks.chunks_of(all_manifests)), marks
+    reachable = Reachable(snapshots, marks.attributes, all_manifests, marks.chunks_of(all_manifests))
+    return reachable, marks.without_snapshots() if ancestry.others else marks  # which have one parent of each
 
 
 def _read_manifests(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> Marks:
@@ -222,8 +248,7 @@ def _read_manifests(files: RepositoryFormat, marks: Marks, progress: Progress, *
         progress("manifests read", len(part))
         if saves and waiting >= _SAVED:
             marks, read, chunks, waiting = marks.with_chunks(read, chunks), [], [], 0
-            # of snapshots nothing is known until all of their manifests are
-            save_marks(files, marks._replace(snapshots=new[:0], parents=new[:0], manifests=new[:0], attributes=new[:0]))
+            save_marks(files, marks.without_snapshots())  # nothing is known of them until all their manifests are
     return marks.with_chunks(read, chunks) if read else marks
 
 

@@ -300,12 +300,19 @@ class _Run:
         starts = {f"branch {name}": self._tip_of(files, name) for name in files.branches()}
         starts |= {f"tag {name}": self._tagged(name) for name in files.tags()}
         ends: dict[ObjectId, str] = {}
+        whole: dict[ObjectId, str] = {}
         for ref, start in starts.items():
-            if start is not None and (end := self._first_damaged(files, start, expired)) is not None:
-                ends.setdefault(end, ref)
+            if start is not None:
+                self._find_ends(files, ref, start, expired, ends, whole)
         for end, ref in ends.items():
             text = f"it ends before {encode_id(end)}, which is damaged or missing"
             self.repaired.append(Entry("history", text, ref))
+        for other in [other for other in whole if other not in ends]:
+            text = (
+                f"its history is not repaired: two files name different parents. {encode_id(other)} is whole, and is kept with what comes before it; "
+                f"a new branch at {encode_id(other)} shows that history"
+            )
+            self.lost.append(Entry("history", text, whole[other]))
         if ends and not self._dry_run:
             record_expired(files, id_column(sorted(ends)))
             self.writes = True
@@ -316,23 +323,55 @@ class _Run:
         except UNREADABLE:
             return None
 
-    def _first_damaged(self, files: RepositoryFormat, start: ObjectId, expired: set[ObjectId]) -> ObjectId | None:
-        """The newest snapshot before a tip that is damaged or missing; None where none is."""
-        following: ObjectId | None = None
+    def _find_ends(
+        self,
+        files: RepositoryFormat,
+        ref: str,
+        tip: ObjectId,
+        expired: set[ObjectId],
+        ends: dict[ObjectId, str],
+        whole: dict[ObjectId, str],
+    ) -> None:
+        """Finds the newest snapshots before a tip that are damaged or missing. Where files name different parents, all of these are followed: as an expiry holds for every ref,
+        what is whole never expires. ends, whole: what is found is added here, with the ref; whole are further parents that can be read"""
+        waiting, known = [tip], {tip}
+        while waiting:
+            start = waiting.pop()
+            following: ObjectId | None = None if start == tip else start
+            others: list[ObjectId | None] = []
+            try:
+                for ancestor in files.ancestors(start):
+                    following, at = ancestor.snapshot, ancestor.snapshot
+                    if at in expired:
+                        break
+                    if ancestor.parent is None and at != start:
+                        at = files.snapshot_id(at)
+                    seen = Seen(at, ref, ancestor.parent is None, ancestor.parent)
+                    problems = problems_of(files, seen, self._chunk_files, self._progress) if at != tip else ()
+                    if any(problem.kind != "history" for problem in problems):
+                        ends.setdefault(at, ref)
+                        break
+                    if problems:
+                        others += files.listed(files.snapshot(at)).parents
+                    following = ancestor.parent
+            except UNREADABLE:
+                others.append(following)
+            for other in others:
+                if other is None or other in expired:
+                    continue
+                file = self._readable(files, other)
+                if file is None:
+                    ends.setdefault(other, ref)
+                elif file not in known:
+                    known.add(file)
+                    waiting.append(file)
+                    whole.setdefault(file, ref)
+
+    def _readable(self, files: RepositoryFormat, named: ObjectId) -> ObjectId | None:
+        """The id of the file of a snapshot that some history names; None where that is missing, or it or its own history cannot be read."""
         try:
-            for ancestor in files.ancestors(start):
-                at = ancestor.snapshot
-                if at in expired:
-                    return None
-                if ancestor.parent is None and at != start:
-                    at = files.snapshot_id(at)
-                seen = Seen(at, "", ancestor.parent is None, ancestor.parent)
-                problems = problems_of(files, seen, self._chunk_files, self._progress) if at != start else ()
-                if problems and ancestor.parent is None and all(problem.kind == "history" for problem in problems):
-                    return files.listed(files.snapshot(at)).parents[0]  # of which a snapshot after it does not know
-                if problems:
-                    return at
-                following = ancestor.parent
+            file = files.snapshot_id(named)
+            next(iter(files.ancestors(file)))
         except UNREADABLE:
-            return following
-        return None
+            return None
+        return file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 
 from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError
@@ -12,7 +13,7 @@ from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
 from frazil.repository.verification.report import Findings, Place
 
-__all__ = ["UNREADABLE", "Seen", "is_first", "read_refs", "tips_alone", "walk_histories"]
+__all__ = ["UNREADABLE", "Seen", "is_first", "read_refs", "tips_alone", "walk_histories", "walk_on"]
 
 UNREADABLE: tuple[type[FrazilError], ...] = (
     DataError,
@@ -76,7 +77,23 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
             )
         except UNREADABLE as error:
             found.unreadable("history" if start in seen else "snapshot", error, Place(ref, encode_id(start)))
+            last = next(reversed(seen.values()), None)
+            if last is not None and last.ref == ref and last.parent is not None:
+                _walk_known(files, ref, last.parent, expired, seen)
     return list(seen.values())
+
+
+def walk_on(files: RepositoryFormat, named: dict[ObjectId, str], known: list[Seen]) -> list[Seen]:
+    """The snapshots that are not known and lead to some that other snapshots name, beside what the histories say. named: the ref that led there. What cannot be read of them is
+    passed over, as the contradiction is a problem already. Raises StoreError."""
+    try:
+        expired = set(id_list(expired_ids(files)))
+    except UNREADABLE:
+        expired = set()
+    seen = {snapshot.file: snapshot for snapshot in known}
+    for start, ref in named.items():
+        _walk_known(files, ref, start, expired, seen)
+    return list(seen.values())[len(known) :]
 
 
 def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:
@@ -108,15 +125,24 @@ def is_first(files: RepositoryFormat, snapshot: ObjectId) -> bool:
 def _walk(
     files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], seen: dict[ObjectId, Seen]
 ) -> None:
-    """Follows a history to what is known, or has expired."""
+    """Follows a history to what is known and has the same parent there, or has expired."""
     if start in seen:
         return
     for ancestor in files.ancestors(start):
         at = ancestor.snapshot
         if ancestor.parent is None and at != start and at not in seen:
             at = files.snapshot_id(at)  # histories may know the oldest by another id
-        if at in seen:
+        if at not in seen:
+            seen[at] = Seen(at, ref, ancestor.parent is None, ancestor.parent)
+        elif ancestor.parent in (None, seen[at].parent):
             return
-        seen[at] = Seen(at, ref, ancestor.parent is None, ancestor.parent)
         if ancestor.parent in expired:
             return
+
+
+def _walk_known(
+    files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], seen: dict[ObjectId, Seen]
+) -> None:
+    """Follows what is there of a history of which a problem is told already."""
+    with suppress(*UNREADABLE):
+        _walk(files, ref, files.snapshot_id(start), expired, seen)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frazil.repository.format import RepositoryFormat, Rules
     from frazil.repository.maintenance.reachable import Progress
 
-__all__ = ["Expected", "Use", "batches", "expectations"]
+__all__ = ["Expected", "Use", "add_expectations", "batches"]
 
 _SNAPSHOTS: Final = 64  # read in one batch
 
@@ -57,9 +57,10 @@ class Expected:
     manifests   by id, and there by id and rank of the array
     attributes  by id, and there by location: where it is expected
     disjoint    lists of manifests of which no two may have one chunk, by id and rank of the array and the ids of the list: where one stands
-    listed      of manifests and attribute files, by id, a place that names it, whether or not a node uses it"""
+    listed      of manifests and attribute files, by id, a place that names it, whether or not a node uses it
+    parents     by id, snapshots that others name before them, unlike the histories that led to these; and the ref that led there"""
 
-    __slots__ = ("attributes", "disjoint", "listed_attributes", "listed_manifests", "manifests")
+    __slots__ = ("attributes", "disjoint", "listed_attributes", "listed_manifests", "manifests", "parents")
 
     def __init__(self) -> None:
         self.manifests: dict[ObjectId, dict[tuple[int, int], Use]] = {}
@@ -67,6 +68,7 @@ class Expected:
         self.disjoint: dict[tuple[int, int, tuple[ObjectId, ...]], Place] = {}
         self.listed_manifests: dict[ObjectId, Place] = {}
         self.listed_attributes: dict[ObjectId, Place] = {}
+        self.parents: dict[ObjectId, str] = {}
 
     def add(self, node: NodeSnapshot, place: Place, rules: Rules) -> None:
         """What a node refers to."""
@@ -152,9 +154,10 @@ class _Before:
         self.files = _NodeFiles()
 
 
-def expectations(files: RepositoryFormat, seen: list[Seen], found: Findings, progress: Progress) -> Expected:
-    """Reads and checks snapshots; what they expect. Raises StoreError."""
-    expected = Expected()
+def add_expectations(
+    files: RepositoryFormat, seen: list[Seen], expected: Expected, found: Findings, progress: Progress
+) -> None:
+    """Reads and checks snapshots, and adds what they expect. Raises StoreError."""
     ids = [snapshot.file for snapshot in seen]
     before = _Before()
     numbers = count()
@@ -167,7 +170,6 @@ def expectations(files: RepositoryFormat, seen: list[Seen], found: Findings, pro
                 continue
             _check(files, own, value, before, expected, found)
         progress("snapshots read", len(values))
-    return expected
 
 
 def _check(
@@ -223,14 +225,14 @@ def _check_lists(
         text = f"it does not list {len(beside)} files that its nodes refer to, such as {encode_id(beside[0])}"
         found.add("list", text, own.place, key)
     (parent,) = listed.parents
-    if own.first and parent is not None and not _has_expired(files, parent):
-        text = f"a snapshot after it says that nothing comes before it, but it names {encode_id(parent)}"
-        found.add("history", text, own.place, key)
-    elif own.parent is not None and parent is not None and parent != own.parent:
-        text = (
-            f"a snapshot after it says that {encode_id(own.parent)} comes before it, but it names {encode_id(parent)}"
-        )
-        found.add("history", text, own.place, key)
+    if parent is None or parent == own.parent or not (own.first or own.parent is not None):
+        return
+    if own.first and _has_expired(files, parent):
+        return
+    said = "nothing" if own.parent is None else encode_id(own.parent)
+    text = f"a snapshot after it says that {said} comes before it, but it names {encode_id(parent)}"
+    found.add("history", text, own.place, key)
+    expected.parents.setdefault(parent, own.ref)
 
 
 def _has_expired(files: RepositoryFormat, snapshot: ObjectId) -> bool:

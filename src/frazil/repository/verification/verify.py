@@ -10,10 +10,10 @@ from frazil.record import Record
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
 from frazil.repository.maintenance.listed import list_objects
 from frazil.repository.verification.digests import check_digests
-from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, tips_alone, walk_histories
+from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, tips_alone, walk_histories, walk_on
 from frazil.repository.verification.references import ChunkFiles, References
 from frazil.repository.verification.report import Findings, Place, Problem, Verification
-from frazil.repository.verification.snapshots import Expected, expectations
+from frazil.repository.verification.snapshots import Expected, add_expectations
 from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.keys.names import COPY_JOURNAL
 
@@ -58,7 +58,13 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     files.store.require("listable")
     refs, tips = read_refs(files, found)
     seen = walk_histories(files, tips, found) if depth.history else tips_alone(files, tips, found)
-    expected = expected_of(files, seen, found, progress)
+    expected = Expected()
+    new = seen
+    while new:
+        add_expectations(files, new, expected, found, progress)
+        new = walk_on(files, expected.parents, seen) if depth.history and expected.parents else []
+        seen += new
+    _check_attributes(files, expected, found)
     chunk_files = list_chunk_files(files, progress)
     checked = References(files, chunk_files, found, depth.virtual_files)
     checked.check_all(expected, progress)
@@ -129,13 +135,6 @@ def _require_digests(files: RepositoryFormat, seen: list[Seen]) -> None:
         return
 
 
-def expected_of(files: RepositoryFormat, seen: list[Seen], found: Findings, progress: Progress) -> Expected:
-    """Reads and checks snapshots and attribute files; what the snapshots refer to. Raises StoreError."""
-    expected = expectations(files, seen, found, progress)
-    _check_attributes(files, expected, found)
-    return expected
-
-
 def list_chunk_files(files: RepositoryFormat, progress: Progress) -> ChunkFiles:
     """What is in the listing of chunk files. It comes after refs and snapshots are read, so that what a commit adds is there. Raises StoreError."""
     listed = list_objects(files, "chunks", details=True)
@@ -148,7 +147,9 @@ def problems_of(
 ) -> tuple[Problem, ...]:
     """What is wrong with one snapshot and all that it refers to, whatever came before it. Raises StoreError."""
     found = Findings()
-    expected = expected_of(files, [seen], found, progress)
+    expected = Expected()
+    add_expectations(files, [seen], expected, found, progress)
+    _check_attributes(files, expected, found)
     checked = References(files, chunk_files, found)
     checked.check_all(expected, progress)
     checked.check_disjoint(expected)
