@@ -209,7 +209,7 @@ def test_a_note_of_something_else_is_told(tmp_path: Path) -> None:
     store = fill(MemoryStore())
     for value in (b"{", b"[]", b'{"frazil_convert": 2}', b'{"frazil_convert": 1, "from": [3], "to": true}'):
         store.set(JOURNAL_NAME, value)
-        with pytest.raises(FrazilError, match="no journal"):
+        with pytest.raises(FrazilError, match="cannot resume the conversion"):
             convert(store, zarr_format="draft")
         with pytest.raises(AlreadyExistsError):
             convert(fill(MemoryStore()), store)
