@@ -19,7 +19,7 @@ _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
     "frazil.api.destinations": "only who creates something asks the guard of destinations",
     "frazil.api.node_locations": "opening needs it, an import does not",
-    "frazil.api.modes": "opening needs it, an import does not",
+    "frazil.array.creation.modes": "opening needs it, an import does not",
     "frazil.api.references": "only locations with an @ may name a point in a repository",
     "frazil.api.repository": "arrays in plain stores do without repositories",
     "frazil.api.session": "arrays in plain stores do without repositories",

@@ -66,9 +66,9 @@ def program(
 # --- objects beneath a root folder --------------------------------------------------------------------------------------------------
 
 class Descriptor:
-    """An open descriptor, which the caller gives away; closed when it is dropped."""
+    """The descriptor of a folder, opened here and closed when it is dropped. Raises OSError."""
 
-    def __init__(self, fd: int) -> None: ...
+    def __init__(self, path: str) -> None: ...
     @property
     def fd(self) -> int: ...
 

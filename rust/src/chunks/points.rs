@@ -109,7 +109,7 @@ impl<'a> Sink for &'a Points<'a> {
     fn local(&self) {}
 
     fn weight(&self, inner_chunk: usize) -> usize {
-        if !self.program.chain.is_empty() { self.program.size } else { self.of(inner_chunk).len() * self.program.itemsize }
+        if self.program.chain.is_empty() { self.of(inner_chunk).len() * self.program.itemsize } else { self.program.size }
     }
 
     fn is_slow(&self) -> bool {
@@ -142,9 +142,9 @@ impl<'a> Sink for &'a Points<'a> {
 
     fn take(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, bytes: &[u8], start: usize) -> Outcome {
         let program = self.program;
-        let chunk = match !self.program.chain.is_empty() {
-            true => program.chain.view(&mut worker.tools, bytes, &program.sizes, self.hull(inner_chunk))?,
-            false => bytes,
+        let chunk = match program.chain.is_empty() {
+            true => bytes,
+            false => program.chain.view(&mut worker.tools, bytes, &program.sizes, self.hull(inner_chunk))?,
         };
         self.scatter(inner_chunk, chunk, start);
         Ok(())

@@ -1,25 +1,28 @@
-//! An open descriptor that Python holds.
+//! The descriptor of an open folder, which Python holds.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, open};
 
-use crate::columns::wrong;
+use crate::files::beneath::retry;
 
-/// Closed when nobody holds it any more. No Python code runs for that: an interrupt that comes in a `__del__` is lost.
+/// Opened and closed by the kernel: an interrupt that comes between an `os.open` and the object that closes the descriptor would leave it open, and one that comes in a
+/// `__del__` is lost.
 #[pyclass(frozen, module = "frazil._kernel")]
 struct Descriptor(OwnedFd);
 
 #[pymethods]
 impl Descriptor {
+    /// OSError where the folder cannot be opened; without its path, as Python would import pathlib for that, which needs a descriptor.
     #[new]
-    #[allow(unsafe_code)]
-    fn new(fd: i32) -> PyResult<Descriptor> {
-        if fd < 0 {
-            return Err(wrong("fd: not a descriptor"));
-        }
-        // SAFETY: the caller opened it and gives it away (the contract), so nobody else closes it.
-        Ok(Descriptor(unsafe { OwnedFd::from_raw_fd(fd) }))
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Descriptor> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = py.detach(|| retry(|| open(&path, flags, Mode::empty())));
+        opened.map(Descriptor).map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string())))
     }
 
     #[getter]

@@ -21,8 +21,8 @@ from frazil.stores.locations import Location, given_location
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.api.modes import Mode
     from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.creation.modes import Mode
     from frazil.array.creation.zarr_arguments import GroupArguments
     from frazil.array.hierarchy import tree as _tree
     from frazil.stores import memory

@@ -20,17 +20,17 @@ from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
-    from frazil.api import destinations, modes, node_locations
-    from frazil.api.modes import Mode
-    from frazil.array.creation import array_creation, array_metadata, zarr_arguments
+    from frazil.api import destinations, node_locations
+    from frazil.array.creation import array_creation, array_metadata, modes, zarr_arguments
     from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.creation.modes import Mode
     from frazil.array.creation.zarr_arguments import CreateArguments, GroupArguments
     from frazil.array.hierarchy import consolidated
 else:
     array_creation = LateModule("frazil.array.creation.array_creation")
     array_metadata = LateModule("frazil.array.creation.array_metadata")
     destinations = LateModule("frazil.api.destinations")
-    modes = LateModule("frazil.api.modes")
+    modes = LateModule("frazil.array.creation.modes")
     node_locations = LateModule("frazil.api.node_locations")
     consolidated = LateModule("frazil.array.hierarchy.consolidated")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")

@@ -37,7 +37,7 @@ def check_compatible(compatible: object, attributes_file_bytes: object, chunk_di
     if compatible is not None and chunk_digests is not None:
         raise InvalidInputError(
             "chunk_digests: commits of the library of the alpha have no digests",
-            hint="leave it out for a repository that Frazil can use",
+            hint="leave it out for a repository that the alpha library can use",
         )
     if compatible is not None and not (isinstance(compatible, str) and compatible == _COMPATIBLE):
         raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
@@ -48,7 +48,7 @@ def check_compatible(compatible: object, attributes_file_bytes: object, chunk_di
 def no_attribute_files() -> InvalidInputError:
     return InvalidInputError(
         "attributes_file_bytes: the library of the alpha does not read attributes in files of their own",
-        hint="leave it out for a repository that Frazil can use",
+        hint="leave it out for a repository that the alpha library can use",
     )
 
 

@@ -48,7 +48,7 @@ class InnerChunk(Record):
 
     shape    its extent along each dimension of the array
     program  the kernel's; without codecs of its own where a Python codec stands in the chain
-    stage   what the program cannot do, or None: then it does all
+    stage    what the program cannot do, or None: then it does all
     bound    the most bytes of an encoded chunk
     heap     of the read or write that goes on, where elements have no fixed size
     """

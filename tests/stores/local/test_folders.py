@@ -272,7 +272,7 @@ def test_a_subclass_is_asked_for_sizes_by_its_own_pages(tmp_path: Path) -> None:
 
 def test_an_interrupt_while_a_root_is_closed_is_not_lost(tmp_path: Path) -> None:
     """What Python runs to close it would be the first that hears of the interrupt, and could not raise it."""
-    held = [RootFolder(os.open(tmp_path, os.O_RDONLY))]
+    held = [RootFolder(str(tmp_path))]
     fd = held[0].fd
     with pytest.raises(KeyboardInterrupt):
         deque(map(operator.call, (interrupt_main, held.clear)), maxlen=0)

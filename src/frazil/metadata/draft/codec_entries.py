@@ -34,7 +34,7 @@ _OF_OBJECTS: Final = ("json2", "msgpack2", "msgpack", "pickle", "vlen-utf8", "vl
 
 
 class Step(Record):
-    """One codec of a chain; `path` is its inner_path in the document."""
+    """One codec of a chain; `path` is where it is in the document."""
 
     extension: Extension
     kind: int

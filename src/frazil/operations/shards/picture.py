@@ -89,7 +89,7 @@ def _size(shard: Shard) -> int:
 
 
 def _ranks(chunks: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How far each chunk is in C order, from 0 to the number of locations in the box of all."""
+    """How far each chunk is in C order, from 0 to the number of chunks in the box around all."""
     if not len(chunks):
         return np.zeros(0)
     least, extent = chunks.min(axis=0), np.ptp(chunks, axis=0) + 1

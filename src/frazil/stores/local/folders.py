@@ -41,13 +41,13 @@ _GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 
 class RootFolder:
-    """The open root folder of a store; closed when nobody uses it any more, so never under a call that runs."""
+    """The open root folder of a store; closed when nobody uses it any more, so never under a call that runs. Raises OSError where it cannot be opened."""
 
     __slots__ = ("_open", "fd")
 
-    def __init__(self, fd: int) -> None:
-        self._open = _kernel.Descriptor(fd)
-        self.fd = fd
+    def __init__(self, path: str) -> None:
+        self._open = _kernel.Descriptor(path)
+        self.fd = self._open.fd
 
     def is_gone(self) -> bool:
         return os.fstat(self.fd).st_nlink == 0

@@ -421,7 +421,7 @@ class LocalStore(Store):
 
     def _open_now(self) -> RootFolder | None:
         try:
-            root = self._root = RootFolder(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            root = self._root = RootFolder(self.path)
         except FileNotFoundError:
             return None
         except OSError as error:
