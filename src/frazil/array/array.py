@@ -43,8 +43,8 @@ from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.members import lengths_from_user
 from frazil.metadata.model import ArrayMetadata
-from frazil.stores.retry import lacks_files
 from frazil.stores.store import Store
+from frazil.stores.transfer.retry import lacks_files
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray

@@ -16,8 +16,8 @@ from frazil.late import LateModule
 from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
 from frazil.stores.local.kernel_results import file_version, read_documents
 from frazil.stores.port import KernelRoot, StorePort
-from frazil.stores.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
     ANY,

@@ -22,7 +22,7 @@ from frazil.indexing import BoxBatch, PointBatch
 from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_recent
-from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
+from frazil.stores.transfer.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import NO_SPANS, Columns
 
 if TYPE_CHECKING:

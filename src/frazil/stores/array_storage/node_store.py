@@ -36,11 +36,11 @@ from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.locks import guard_of
 from frazil.stores.keys.names import check_key, is_prefix
-from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.fetch_pages import pages_of
+from frazil.stores.transfer.retry import READS, retry
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 __all__ = ["NodeStore", "shown_to_zarr"]

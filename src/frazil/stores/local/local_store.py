@@ -34,9 +34,9 @@ from frazil.stores.local.kernel_results import (
 )
 from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
 from frazil.stores.port import StorePort
-from frazil.stores.retry import FREE_FILES, when_files_are_free
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
+from frazil.stores.transfer.retry import FREE_FILES, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
     NO_KEYS,
