@@ -135,7 +135,7 @@ def save_group(
     group = open_group(
         store,
         "a",
-        path=path or "",
+        path=path,
         zarr_format=zarr_format,
         zarr_version=zarr_version,
         storage_options=storage_options,
@@ -177,7 +177,7 @@ def load(
     """All elements of the array at a location, or of the arrays of the group there, by their names. zarr_version: zarr_format by its older name.
     Raises NotFoundError, MetadataError, DataError, StoreError."""
     node = open_node(
-        store, path=path or "", zarr_format=zarr_format, zarr_version=zarr_version, storage_options=storage_options
+        store, path=path, zarr_format=zarr_format, zarr_version=zarr_version, storage_options=storage_options
     )
     return node.read() if isinstance(node, Array) else {name: member.read() for name, member in node.arrays()}
 
@@ -194,7 +194,7 @@ def group(
 ) -> Group:
     """The group at a location, to be read and written; made where there is none, or with overwrite=True anew; in memory without a location.
     zarr: other names of zarr-python, as in open_group. Raises InvalidInputError where an array is, MetadataError, ReadOnlyError, StoreError."""
-    location, path = given_location(_at(store), None, storage_options), path or ""
+    location = given_location(_at(store), None, storage_options)
     if not overwrite:
         try:
             return open_group(location, "r+", path=path, **zarr)
@@ -267,7 +267,7 @@ def _at(store: Location | None) -> Location:
 
 def _new(store: Location | None, arguments: Mapping[str, object]) -> Array:
     """create_array. Of the modes of zarr-python w overwrites; raises InvalidInputError for those that only open."""
-    given = {**arguments, "path": arguments.get("path") or ""}
+    given = {**arguments}
     mode = given.pop("mode", None)
     if mode not in (None, "a", "w", "w-"):
         raise InvalidInputError(

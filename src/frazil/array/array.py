@@ -157,8 +157,12 @@ class Array(ZarrArray):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of elements along each dimension."""
+        """Number of elements along each dimension. Assigning another one is `resize`."""
         return self._shape
+
+    @shape.setter
+    def shape(self, shape: int | Sequence[int]) -> None:
+        self.resize(shape)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:

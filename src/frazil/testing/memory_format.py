@@ -340,6 +340,10 @@ class MemoryFormat(AlphaSnapshots):
         if self._update(change, lambda state: None if name in state.tags else _tip(state, MAIN)).outcome == UNKNOWN:
             raise CommitUnknownError(f"whether the tag {name!r} was deleted is not known")
 
+    def history_fault(self, snapshot: ObjectId) -> str | None:
+        self.snapshot(snapshot)  # which says nothing of those before it
+        return None
+
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
         self.snapshot(snapshot)
         parents = self._state()[0].parents

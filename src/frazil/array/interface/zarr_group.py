@@ -59,7 +59,9 @@ if TYPE_CHECKING:
             self, nodes: Mapping[str, object]
         ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]: ...
         def require_group(self, path: str) -> Self: ...
-        def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array: ...
+        def require_array(
+            self, path: str, *, shape: Lengths, dtype: object, exact: bool = False, **arguments: object
+        ) -> Array: ...
 
     ParentT = TypeVar("ParentT", bound=Parent)
 else:
@@ -208,10 +210,16 @@ class ZarrGroup(Handle):
         return self.create_array(name, **arguments)
 
     def require_dataset(
-        self: Parent, name: str, *, shape: Lengths, dtype: object = "float64", **arguments: object
+        self: Parent,
+        name: str,
+        *,
+        shape: Lengths,
+        dtype: object = "float64",
+        exact: bool = False,
+        **arguments: object,
     ) -> Array:
         """require_array by its older name."""
-        return self.require_array(name, shape=shape, dtype=dtype, **arguments)
+        return self.require_array(name, shape=shape, dtype=dtype, exact=exact, **arguments)
 
     def require_groups(self: ParentT, *names: str) -> tuple[ParentT, ...]:  # noqa: PYI019 (as above)
         """require_group of each."""

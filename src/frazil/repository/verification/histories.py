@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import islice
 
-from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError
+from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
@@ -13,7 +13,16 @@ from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
 from frazil.repository.verification.report import Findings, Place
 
-__all__ = ["UNREADABLE", "Seen", "is_first", "read_refs", "tips_alone", "walk_histories", "walk_on"]
+__all__ = [
+    "UNREADABLE",
+    "Seen",
+    "check_own_history",
+    "is_first",
+    "read_refs",
+    "tips_alone",
+    "walk_histories",
+    "walk_on",
+]
 
 UNREADABLE: tuple[type[FrazilError], ...] = (
     DataError,
@@ -112,6 +121,15 @@ def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found:
         if start not in seen:
             seen[start] = Seen(start, ref, is_first(files, start))
     return list(seen.values())
+
+
+def check_own_history(files: RepositoryFormat, file: ObjectId, ref: str, found: Findings) -> None:
+    """Compares what a snapshot says of the ones before it with what is there: a commit over it carries that on, and later files hide it. Raises StoreError."""
+    with suppress(*UNREADABLE):  # of which others tell
+        fault = files.history_fault(file)
+        if fault is not None:
+            key = files.key(f"snapshots/{encode_id(file)}")
+            found.unreadable("history", FormatError(fault, key=key), Place(ref, encode_id(file)))
 
 
 def is_first(files: RepositoryFormat, snapshot: ObjectId) -> bool:

@@ -10,7 +10,15 @@ from frazil.record import Record
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
 from frazil.repository.maintenance.listed import list_objects
 from frazil.repository.verification.digests import check_digests
-from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, tips_alone, walk_histories, walk_on
+from frazil.repository.verification.histories import (
+    UNREADABLE,
+    Seen,
+    check_own_history,
+    read_refs,
+    tips_alone,
+    walk_histories,
+    walk_on,
+)
 from frazil.repository.verification.references import ChunkFiles, References
 from frazil.repository.verification.report import Findings, Place, Problem, Verification
 from frazil.repository.verification.snapshots import Expected, add_expectations
@@ -58,6 +66,8 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     files.store.require("listable")
     refs, tips = read_refs(files, found)
     seen = walk_histories(files, tips, found) if depth.history else tips_alone(files, tips, found)
+    for start, ref in {start: ref for ref, start in reversed(tips)}.items():
+        check_own_history(files, start, ref, found)
     expected = Expected()
     new = seen
     while new:
@@ -145,8 +155,9 @@ def list_chunk_files(files: RepositoryFormat, progress: Progress) -> ChunkFiles:
 def problems_of(
     files: RepositoryFormat, seen: Seen, chunk_files: ChunkFiles, progress: Progress
 ) -> tuple[Problem, ...]:
-    """What is wrong with one snapshot and all that it refers to, whatever came before it. Raises StoreError."""
+    """What is wrong with one snapshot and all that it refers to; of what came before it, with what its own file says alone. Raises StoreError."""
     found = Findings()
+    check_own_history(files, seen.file, seen.ref, found)
     expected = Expected()
     add_expectations(files, [seen], expected, found, progress)
     _check_attributes(files, expected, found)

@@ -187,13 +187,15 @@ class NodeStore(Store):
 
     def _parsed(self, key: str, value: bytes) -> Metadata:
         """The node of a document that may be kept."""
+        path = key.rpartition("/")[0]
         try:
-            normalise(key.rpartition("/")[0])
+            if normalise(path) != path:
+                raise InvalidInputError("the path of a node has one slash between names", path=path)
         except InvalidInputError as error:
             error.key = key
             raise
         node = parse_node(value, self.known.metadata, key=key)
-        self.nodes.check(key.rpartition("/")[0], node)
+        self.nodes.check(path, node)
         return node.without_consolidated() if isinstance(node, GroupMetadata) else node
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
