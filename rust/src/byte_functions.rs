@@ -228,7 +228,7 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
     let largest = values.iter().map(|value| value.len()).max().unwrap_or(0);
     let most = if bytes < 64 << 10 { 1 } else { usize::MAX };
     on_threads(py, threads, |threads| {
-        threads.share(
+        threads.run_jobs(
             values.len(),
             most,
             || Lease::take(largest),

@@ -18,17 +18,17 @@ pub fn wrong(text: impl Into<String>) -> PyErr {
 }
 
 /// Memory that a Python object lends. Boxed, as exporters may point into the struct itself. Not Send: dropping it needs the GIL.
-struct Lent(Box<ffi::Py_buffer>);
+struct PyBuffer(Box<ffi::Py_buffer>);
 
-impl Lent {
-    fn take(object: &Bound<'_, PyAny>, name: &str, flags: i32) -> PyResult<Lent> {
+impl PyBuffer {
+    fn take(object: &Bound<'_, PyAny>, name: &str, flags: i32) -> PyResult<PyBuffer> {
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: `object` is a live object, the GIL is held (Bound), and `view` is a zeroed Py_buffer that does not move.
         if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) } != 0 {
             let error = PyErr::fetch(object.py());
             return Err(wrong(format!("{name}: {error}")));
         }
-        Ok(Lent(view))
+        Ok(PyBuffer(view))
     }
 
     fn dimensions(&self) -> usize {
@@ -70,16 +70,16 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PyBuffer {
     fn drop(&mut self) {
-        // SAFETY: filled by PyObject_GetBuffer, released once; Lent is not Send, so this thread still holds the GIL.
+        // SAFETY: filled by PyObject_GetBuffer, released once; PyBuffer is not Send, so this thread still holds the GIL.
         unsafe { ffi::PyBuffer_Release(&raw mut *self.0) }
     }
 }
 
 /// A readable int64[n, width] in C order.
 pub struct Table {
-    lent: Lent,
+    buffer: PyBuffer,
     rows: usize,
     width: usize,
 }
@@ -91,23 +91,23 @@ impl Table {
     }
 
     fn with_flags(object: &Bound<'_, PyAny>, name: &str, width: usize, flags: i32) -> PyResult<Self> {
-        let lent = Lent::take(object, name, flags)?;
-        let rows = match *lent.shape() {
+        let buffer = PyBuffer::take(object, name, flags)?;
+        let rows = match *buffer.shape() {
             [rows] if width == 1 => rows,
             [rows, columns] if columns == width as isize => rows,
-            _ => return Err(wrong(format!("{name}: expected int64[n, {width}], got shape {:?}", lent.shape()))),
+            _ => return Err(wrong(format!("{name}: expected int64[n, {width}], got shape {:?}", buffer.shape()))),
         };
         let rows = rows.max(0) as usize;
-        if !lent.is_int64() {
+        if !buffer.is_int64() {
             return Err(wrong(format!("{name}: expected int64 in the machine's byte order")));
         }
-        if !lent.0.buf.cast::<i64>().is_aligned() {
+        if !buffer.0.buf.cast::<i64>().is_aligned() {
             return Err(wrong(format!("{name}: not aligned")));
         }
-        if rows.checked_mul(width).and_then(|items| items.checked_mul(8)) != Some(lent.len()) {
+        if rows.checked_mul(width).and_then(|items| items.checked_mul(8)) != Some(buffer.len()) {
             return Err(wrong(format!("{name}: its length is not that of its shape")));
         }
-        Ok(Table { lent, rows, width })
+        Ok(Table { buffer, rows, width })
     }
 
     pub fn rows(&self) -> usize {
@@ -119,7 +119,7 @@ impl Table {
             return &[];
         }
         // SAFETY: `with_flags` checked C order (PyBUF_ND without strides), type, alignment and length; the view is held by self.
-        unsafe { slice::from_raw_parts(self.lent.0.buf.cast::<i64>(), self.rows * self.width) }
+        unsafe { slice::from_raw_parts(self.buffer.0.buf.cast::<i64>(), self.rows * self.width) }
     }
 }
 
@@ -167,13 +167,13 @@ impl<const W: usize> ColumnMut<W> {
             return &mut [];
         }
         // SAFETY: as in Table::values, and the exporter said that the memory is writable; `&mut self` makes this the only view of ours.
-        let all = unsafe { slice::from_raw_parts_mut(self.0.lent.0.buf.cast::<i64>(), self.0.rows * W) };
+        let all = unsafe { slice::from_raw_parts_mut(self.0.buffer.0.buf.cast::<i64>(), self.0.rows * W) };
         all.as_chunks_mut::<W>().0
     }
 
     /// The same memory, as bytes that several threads write.
     pub fn room(&mut self) -> Room {
-        Room { start: self.0.lent.0.buf.cast::<u8>(), len: self.0.rows * W * 8 }
+        Room { start: self.0.buffer.0.buf.cast::<u8>(), len: self.0.rows * W * 8 }
     }
 }
 
@@ -185,11 +185,11 @@ fn expect_rows(name: &str, found: usize, wanted: usize) -> PyResult<()> {
 }
 
 /// Readable bytes that lie one after the other.
-pub struct Bytes(Lent);
+pub struct Bytes(PyBuffer);
 
 impl Bytes {
     pub fn new(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
-        Ok(Bytes(Lent::take(object, name, ffi::PyBUF_SIMPLE)?))
+        Ok(Bytes(PyBuffer::take(object, name, ffi::PyBUF_SIMPLE)?))
     }
 
     /// Each of a sequence.
@@ -207,11 +207,11 @@ impl Bytes {
 }
 
 /// Writable bytes that lie one after the other.
-pub struct BytesMut(Lent);
+pub struct BytesMut(PyBuffer);
 
 impl BytesMut {
     pub fn new(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
-        Ok(BytesMut(Lent::take(object, name, ffi::PyBUF_SIMPLE | ffi::PyBUF_WRITABLE)?))
+        Ok(BytesMut(PyBuffer::take(object, name, ffi::PyBUF_SIMPLE | ffi::PyBUF_WRITABLE)?))
     }
 
     pub fn room(&mut self) -> Room {
@@ -248,7 +248,7 @@ impl Room {
     /// The bytes [from, from + len), or None where they reach outside.
     ///
     /// # Safety
-    /// The memory is still lent, and nobody else reads or writes those bytes while the slice lives.
+    /// The memory is still buffer, and nobody else reads or writes those bytes while the slice lives.
     pub unsafe fn part<'a>(&self, from: usize, len: usize) -> Option<&'a mut [u8]> {
         if from.checked_add(len)? > self.len {
             return None;
@@ -272,39 +272,39 @@ pub struct View<'a> {
 
 /// A strided array of any number of dimensions: where element 0 lies, and extents and strides (in bytes) of each dimension.
 pub struct Strided {
-    lent: Lent,
+    buffer: PyBuffer,
     shape: Vec<usize>,
     strides: Vec<isize>,
 }
 
 impl Strided {
     pub fn readable(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
-        Strided::new(Lent::take(object, name, ffi::PyBUF_STRIDES)?, name)
+        Strided::new(PyBuffer::take(object, name, ffi::PyBUF_STRIDES)?, name)
     }
 
     /// Writable; no two elements along one dimension at the same address.
     pub fn writable(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
-        let array = Strided::new(Lent::take(object, name, ffi::PyBUF_STRIDES | ffi::PyBUF_WRITABLE)?, name)?;
+        let array = Strided::new(PyBuffer::take(object, name, ffi::PyBUF_STRIDES | ffi::PyBUF_WRITABLE)?, name)?;
         if array.shape.iter().zip(&array.strides).any(|(&extent, &stride)| extent > 1 && stride == 0) {
             return Err(wrong(format!("{name}: elements lie on top of each other")));
         }
         Ok(array)
     }
 
-    fn new(lent: Lent, name: &str) -> PyResult<Self> {
-        if lent.dimensions() != lent.shape().len() || !lent.0.suboffsets.is_null() {
+    fn new(buffer: PyBuffer, name: &str) -> PyResult<Self> {
+        if buffer.dimensions() != buffer.shape().len() || !buffer.0.suboffsets.is_null() {
             return Err(wrong(format!("{name}: not a strided array")));
         }
-        let shape: Vec<usize> = lent.shape().iter().map(|&extent| extent.max(0) as usize).collect();
-        let strides = match lent.strides() {
+        let shape: Vec<usize> = buffer.shape().iter().map(|&extent| extent.max(0) as usize).collect();
+        let strides = match buffer.strides() {
             Some(strides) => strides.to_vec(),
-            None => c_strides(&shape, lent.0.itemsize),
+            None => c_strides(&shape, buffer.0.itemsize),
         };
-        Ok(Strided { lent, shape, strides })
+        Ok(Strided { buffer, shape, strides })
     }
 
     pub fn itemsize(&self) -> usize {
-        self.lent.0.itemsize.max(0) as usize
+        self.buffer.0.itemsize.max(0) as usize
     }
 
     pub fn shape(&self) -> &[usize] {
@@ -320,10 +320,10 @@ impl Strided {
         View { room: self.room(), shape: &self.shape, strides: &self.strides, itemsize: self.itemsize() }
     }
 
-    /// From where the element of all-zero indices lies; every element within the shape lies in lent memory (the buffer protocol), also
+    /// From where the element of all-zero indices lies; every element within the shape lies in buffer memory (the buffer protocol), also
     /// before this address, where strides are negative.
     pub fn room(&self) -> Room {
-        Room { start: self.lent.0.buf.cast::<u8>(), len: self.lent.len() }
+        Room { start: self.buffer.0.buf.cast::<u8>(), len: self.buffer.len() }
     }
 }
 

@@ -22,8 +22,8 @@ const GAP: u64 = 4 << 10;
 /// begins as much later.
 const WORTH_A_THREAD: usize = 160 << 10;
 const WORTH_A_THREAD_COPIED: usize = 1 << 20;
-/// Decoded bytes that one ticket holds at most.
-const TICKET: usize = 8 << 20;
+/// Decoded bytes that one job holds at most.
+const JOB_BYTES: usize = 8 << 20;
 
 /// Which part of a row is wanted.
 pub enum Wanted {
@@ -189,10 +189,10 @@ pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&W
     }
     let enough = if sink.is_slow() { WORTH_A_THREAD } else { WORTH_A_THREAD_COPIED };
     let most = if weight < enough { 1 } else { threads.most() };
-    let groups = groups(&reads, sink, (weight / (most * 4)).clamp(WORTH_A_THREAD, TICKET));
+    let groups = groups(&reads, sink, (weight / (most * 4)).clamp(WORTH_A_THREAD, JOB_BYTES));
     let fetch = Fetch { sources, watch, sink, failures: &failures };
     let start = || (Lease::take(largest), sink.local());
-    threads.share(groups.len(), most, start, |(worker, local), ticket| fetch.group(worker, local, &reads[groups[ticket].clone()]));
+    threads.run_jobs(groups.len(), most, start, |(worker, local), job| fetch.group(worker, local, &reads[groups[job].clone()]));
     if let (Some(watch), Some(files)) = (watch, sources.files) {
         watch.check_again(files);
         for (row, &[blob, ..]) in rows.iter().enumerate().rev() {

@@ -1,4 +1,4 @@
-//! Threads that live inside one call: a counter hands out tickets, the calling thread works too, and a signal ends the call. And pooled workers.
+//! Threads that live inside one call: a counter hands out jobs, the calling thread works too, and a signal ends the call. And pooled workers.
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,10 +100,10 @@ impl Drop for Lease {
 }
 
 /// How long a call goes on before it looks again whether Python has a signal to handle.
-const LOOKS_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The threads of one call, and whether it ends before it is done. Python handles signals, such as that of Ctrl-C, in its main thread alone, and only when it is asked to: the thread that
-/// made the call asks between tickets.
+/// made the call asks between jobs.
 pub struct Threads {
     most: usize,
     caller: ThreadId,
@@ -113,15 +113,15 @@ pub struct Threads {
 }
 
 struct Signals {
-    next_look: Instant,
+    next_poll: Instant,
     /// Whether the caller is Python's main thread; None until a call has taken so long that it matters.
-    heard: Option<bool>,
+    is_main: Option<bool>,
     raised: Option<PyErr>,
 }
 
 impl Threads {
     pub fn new(most: isize) -> Threads {
-        let signals = Signals { next_look: Instant::now() + LOOKS_EVERY, heard: None, raised: None };
+        let signals = Signals { next_poll: Instant::now() + POLL_INTERVAL, is_main: None, raised: None };
         Threads { most: most.max(1) as usize, caller: thread::current().id(), ended: AtomicBool::new(false), signals: Mutex::new(signals) }
     }
 
@@ -141,20 +141,20 @@ impl Threads {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Does tickets 0..tickets on at most so many of the threads, in no order; each thread has its own state. Where the call ends early some are left out.
-    pub fn share<S>(&self, tickets: usize, most: usize, start: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) + Sync) {
+    /// Does jobs 0..jobs on at most so many of the threads, in no order; each thread has its own state. Where the call ends early some are left out.
+    pub fn run_jobs<S>(&self, jobs: usize, most: usize, start: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) + Sync) {
         let next = AtomicUsize::new(0);
         let run = || {
             let mut state = None;
             loop {
-                let ticket = next.fetch_add(1, Ordering::Relaxed);
-                if ticket >= tickets || self.ended() {
+                let job = next.fetch_add(1, Ordering::Relaxed);
+                if job >= jobs || self.ended() {
                     return;
                 }
-                work(state.get_or_insert_with(&start), ticket);
+                work(state.get_or_insert_with(&start), job);
             }
         };
-        let helpers = self.most.min(most).min(tickets).saturating_sub(1);
+        let helpers = self.most.min(most).min(jobs).saturating_sub(1);
         if helpers == 0 {
             return run();
         }
@@ -174,12 +174,12 @@ impl Signals {
     /// Lets Python handle signals where it is time; whether a handler raised.
     fn raise(&mut self) -> bool {
         let now = Instant::now();
-        if self.raised.is_none() && self.heard != Some(false) && now >= self.next_look {
-            self.next_look = now + LOOKS_EVERY;
+        if self.raised.is_none() && self.is_main != Some(false) && now >= self.next_poll {
+            self.next_poll = now + POLL_INTERVAL;
             // The question itself runs code of Python, in which a signal that waits is handled: what its handler raises must not be lost.
             self.raised = Python::attach(|py| {
-                let heard = self.heard.map_or_else(|| is_main_thread(py), Ok);
-                heard.and_then(|heard| if *self.heard.insert(heard) { py.check_signals() } else { Ok(()) }).err()
+                let is_main = self.is_main.map_or_else(|| is_main_thread(py), Ok);
+                is_main.and_then(|is_main| if *self.is_main.insert(is_main) { py.check_signals() } else { Ok(()) }).err()
             });
         }
         self.raised.is_some()
@@ -210,20 +210,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_ticket_is_done_once() {
+    fn each_job_is_done_once() {
         for threads in [0, 1, 3, 50] {
             let done: Vec<AtomicUsize> = (0..20).map(|_| AtomicUsize::new(0)).collect();
-            Threads::new(threads).share(
+            Threads::new(threads).run_jobs(
                 20,
                 usize::MAX,
                 || (),
-                |(), ticket| {
-                    done[ticket].fetch_add(1, Ordering::Relaxed);
+                |(), job| {
+                    done[job].fetch_add(1, Ordering::Relaxed);
                 },
             );
             assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
         }
-        Threads::new(4).share(0, 4, || (), |(), _| panic!("no ticket"));
+        Threads::new(4).run_jobs(0, 4, || (), |(), _| panic!("no job"));
     }
 
     #[test]

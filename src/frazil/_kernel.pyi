@@ -156,13 +156,13 @@ def copy_files(
 
     No locks are taken. Links are not followed, missing folders are made. A copy is made from one open descriptor, with no name before it is whole (O_TMPFILE; where the
     file system has no such files, one that begins with ".copy-" and ends in ".__lock"); where size or time of change of the source are others after it, it is made again, three times
-    at most. With `sync` each file is synced before it gets its name; folders are the caller's to sync. Names are handled in parallel, Ctrl-C is heard between two, and
+    at most. With `sync` each file is synced before it gets its name; folders are the caller's to sync. Names are handled in parallel. Ctrl-C takes effect between two, and
     in large files.
     result, int64[n, 2]: (0, size) when copied, (-1, 0) where the source is no file that is there (a folder, or behind what is no folder), (-2, 0) where it was changed meanwhile each time,
     (errno, 0) when it could not be read, (errno, 1) when the copy could not be written; then what has the name stays as it was."""
 
 def unlink_files(root: int, names: Sequence[str], result: Columns) -> None:
-    """Removes each named file without its lock: for names that nobody writes again. Ctrl-C is heard between two. result, int64[n]: 0 when removed, -1 where it was not there,
+    """Removes each named file without its lock: for names that nobody writes again. Ctrl-C takes effect between two. result, int64[n]: 0 when removed, -1 where it was not there,
     else the errno. Folders stay, and are the caller's to sync."""
 
 def list_folder(
@@ -170,7 +170,7 @@ def list_folder(
 ) -> tuple[bytes, bytes | None, list[str]]:
     """The names in the open folder `folder`: those of files that have `length` ASCII letters and digits, sorted and one behind the other; with `sizes` their sizes, int64 each, which
     so many threads ask for, without the files that have gone meanwhile; and in any order the names of other files that end in `suffix`, and of folders, with a "/" behind. Links and
-    what is not UTF-8 are left out. Ctrl-C is heard. Raises OSError."""
+    what is not UTF-8 are left out. Ctrl-C takes effect. Raises OSError."""
 
 def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None], sync: bool, result: Columns) -> None:
     """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it was not there, which is success with

@@ -2,7 +2,7 @@
 
 FrazilError
 ├── NotFoundError (KeyError, FileNotFoundError, ValueError)  nothing is there: check the location, or create it
-├── AlreadyExistsError (FileExistsError, ValueError)         something is there already: choose another location, or pass overwrite=True
+├── AlreadyExistsError (FileExistsError, ValueError)         something already exists: choose another location, or pass overwrite=True
 ├── InvalidInputError (ValueError)   the call is wrong: change its arguments
 │   ├── SelectionError (IndexError)  a selection that does not fit the array
 │   ├── MetadataError                a metadata document that breaks the rules

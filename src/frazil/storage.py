@@ -69,7 +69,7 @@ def ZipStore(  # noqa: N802
     if mode == "r" and not there:
         raise NotFoundError("no archive is there", key=os.fspath(path), hint='mode="w" makes one')
     if mode == "x" and there:
-        raise AlreadyExistsError("a file is there already", key=os.fspath(path), hint='mode="w" replaces it')
+        raise AlreadyExistsError("the file already exists", key=os.fspath(path), hint='mode="w" replaces it')
     store = zip_store.ZipStore(path, read_only=mode == "r" if read_only is None else read_only)
     if mode == "w":
         store.clear()
@@ -104,7 +104,7 @@ def _made(location: Location, read_only: bool) -> Store:
     store, prefix = resolve(location)
     if prefix:
         raise InvalidInputError(
-            "a node in a store is no store", path=prefix, hint="give the location itself to the function that opens"
+            "a node in a store is not a store", path=prefix, hint="give the location itself to the function that opens"
         )
     return wrappers.read_only(store) if read_only else store
 

@@ -159,18 +159,18 @@ def test_only_forks_of_these_changes_are_merged(repo: frazil.Repository) -> None
     fork, nobody = session.fork(), other.fork()
     inner = fork.fork()
     for stranger in (nobody, inner, other, session):
-        with pytest.raises(InvalidInputError, match="no fork of this session"):
+        with pytest.raises(InvalidInputError, match="not a fork of this session"):
             session.merge(fork, stranger)
-    with pytest.raises(InvalidInputError, match="no fork"):
+    with pytest.raises(InvalidInputError, match="not a fork"):
         pickle.loads(pickle.dumps(fork)).merge(inner)
     session.discard()
-    with pytest.raises(InvalidInputError, match="no fork"):
+    with pytest.raises(InvalidInputError, match="not a fork"):
         session.merge(fork)
     small(session.root, "t")
     fork = session.fork()
     session.merge(fork)
     session.commit("x")
-    with pytest.raises(InvalidInputError, match="no fork"):
+    with pytest.raises(InvalidInputError, match="not a fork"):
         session.merge(fork)
 
 
@@ -183,7 +183,7 @@ def test_a_rebase_leaves_forks_behind(repo: frazil.Repository) -> None:
     with repo.transaction(message="theirs") as root:
         small(root, "n")
     session.rebase()
-    with pytest.raises(InvalidInputError, match="no fork"):
+    with pytest.raises(InvalidInputError, match="not a fork"):
         session.merge(fork)
 
 

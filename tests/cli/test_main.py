@@ -171,7 +171,7 @@ def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFix
         (["serve", "nothing.zarr"], ["nothing is there", "nothing.zarr"]),
         (["serve", "sea.repo@v9"], ["'v9'"]),
         (["serve", "sea.repo@v1/level2"], ["nothing is there", "level2"]),
-        (["serve", "sea.repo@v1", "--follow"], ["'v1'", "no branch"]),
+        (["serve", "sea.repo@v1", "--follow"], ["'v1'", "not a branch"]),
         (["serve", "sea.zarr", "--follow"], ["only a branch", "at each request"]),
         (["serve", "sea.zarr", "--host", "192.0.2.1"], ["192.0.2.1"]),
         (["repo", "log", "sea.zarr"], ["no repository", "frazil repo init sea.zarr"]),

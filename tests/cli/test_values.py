@@ -66,7 +66,7 @@ def test_nan() -> None:
     ],
 )
 def test_words_that_the_type_does_not_have(text: str, dtype: object) -> None:
-    with pytest.raises(InvalidInputError, match="is no value of") as caught:
+    with pytest.raises(InvalidInputError, match="is not a value of") as caught:
         parse_value(text, data_type(dtype))
     assert ".npy" in str(caught.value.hint)
 
@@ -87,7 +87,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     for content in (b"", b"nonsense", b"\x93NUMPY\x01\x00"):
         (tmp_path / "a.npy").write_bytes(content)
         with (
-            pytest.raises(InvalidInputError, match=r"is no \.npy file"),
+            pytest.raises(InvalidInputError, match=r"is not a \.npy file"),
             open_values(str(tmp_path / "a.npy"), data_type("i8")),
         ):
             pass
@@ -96,7 +96,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "z.npz").rename(tmp_path / "z.npy")
     for name in ("o.npy", "z.npy"):
         with (
-            pytest.raises(InvalidInputError, match=r"is no \.npy file"),
+            pytest.raises(InvalidInputError, match=r"is not a \.npy file"),
             open_values(str(tmp_path / name), data_type("i8")),
         ):
             pass

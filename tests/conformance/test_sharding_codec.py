@@ -280,7 +280,7 @@ def test_inner_chunks_of_fill_values_are_written_as_empty() -> None:
     array[2:4] = [8, 9]
     assert store.get("c/0") == bytes([8, 9]) + index([EMPTY, (0, 2), EMPTY])
     array[2:4] = 7
-    assert store.get("c/0") is None, "a shard without any inner chunk is no object"
+    assert store.get("c/0") is None, "a shard without any inner chunk is not an object"
 
 
 @pytest.mark.rule("F13")

@@ -60,7 +60,7 @@ def test_the_same_bytes_have_the_same_parts() -> None:
     one, two = parse_node(DOCUMENT, extensions), parse_node(DOCUMENT, extensions)
     assert one == two == parse_node(DOCUMENT)
     assert one.codecs is two.codecs  # type: ignore[union-attr]
-    assert parse_node(DOCUMENT, extensions.silent()).codecs is one.codecs  # type: ignore[union-attr]
+    assert parse_node(DOCUMENT, extensions.without_warnings()).codecs is one.codecs  # type: ignore[union-attr]
     assert parse_node(DOCUMENT, extensions.without_fallbacks()).codecs is not one.codecs, "of other extensions"  # type: ignore[union-attr]
 
 

@@ -128,7 +128,7 @@ struct Encode<'a, G> {
     keep_fill: bool,
 }
 
-/// What one ticket makes.
+/// What one job makes.
 struct Slot<'a> {
     inner_chunks: Range<usize>,
     lengths: &'a mut [[i64; 1]],
@@ -241,22 +241,22 @@ enum Output<'a> {
 }
 
 /// Runs of chunks that make a segment each: never over the end of a group.
-fn tickets(groups: &[[i64; 1]], inner_chunks: usize, size: usize) -> Result<Vec<Range<usize>>, String> {
+fn jobs(groups: &[[i64; 1]], inner_chunks: usize, size: usize) -> Result<Vec<Range<usize>>, String> {
     let sound = groups.first() == Some(&[0]) && groups.is_sorted() && groups.last() == Some(&[inner_chunks as i64]);
     if !sound {
         return Err(format!("groups: does not go from 0 upward to {inner_chunks}"));
     }
     let most = (SEGMENT / size).max(1);
-    let mut tickets = Vec::new();
+    let mut jobs = Vec::new();
     for pair in groups.windows(2) {
         let (mut at, end) = (pair[0][0] as usize, pair[1][0] as usize);
         while at < end {
             let next = end.min(at + most);
-            tickets.push(at..next);
+            jobs.push(at..next);
             at = next;
         }
     }
-    Ok(tickets)
+    Ok(jobs)
 }
 
 type Answer = (Vec<Segment>, Vec<usize>, FailureRows);
@@ -279,10 +279,10 @@ fn encode_gathered<G: Gather>(
     let mut lengths = lengths.rows();
     let old = old.as_ref().map(|rows| Old { sources: rows.sources(), rows });
     let encode = Encode { program, gather, old, keep_fill };
-    let tickets = tickets(&groups, inner_chunks, program.size).map_err(wrong)?;
-    let table = std::iter::once(0).chain(tickets.iter().map(|inner_chunks| inner_chunks.end)).collect();
-    let mut slots = Vec::with_capacity(tickets.len());
-    for inner_chunks in tickets {
+    let jobs = jobs(&groups, inner_chunks, program.size).map_err(wrong)?;
+    let table = std::iter::once(0).chain(jobs.iter().map(|inner_chunks| inner_chunks.end)).collect();
+    let mut slots = Vec::with_capacity(jobs.len());
+    for inner_chunks in jobs {
         let (mine, rest) = lengths.split_at_mut(inner_chunks.len());
         lengths = rest;
         slots.push(Mutex::new(Slot { inner_chunks, lengths: mine, segment: Growing::default() }));
@@ -291,13 +291,13 @@ fn encode_gathered<G: Gather>(
     let most = if inner_chunks.saturating_mul(program.size) < enough { 1 } else { usize::MAX };
     let failures = Failures::default();
     on_threads(py, threads, |threads| {
-        threads.share(
+        threads.run_jobs(
             slots.len(),
             most,
             || (Lease::take(program.size), encode.gather.local()),
-            |(worker, local), ticket| {
-                // Each ticket is one thread's: the lock is never waited for.
-                if let Ok(mut slot) = slots[ticket].lock() {
+            |(worker, local), job| {
+                // Each job is one thread's: the lock is never waited for.
+                if let Ok(mut slot) = slots[job].lock() {
                     encode.slot(worker, local, &mut slot, threads, &failures);
                 }
             },

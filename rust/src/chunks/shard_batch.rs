@@ -180,13 +180,13 @@ impl<S: Selection> Call<'_, S> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
         let most = if high - low < WORTH_A_THREAD { 1 } else { usize::MAX };
-        self.threads.share(
+        self.threads.run_jobs(
             slots.len(),
             most,
             || Lease::take(0),
-            |scratch, ticket| {
-                let found = self.look_up(low + ticket, ticket, scratch);
-                if let Ok(mut slot) = slots[ticket].lock() {
+            |scratch, job| {
+                let found = self.look_up(low + job, job, scratch);
+                if let Ok(mut slot) = slots[job].lock() {
                     *slot = Some(found);
                 }
             },

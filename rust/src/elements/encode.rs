@@ -85,7 +85,7 @@ fn encode_elements(
     let helped = if rows.len().saturating_mul(elements) < WORTH_A_THREAD { 1 } else { usize::MAX };
     let failures = Failures::default();
     on_threads(py, threads, |threads| {
-        threads.share(
+        threads.run_jobs(
             slots.len(),
             helped,
             || Lease::take(elements.saturating_mul(VIEW)),

@@ -20,7 +20,7 @@ pub(crate) enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub inode: u64,
-    pub born: u64,
+    pub birth_time: u64,
 }
 
 /// One shard and its journal on a disk, under the lock of the shard.
@@ -72,7 +72,7 @@ impl Finished {
 
 /// What came of an append that had a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum State {
     Nothing,
     /// All of it was written: readers may have seen it, and it stays.
     Finished,
@@ -105,9 +105,9 @@ impl Journal {
 
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        let (Identity { inode, born }, Finished { size, tail, head }) = (self.identity, self.finished);
+        let (Identity { inode, birth_time }, Finished { size, tail, head }) = (self.identity, self.finished);
         let lengths = [self.head.len() as u64, self.sample.len() as u64];
-        let numbers = [inode, born, self.size, lengths[0], lengths[1], size, u64::from(tail), u64::from(head)];
+        let numbers = [inode, birth_time, self.size, lengths[0], lengths[1], size, u64::from(tail), u64::from(head)];
         numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend(&self.head);
         bytes.extend(&self.sample);
@@ -128,7 +128,7 @@ impl Journal {
         if sample.len() as u64 != number(4) {
             return None;
         }
-        let identity = Identity { inode: number(0), born: number(1) };
+        let identity = Identity { inode: number(0), birth_time: number(1) };
         let finished = Finished { size: number(5), tail: u32::try_from(number(6)).ok()?, head: u32::try_from(number(7)).ok()? };
         Some(Journal { identity, size: number(2), finished, head: head.to_vec(), sample: sample.to_vec() })
     }
@@ -143,16 +143,16 @@ impl Journal {
     }
 
     /// What is left of the append that it is of.
-    fn left(&self, disk: &impl Disk) -> System<Left> {
+    fn append_state(&self, disk: &impl Disk) -> System<State> {
         let Finished { size, tail, head } = self.finished;
         if !self.fits(disk)? {
-            return Ok(Left::Nothing);
+            return Ok(State::Nothing);
         }
         let finished = size >= self.size
             && disk.size()? >= size
             && crc32c::crc32c(&disk.read(self.size, size - self.size)?) == tail
             && (self.head.is_empty() || crc32c::crc32c(&disk.read(0, self.head.len() as u64)?) == head);
-        Ok(if finished { Left::Finished } else { Left::Torn })
+        Ok(if finished { State::Finished } else { State::Torn })
     }
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn append(disk: &mut impl Disk, writes: &[Write<'_>], head: u64, dura
     let noted = note(disk, &journal, durable);
     let done = noted.and_then(|()| change(disk, writes, durable)).and_then(|()| disk.remove_journal());
     if let Err(error) = done {
-        let _ = settle(disk, true); // what fails here is tried again by whoever comes next
+        let _ = finish_or_undo(disk, true); // what fails here is tried again by whoever comes next
         return Err(error);
     }
     if durable { disk.sync(Target::Folder) } else { Ok(()) }
@@ -210,22 +210,22 @@ fn change(disk: &mut impl Disk, writes: &[Write<'_>], durable: bool) -> System<(
 }
 
 /// What is left of an append.
-pub(crate) fn left(disk: &impl Disk) -> System<Left> {
-    disk.read_journal()?.as_deref().and_then(Journal::parse).map_or(Ok(Left::Nothing), |journal| journal.left(disk))
+pub(crate) fn append_state(disk: &impl Disk) -> System<State> {
+    disk.read_journal()?.as_deref().and_then(Journal::parse).map_or(Ok(State::Nothing), |journal| journal.append_state(disk))
 }
 
 /// Undoes an append that was not finished; what was left of it. Whatever is done here may be killed and done again.
-pub(crate) fn restore(disk: &mut impl Disk) -> System<Left> {
-    settle(disk, false)
+pub(crate) fn restore(disk: &mut impl Disk) -> System<State> {
+    finish_or_undo(disk, false)
 }
 
 /// As restore. undo: also an append that was finished.
-fn settle(disk: &mut impl Disk, undo: bool) -> System<Left> {
-    let Some(bytes) = disk.read_journal()? else { return Ok(Left::Nothing) };
+fn finish_or_undo(disk: &mut impl Disk, undo: bool) -> System<State> {
+    let Some(bytes) = disk.read_journal()? else { return Ok(State::Nothing) };
     let journal = Journal::parse(&bytes);
-    let left = journal.as_ref().map_or(Ok(Left::Nothing), |journal| journal.left(disk))?;
-    let Some(journal) = journal.filter(|_| left != Left::Nothing) else { return disk.remove_journal().map(|()| Left::Nothing) };
-    if left == Left::Torn || undo {
+    let left = journal.as_ref().map_or(Ok(State::Nothing), |journal| journal.append_state(disk))?;
+    let Some(journal) = journal.filter(|_| left != State::Nothing) else { return disk.remove_journal().map(|()| State::Nothing) };
+    if left == State::Torn || undo {
         disk.write(Target::Shard, 0, &journal.head)?;
         disk.cut(journal.size)?;
     }
@@ -309,7 +309,7 @@ mod tests {
 
     impl Disk for Simulated {
         fn identity(&self) -> System<Identity> {
-            Ok(Identity { inode: 7, born: 8 })
+            Ok(Identity { inode: 7, birth_time: 8 })
         }
 
         fn size(&self) -> System<u64> {
@@ -490,7 +490,7 @@ mod tests {
         let other: Vec<u8> = (0..250).rev().collect();
         for shard in [other, old[..150].to_vec()] {
             let mut disk = Simulated { journal: Some(bytes.clone()), ..Simulated::of(&shard) };
-            assert_eq!(restore(&mut disk), Ok(Left::Nothing));
+            assert_eq!(restore(&mut disk), Ok(State::Nothing));
             assert_eq!((disk.journal, disk.shard), (None, shard));
         }
         for length in 0..bytes.len() {

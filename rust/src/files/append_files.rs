@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::{Errno, Result as System, pread, pwrite};
 
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
-use crate::files::append::{Disk, Identity, Left, Target, Write, append, left, overwrite, restore};
+use crate::files::append::{Disk, Identity, State, Target, Write, append, append_state, overwrite, restore};
 use crate::files::beneath::retry;
 use crate::files::folders::{Make, check_names, open_folder, sync};
 use crate::files::lock::{Lock, Wait};
@@ -51,7 +51,7 @@ impl<'f> Shard<'f> {
 
 impl Disk for Shard<'_> {
     fn identity(&self) -> System<Identity> {
-        Ok(Identity { inode: self.stat()?.st_ino, born: born(self.file.as_fd()) })
+        Ok(Identity { inode: self.stat()?.st_ino, birth_time: birth_time(self.file.as_fd()) })
     }
 
     fn size(&self) -> System<u64> {
@@ -112,7 +112,7 @@ impl Disk for Shard<'_> {
 
 /// The time of birth in ns, 0 where the system does not say.
 #[cfg(target_os = "linux")]
-fn born(file: BorrowedFd<'_>) -> u64 {
+fn birth_time(file: BorrowedFd<'_>) -> u64 {
     match rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME) {
         Ok(found) if found.stx_mask & StatxFlags::BTIME.bits() != 0 => {
             (found.stx_btime.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(found.stx_btime.tv_nsec))
@@ -122,7 +122,7 @@ fn born(file: BorrowedFd<'_>) -> u64 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn born(_: BorrowedFd<'_>) -> u64 {
+fn birth_time(_: BorrowedFd<'_>) -> u64 {
     0
 }
 
@@ -160,7 +160,7 @@ fn within<T>(root: BorrowedFd<'_>, name: &str, act: impl FnOnce(BorrowedFd<'_>, 
 
 /// How one call changes files.
 #[derive(Clone, Copy)]
-struct Manner {
+struct ChangeOptions {
     journal: bool,
     sync: bool,
 }
@@ -171,7 +171,7 @@ fn change_one(
     expect: &Expect,
     writes: &[Write<'_>],
     head: u64,
-    manner: Manner,
+    options: ChangeOptions,
     wait: &Wait<'_>,
 ) -> System<[i64; 4]> {
     let answer = |version: Option<Version>| version.map_or([-1, 0, -1, 0], |v| [-1, v.inode, v.size, v.changed]);
@@ -190,13 +190,13 @@ fn change_one(
         if held.st_nlink != 1 || !is_ours(&held) || FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
             return Ok(NOT_IN_PLACE);
         }
-        if Version::of(&held) != version || restore(&mut shard)? != Left::Nothing {
+        if Version::of(&held) != version || restore(&mut shard)? != State::Nothing {
             return Ok(answer(Some(Version::of(&shard.stat()?))));
         }
-        if manner.journal {
-            append(&mut shard, writes, head, manner.sync)?;
+        if options.journal {
+            append(&mut shard, writes, head, options.sync)?;
         } else {
-            overwrite(&mut shard, writes, manner.sync)?;
+            overwrite(&mut shard, writes, options.sync)?;
         }
         let version = Version::of(&shard.stat()?);
         Ok([0, version.inode, version.size, version.changed])
@@ -224,7 +224,9 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, wait: &Wait<'_>) ->
         }
         let lock = Lock::acquire(folder, base, wait)?;
         match Shard::open(folder, base, &lock) {
-            Ok(mut shard) => (if look { left(&shard) } else { restore(&mut shard) }).map(|left| [1 + i64::from(left == Left::Torn)]),
+            Ok(mut shard) => {
+                (if look { append_state(&shard) } else { restore(&mut shard) }).map(|left| [1 + i64::from(left == State::Torn)])
+            }
             Err(Errno::NOENT) => remove(folder, &journal).map(|()| [1]),
             Err(error) => Err(error),
         }
@@ -279,8 +281,8 @@ fn change_files(
     let of_names: Vec<_> = of_names.collect::<Option<_>>().ok_or_else(|| wrong("offsets: they do not rise within the rows"))?;
     let heads: Vec<u64> = heads.iter().map(|head| head[0].max(0) as u64).collect();
     carry_out(py, 1, result.rows(), LOST, |number, (): &mut (), wait| {
-        let manner = Manner { journal, sync };
-        let done = change_one(root, &names[number], &expect[number], of_names[number], heads[number], manner, wait);
+        let options = ChangeOptions { journal, sync };
+        let done = change_one(root, &names[number], &expect[number], of_names[number], heads[number], options, wait);
         match done {
             Err(Errno::NOENT | Errno::NOTDIR) => [-1, 0, -1, 0],
             done => done.unwrap_or_else(|error| [error.raw_os_error() as i64, 0, 0, 0]),

@@ -50,15 +50,15 @@ fn resolve_by_steps(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode)
     while let Some(part) = parts.next() {
         let here = folder.as_ref().map_or(root, |fd| fd.as_fd());
         if parts.peek().is_none() {
-            return retry(|| openat(here, part, flags | OFlags::NOFOLLOW, mode)).map_err(|error| tell_link(error, here, part));
+            return retry(|| openat(here, part, flags | OFlags::NOFOLLOW, mode)).map_err(|error| link_error(error, here, part));
         }
-        folder = Some(retry(|| openat(here, part, step, Mode::empty())).map_err(|error| tell_link(error, here, part))?);
+        folder = Some(retry(|| openat(here, part, step, Mode::empty())).map_err(|error| link_error(error, here, part))?);
     }
     Err(Errno::NOENT)
 }
 
 /// A link where a folder should be is "not a folder" to the system; but what lies behind it is refused, not missing.
-fn tell_link(error: Errno, folder: BorrowedFd<'_>, part: &str) -> Errno {
+fn link_error(error: Errno, folder: BorrowedFd<'_>, part: &str) -> Errno {
     let is_link = error == Errno::NOTDIR
         && statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode as _) == FileType::Symlink);

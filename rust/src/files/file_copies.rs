@@ -20,7 +20,7 @@ use crate::files::new_file::{link_unnamed, open_unnamed};
 
 const ATTEMPTS: usize = 3; // to copy a file that others change
 const TRIES: usize = 64; // to find a name that nobody has
-const PART: u64 = 1 << 26; // bytes of one call of the system: between two, Ctrl-C is heard
+const PART: u64 = 1 << 26; // bytes of one call of the system: between two, Ctrl-C takes effect
 const BUFFER: u64 = 1 << 18;
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -50,9 +50,9 @@ struct Batch<'a> {
 
 /// The folder that was entered last.
 #[derive(Default)]
-struct Held(Option<(String, OwnedFd)>);
+struct LastFolder(Option<(String, OwnedFd)>);
 
-impl Held {
+impl LastFolder {
     /// The folder of a name, and its last component.
     fn enter<'a>(&'a mut self, root: BorrowedFd<'a>, name: &'a str, make: Make) -> System<(BorrowedFd<'a>, &'a str)> {
         let Some((path, base)) = name.rsplit_once('/') else { return Ok((root, name)) };
@@ -67,8 +67,8 @@ impl Held {
 /// What one thread keeps from name to name.
 #[derive(Default)]
 struct ThreadState {
-    from: Held,
-    to: Held,
+    from: LastFolder,
+    to: LastFolder,
     scratch: Vec<u8>,
 }
 
@@ -89,8 +89,8 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
             Ok(entered) => entered,
             Err(error) => return not_written(error),
         };
-        let pour = |made: BorrowedFd<'_>| pour(file.as_fd(), made, before.st_size as u64, scratch, wait);
-        match copy_open(file.as_fd(), &before, folder, base, batch.sync, pour) {
+        let copy_bytes = |made: BorrowedFd<'_>| copy_bytes(file.as_fd(), made, before.st_size as u64, scratch, wait);
+        match copy_open(file.as_fd(), &before, folder, base, batch.sync, copy_bytes) {
             Ok(true) => return [0, before.st_size],
             Ok(false) => {}
             Err(error) => return not_written(error),
@@ -110,7 +110,7 @@ fn open_file(folder: BorrowedFd<'_>, base: &str) -> System<(OwnedFd, Stat)> {
     }
 }
 
-/// Makes `base` in `folder` a copy of an open file, of which `pour` writes the bytes and says how many there were. False where the file was changed meanwhile; then,
+/// Makes `base` in `folder` a copy of an open file, of which `copy_bytes` writes the bytes and says how many there were. False where the file was changed meanwhile; then,
 /// and when anything fails, the name is as it was.
 fn copy_open(
     file: BorrowedFd<'_>,
@@ -118,10 +118,10 @@ fn copy_open(
     folder: BorrowedFd<'_>,
     base: &str,
     durable: bool,
-    mut pour: impl FnMut(BorrowedFd<'_>) -> System<u64>,
+    mut copy_bytes: impl FnMut(BorrowedFd<'_>) -> System<u64>,
 ) -> System<bool> {
     let mut fill = |made: BorrowedFd<'_>| {
-        let poured = pour(made)?;
+        let poured = copy_bytes(made)?;
         let after = fstat(file)?;
         let state = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         if poured != before.st_size as u64 || state(&after) != state(before) {
@@ -196,13 +196,13 @@ fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, Str
 }
 
 /// Copies the first `size` bytes into an empty file; how many there were. INTR where the call is to stop.
-fn pour(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, wait: &Wait<'_>) -> System<u64> {
-    let done = pour_inside(file, made, size, wait)?;
-    pour_by_hand(file, made, done, size, scratch)
+fn copy_bytes(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, wait: &Wait<'_>) -> System<u64> {
+    let done = copy_in_kernel(file, made, size, wait)?;
+    copy_through_memory(file, made, done, size, scratch)
 }
 
 /// Lets the system copy, as far as it can and will; how many bytes it did.
-fn pour_inside(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, wait: &Wait<'_>) -> System<u64> {
+fn copy_in_kernel(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, wait: &Wait<'_>) -> System<u64> {
     let (mut read, mut written) = (0, 0);
     let mut asked = Instant::now();
     while read < size {
@@ -219,7 +219,7 @@ fn pour_inside(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, wait: &Wai
     Ok(written)
 }
 
-fn pour_by_hand(file: BorrowedFd<'_>, made: BorrowedFd<'_>, mut done: u64, size: u64, scratch: &mut Vec<u8>) -> System<u64> {
+fn copy_through_memory(file: BorrowedFd<'_>, made: BorrowedFd<'_>, mut done: u64, size: u64, scratch: &mut Vec<u8>) -> System<u64> {
     if done < size && (scratch.len() as u64) < (size - done).min(BUFFER) {
         scratch.resize((size - done).min(BUFFER) as usize, 0);
     }
@@ -297,8 +297,8 @@ mod tests {
         let source = File::open(scratch.0.join("source")).unwrap();
         type Way = fn(BorrowedFd<'_>, BorrowedFd<'_>, u64, &Wait<'_>) -> System<u64>;
         let ways: [Way; 2] = [
-            |file, made, size, wait| pour(file, made, size, &mut vec![], wait),
-            |file, made, size, _| pour_by_hand(file, made, 0, size, &mut vec![0; 10]),
+            |file, made, size, wait| copy_bytes(file, made, size, &mut vec![], wait),
+            |file, made, size, _| copy_through_memory(file, made, 0, size, &mut vec![0; 10]),
         ];
         for way in ways {
             for size in [0, 1, value.len() as u64, value.len() as u64 + 9] {
@@ -318,11 +318,11 @@ mod tests {
         let (file, before) = open_file(folder.as_fd(), "source").unwrap();
         let write_also = |made: BorrowedFd<'_>| {
             File::options().append(true).open(scratch.0.join("source")).unwrap().write_all(b"more").unwrap();
-            pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![])
+            copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![])
         };
         assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, write_also), Ok(false));
         let (file, before) = open_file(folder.as_fd(), "source").unwrap();
-        let cut = |made: BorrowedFd<'_>| pour_by_hand(file.as_fd(), made, 0, 4, &mut vec![]);
+        let cut = |made: BorrowedFd<'_>| copy_through_memory(file.as_fd(), made, 0, 4, &mut vec![]);
         assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, cut), Ok(false));
         assert_eq!(copy_named(folder.as_fd(), "old", |_| Ok(false)), Ok(false));
         assert_eq!(fs::read(scratch.0.join("old")).unwrap(), b"old");
@@ -337,11 +337,11 @@ mod tests {
         fs::create_dir(scratch.0.join("folder")).unwrap();
         let fill = |made: BorrowedFd<'_>| {
             assert!(scratch.names().iter().all(|name| name == "source" || name == "folder" || name.ends_with('d')));
-            pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![])
+            copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![])
         };
         let hidden = |made: BorrowedFd<'_>| {
             assert!(scratch.names()[0].ends_with(".__lock"));
-            pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![]).map(|_| true)
+            copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![]).map(|_| true)
         };
         for _ in 0..2 {
             assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "unnamed", true, fill), Ok(true));
@@ -350,8 +350,8 @@ mod tests {
         let full = |_: BorrowedFd<'_>| Err(Errno::NOSPC);
         assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "unnamed", false, full), Err(Errno::NOSPC));
         assert_eq!(copy_named(folder.as_fd(), "named", |_| Err(Errno::NOSPC)), Err(Errno::NOSPC));
-        let pour = |made: BorrowedFd<'_>| pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![]);
-        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "folder", false, pour), Err(Errno::ISDIR));
+        let copy_bytes = |made: BorrowedFd<'_>| copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![]);
+        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "folder", false, copy_bytes), Err(Errno::ISDIR));
         assert_eq!(scratch.names(), ["folder", "named", "source", "unnamed"]);
         for name in ["named", "unnamed"] {
             assert_eq!(fs::read(scratch.0.join(name)).unwrap(), b"value");

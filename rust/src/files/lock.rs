@@ -20,7 +20,7 @@ const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(20);
 
-/// How a thread waits inside one call, while signals are heard. `signals` is given to the thread that Python called: it
+/// How a thread waits inside one call, while signals take effect. `signals` is given to the thread that Python called: it
 /// returns true when a signal's handler raised. All the others stop because that one says so.
 pub(crate) struct Wait<'a> {
     pub stop: &'a AtomicBool,

@@ -52,7 +52,7 @@ fn index(data: &[u8], at: usize, count: usize) -> Read<Index<'_>> {
         let path = reader.text("the path of a node")?;
         let Ok(path) = str::from_utf8(path) else { return broken(start, "the path of a node must be UTF-8") };
         let middle = reader.at();
-        let (id, kind) = glance(reader.clone());
+        let (id, kind) = id_and_kind(reader.clone());
         let spans = if kind == UNKNOWN { None } else { plain(reader.clone(), path).ok().flatten() };
         let [attributes, metadata, manifests] = spans.unwrap_or([UNKNOWN; 3]);
         reader.skip()?;
@@ -63,7 +63,7 @@ fn index(data: &[u8], at: usize, count: usize) -> Read<Index<'_>> {
 }
 
 /// Id and kind of a node that is an array of four, as all writers known make it; UNKNOWN for what is not as it should be.
-fn glance(mut reader: Reader<'_>) -> (i64, i64) {
+fn id_and_kind(mut reader: Reader<'_>) -> (i64, i64) {
     if reader.array("a node") != Ok(4) {
         return (UNKNOWN, UNKNOWN);
     }

@@ -238,7 +238,7 @@ def _check_below(
     """Checks what create_hierarchy makes below a root with these arguments, before that is created."""
     for name in arguments:
         if name not in _OF_ROOTS:
-            raise InvalidInputError(f"{name} is no argument of a group", path="/", hint="an array has a shape")
+            raise InvalidInputError(f"{name} is not an argument of a group", path="/", hint="an array has a shape")
     given: dict[str, Any] = {name: value for name, value in arguments.items() if name != "explicit_groups"}
     planned_group(store, overwrite=overwrite, **given)[0]._planned_hierarchy(nodes)
 

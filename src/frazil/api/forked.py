@@ -41,7 +41,7 @@ def fork_for_many(session: Session) -> Session:
 
 def begin_again(fork: Session) -> Session:
     """Another fork that begins as this one is. Costs no request, and not the copy of a snapshot."""
-    return Session(fork_columns.again(fork._transaction), fork._registry, fork._runtime)
+    return Session(fork_columns.copy_fork(fork._transaction), fork._registry, fork._runtime)
 
 
 def written_by(fork: Session) -> Written:

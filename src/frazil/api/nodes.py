@@ -366,7 +366,7 @@ def _opened_or_made(
         return open_array(location, mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
     for name in arguments:
         if name not in ("attributes", "entry_point", "read_only"):
-            raise InvalidInputError(f"{name} is no argument of a group", hint="an array has a shape, or data")
+            raise InvalidInputError(f"{name} is not an argument of a group", hint="an array has a shape, or data")
     if mode in (None, "a"):
         try:
             found = open_node(location, "r+", **surroundings)  # type: ignore[arg-type] # which are its own
@@ -445,7 +445,7 @@ def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
         raise AlreadyExistsError(
-            f"a group without a document is there already in {there.store!r}",
+            f"a group without a document already exists in {there.store!r}",
             path=there.path or "/",
             hint='open it with mode="r+", or "a"; frazil.create_group gives it a document',
         )

@@ -103,7 +103,7 @@ class Repository(Inspected):
         check_compatible(compatible, attributes_file_bytes, chunk_digests)
         options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = open_files(location, durable, runtime, cache, cache_limit)
-        # creating the first branch file fails if a repository is there already
+        # creating the first branch file fails if a repository already exists
         check_destination(location, files.store, files.prefix, may_be_repository=True)
         files.create(compatible=compatible is not None, digests=chunk_digests is not None)
         return cls(files, options, registry)
@@ -453,7 +453,7 @@ class Repository(Inspected):
         history   False: checks only the snapshots that branches and tags point to; orphans are not counted then
         progress  called with the kind and number of objects done since the last call
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError if something cannot be fetched. See docs/maintenance.md."""
-        asked = verification.Asked(decode, digests, virtual, history)
+        asked = verification.Checks(decode, digests, virtual, history)
         return verification.verify(self._files, self._reading, self._options, asked, progress)
 
     def repair(
@@ -479,7 +479,7 @@ class Repository(Inspected):
         dry_run      writes nothing, and reports what would be done;  progress: as in `verify`
         A repair may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
         ReadOnlyError. See docs/maintenance.md."""
-        asked = verification.Asked(decode, digests)
+        asked = verification.Checks(decode, digests)
         consents = Consents(older, accept_loss, tips, history)
         self.sync()
         try:

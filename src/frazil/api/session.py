@@ -21,7 +21,7 @@ from frazil.metadata.paths import normalise
 from frazil.repository.commit.commit import attempt_commit, follow_held, write_waiting
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.forks import fork, merge
-from frazil.repository.merge.rebase import meet
+from frazil.repository.merge.rebase import find_divergence
 from frazil.repository.merge.rebase import rebase as rebase_transaction
 from frazil.repository.merge.session_delta import session_delta
 from frazil.repository.merge.solvers import Solver, check_solver
@@ -225,7 +225,7 @@ class Session:
 
     def _moved(self) -> ConflictError:
         """The error where another session committed first."""
-        conflicts = meet(self._transaction).conflicts
+        conflicts = find_divergence(self._transaction).conflicts
         told = f"; {conflicts[0]}" if conflicts else ", but nothing that was changed here"
         error = ConflictError(
             f"the branch {self.branch!r} has moved since the session began{told}",
@@ -261,7 +261,7 @@ class Session:
         then nothing was taken over."""
         for one in forks:
             if not isinstance(one, Session):
-                raise InvalidInputError(f"{one!r} is no session")
+                raise InvalidInputError(f"{one!r} is not a session")
         merge(self._transaction, [one._transaction for one in forks])
 
     # --- virtual chunks ------------------------------------------------------------------------------------------------------------

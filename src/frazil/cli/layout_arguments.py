@@ -31,7 +31,7 @@ def codecs(text: str) -> object:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+            raise ArgumentTypeError(f"{text!r} is not JSON: {error}") from None
     if text in ("auto", SAME, "none"):
         return [] if text == "none" else text
     return [name.strip() for name in text.split(",")]
@@ -42,7 +42,7 @@ def memory(text: str) -> int:
     number = text.strip().rstrip("BKMGikmgb")
     unit = text.strip()[len(number) :].upper()
     if not number.isdecimal() or not int(number) or unit not in _UNITS:
-        raise ArgumentTypeError(f"{text!r} is no number of bytes, as in 512MiB")
+        raise ArgumentTypeError(f"{text!r} is not a number of bytes, as in 512MiB")
     return int(number) * _UNITS[unit]
 
 

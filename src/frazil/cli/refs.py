@@ -30,7 +30,7 @@ def points(names: Iterable[str], look_up: Callable[[str], str]) -> list[Point]:
     return found
 
 
-def told(found: Sequence[Point]) -> str:
+def points_text(found: Sequence[Point]) -> str:
     """A line for each, in columns."""
     names = [one_line(point.name) for point in found]
     width = max(map(len, names), default=0)

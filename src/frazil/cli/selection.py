@@ -52,6 +52,6 @@ def _integer(part: str, text: str) -> int:
 
 def _refusal(text: str, part: str) -> SelectionError:
     return SelectionError(
-        f"{part!r} in the selection {text!r} is no integer, slice, list of integers or ...",
+        f"{part!r} in the selection {text!r} is not an integer, slice, list of integers or ...",
         hint='write it as in Python: "10, ::-2, ..."',
     )

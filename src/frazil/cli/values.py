@@ -40,9 +40,9 @@ def _mapped(file: str, name: str) -> Values:
         except ValueError:
             values = np.load(file, allow_pickle=False)  # an empty array cannot be mapped
     except (ValueError, EOFError) as error:
-        raise InvalidInputError(f"this is no .npy file: {error}", path=name) from None
+        raise InvalidInputError(f"this is not a .npy file: {error}", path=name) from None
     if not isinstance(values, np.ndarray):
-        raise InvalidInputError("this is no .npy file", path=name, hint="numpy.save writes one")
+        raise InvalidInputError("this is not a .npy file", path=name, hint="numpy.save writes one")
     return values
 
 
@@ -56,7 +56,7 @@ def parse_value(text: str, data_type: DataType) -> Values:
         return np.asarray(data_type.fill_from_user(value, "VALUE").scalar)
     except MetadataError as error:
         raise InvalidInputError(
-            f"{text.strip()!r} is no value of {data_type.label}: {error.message.removeprefix('VALUE must be ')}",
+            f"{text.strip()!r} is not a value of {data_type.label}: {error.message.removeprefix('VALUE must be ')}",
             hint="a value, a file whose name ends in .npy, or - for one on standard input",
         ) from None
 

@@ -20,8 +20,8 @@ from frazil.codecs.codec import (
     Codec,
     NativeCodec,
     Sharding,
-    asking,
     bound_of,
+    codec_call,
     encoded_spec,
     size_of,
 )
@@ -177,7 +177,7 @@ def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> 
     specs = [index_spec(counts)]
     for codec, codec_path in before:
         specs.append(encoded_spec(codec, specs[-1], codec_path))
-    with asking(serializer, where):
+    with codec_call(serializer, where):
         serializer.check(specs[-1], where)
     size = size_of(serializer, lambda: serializer.encoded_size(specs[-1]), where)
     sizes = [size]
@@ -217,7 +217,7 @@ def _inner_chunk(
         runs = shard = compile_shard(codec, specs[-1], where)
         bounds = [shard.bound]
     else:
-        with asking(codec, where):
+        with codec_call(codec, where):
             codec.check(specs[-1], where)
         bounds = [bound_of(codec, lambda: codec.bound(specs[-1]), where)]
     for following, codec_path in after:
@@ -225,7 +225,7 @@ def _inner_chunk(
         bounds.append(min(most, _LARGEST_BOUND))
     native: list[NativeCodec] = []
     for following, codec_path in reversed(after):
-        with asking(following, codec_path) as ask:
+        with codec_call(following, codec_path) as ask:
             form = following.native()
             if form is not None and not (isinstance(form, tuple) and form and isinstance(form[0], str)):
                 raise ask.wrong(form, "a tuple that begins with the kernel's name of a codec, or None")

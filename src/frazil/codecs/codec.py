@@ -214,14 +214,14 @@ def cause_of(text: str) -> BaseException | None:
     return text.error.__cause__ if isinstance(text, Refusal) else None
 
 
-def asking(codec: Codec, path: str) -> ExtensionCall:
+def codec_call(codec: Codec, path: str) -> ExtensionCall:
     """What a codec, which may be the user's, is asked when an array is opened or made."""
     return ExtensionCall("codec", codec.name, path)
 
 
 def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
     """codec.encoded_spec; whatever a codec of the user's raises or makes is told as a MetadataError."""
-    with asking(codec, path) as call:
+    with codec_call(codec, path) as call:
         made: object = codec.encoded_spec(spec, path)
         if not isinstance(made, ChunkSpec):
             raise call.wrong(made, "a ChunkSpec")
@@ -230,7 +230,7 @@ def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
 
 def size_of(codec: Codec, ask: Callable[[], object], path: str) -> int | None:
     """A number of bytes that a codec gives, or None where it depends on what is encoded."""
-    with asking(codec, path) as context:
+    with codec_call(codec, path) as context:
         made = ask()
         if made is not None and (isinstance(made, bool) or not isinstance(made, int) or made < 0):
             raise context.wrong(made, "a number of bytes", repr(made))
@@ -241,7 +241,7 @@ def bound_of(codec: Codec, ask: Callable[[], object], path: str) -> int:
     """The most bytes that a codec says it makes."""
     made = size_of(codec, ask, path)
     if made is None:
-        raise asking(codec, path).wrong(made, "a number of bytes")
+        raise codec_call(codec, path).wrong(made, "a number of bytes")
     return made
 
 
@@ -282,7 +282,7 @@ def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
     there on: compile_chain says why."""
     settled = list(codecs)
     for i, codec in enumerate(settled):
-        with asking(codec, f"codecs[{i}]") as call:
+        with codec_call(codec, f"codecs[{i}]") as call:
             made: object = codec.resolved(spec)
             if not isinstance(made, type(codec)):
                 raise call.wrong(made, "a codec of its kind")

@@ -115,9 +115,11 @@ class Registry(Value):
         """A data type that is not registered is refused, whatever fallback its document names (draft of 2022, Array metadata, data_type)."""
         return self._with(metadata=self.metadata.without_fallbacks())
 
-    def silent(self) -> Registry:
+    def without_warnings(self) -> Registry:
         """The same without a FallbackWarning, for documents whose fallbacks were told of when they were opened."""
-        return self.metadata.parsed.get_or_make((self,), lambda: self._with(metadata=self.metadata.silent()), Registry)
+        return self.metadata.parsed.get_or_make(
+            (self,), lambda: self._with(metadata=self.metadata.without_warnings()), Registry
+        )
 
     def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> Registry:
         """With one more chunk grid. Arrays can be read and written through it if its chunks have one shape: if it is a RegularGrid, or has an attribute

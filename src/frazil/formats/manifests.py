@@ -129,7 +129,7 @@ def node_manifest(
 ) -> Manifest:
     """The references of one node, whose coordinates are int64[n, d]; `locations` are numbers into `names`. In the order given."""
     if not 0 <= node < _NODE_LIMIT:
-        raise InvalidInputError(f"{node} is no id of a node")
+        raise InvalidInputError(f"{node} is not an id of a node")
     count, rank = coordinates.shape
     text, text_starts = location_columns(names) if names else (_NO_TEXT, _NO_STARTS)
     return Manifest(

@@ -198,7 +198,7 @@ class Reader:
         """Goes past values of any kind."""
         end = _kernel.skip_values(self.data, self.at, count)
         if end < 0:
-            raise self.fail(f"{what} is cut short, or is no MessagePack")
+            raise self.fail(f"{what} is cut short, or is not MessagePack")
         self.at = end
 
     def raw(self, what: str) -> bytes:

@@ -161,7 +161,7 @@ def blocks(selection: object, shape: tuple[int, ...], extents: tuple[int, ...]) 
     items = _items(selection)
     for item in items:
         if item is None or isinstance(item, np.ndarray) or (isinstance(item, slice) and item.step not in (None, 1)):
-            raise SelectionError(f"blocks are selected by integers and slices of step 1, not by {_told(item)}")
+            raise SelectionError(f"blocks are selected by integers and slices of step 1, not by {_part_text(item)}")
     axes = []
     for axis, length, extent in zip(_box(items, grid).axes, shape, extents, strict=True):
         start = axis.start * extent
@@ -186,7 +186,8 @@ def index_item(part: object) -> IndexItem:
         except TypeError:
             pass
     raise SelectionError(
-        f"{_told(part)} is no index", hint="integers, slices, Ellipsis, newaxis, integer arrays and boolean masks are"
+        f"{_part_text(part)} is not an index",
+        hint="integers, slices, Ellipsis, newaxis, integer arrays and boolean masks are",
     )
 
 
@@ -196,7 +197,7 @@ def _array(part: object) -> int | _Array:
     except FrazilError:  # of an array of ours; some of them are ValueErrors
         raise
     except ValueError as error:
-        raise SelectionError(f"{_told(part)} is no index: {error}") from None
+        raise SelectionError(f"{_part_text(part)} is not an index: {error}") from None
     if array.dtype == np.bool_:
         return array
     if array.size == 0 and not isinstance(part, np.ndarray):
@@ -210,7 +211,7 @@ def _array(part: object) -> int | _Array:
     return array.astype(np.int64, copy=False)
 
 
-def _told(part: object) -> str:
+def _part_text(part: object) -> str:
     if isinstance(part, np.ndarray):
         return f"an array of type {part.dtype} and shape {part.shape}"
     return shown(part)
@@ -250,7 +251,7 @@ def _along(item: int | slice | _Array, axis: int, length: int) -> AxisSelection:
         return _along_slice(item, axis, length)
     if item.ndim != 1:
         raise SelectionError(
-            f"{_told(item)} along axis {axis} with length {length}: within one dimension an index array has one dimension",
+            f"{_part_text(item)} along axis {axis} with length {length}: within one dimension an index array has one dimension",
             hint="a.vindex takes integer arrays of any shape for all dimensions, or a mask of the array's shape",
         )
     if item.dtype == np.bool_:
@@ -310,7 +311,7 @@ def _points(items: list[IndexItem], shape: tuple[int, ...]) -> PointSelection:
     for item in items:
         if not isinstance(item, int | np.ndarray) or (isinstance(item, np.ndarray) and item.dtype == np.bool_):
             raise SelectionError(
-                f"{_told(item)} in a selection of points",
+                f"{_part_text(item)} in a selection of points",
                 hint="give an integer array for each dimension, or one mask of the array's shape; a.oindex takes slices too",
             )
         arrays.append(np.asarray(_clamped(item)) if isinstance(item, int) else item)

@@ -115,7 +115,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         """A data type that is not registered is refused, whatever fallback its document names."""
         return self.replaced(fallbacks=False)
 
-    def silent(self) -> MetadataExtensions:
+    def without_warnings(self) -> MetadataExtensions:
         """The same without a FallbackWarning: for documents that gave one when they were opened."""
         return self.replaced(tells=False, parsed=self._parsed)
 

@@ -62,9 +62,9 @@ def _check_exact(values: Values, dtype: np.dtype[np.generic], path: str) -> None
         if not np.all(same):
             wrong = part[~np.asarray(same, np.bool_)].reshape(-1)[0]
             raise InvalidInputError(
-                f"{shown(wrong.item())} has no equal in {dtype}",
+                f"{shown(wrong.item())} has no equal value in {dtype}",
                 path=path,
-                hint="convert the values first, as they are meant",
+                hint="convert the values to the dtype of the array first",
             )
 
 

@@ -174,7 +174,7 @@ def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = Fal
     memory = [np.empty(size, array.dtype) for _ in range(1 + ahead)]  # of all columns
     ended = Event() if ahead else None
     slabs = _read_columns(array, plan, skip, memory, ended)
-    yield from slabs if ended is None else _made_ahead(slabs, ended)
+    yield from slabs if ended is None else _prefetched(slabs, ended)
 
 
 def _read_columns(
@@ -190,7 +190,7 @@ def _read_columns(
             )
 
 
-def _made_ahead(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
+def _prefetched(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
     """The same slabs, each made by another thread while the caller has the one before. ended: set when no more are wanted."""
     with ThreadPoolExecutor(1, "frazil slab") as thread:
         try:

@@ -50,7 +50,7 @@ def origin_of(store: Store, root: str) -> str:
     return repr((store, where)) if isinstance(kind, int) else f"{kind} {where}"
 
 
-def check_apart(source: tuple[object, str], destination: tuple[object, str], hint: str) -> None:
+def check_no_overlap(source: tuple[object, str], destination: tuple[object, str], hint: str) -> None:
     if source[0] != destination[0]:
         return
     if source[1] == destination[1]:

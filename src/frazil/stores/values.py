@@ -53,7 +53,7 @@ __all__ = [
     "pieces_of",
     "resolve_span",
     "resolve_spans",
-    "stale_unasked",
+    "replaced_between_requests",
     "up_to",
     "whole_spans",
 ]
@@ -291,7 +291,7 @@ def object_rows(spans: Columns, status: Sequence[int], sizes: Columns, *, files:
     return rows
 
 
-def stale_unasked(fetched: Fetched, expect: Sequence[Version | None] | None) -> bool:
+def replaced_between_requests(fetched: Fetched, expect: Sequence[Version | None] | None) -> bool:
     """Whether a name is STALE of which no version was expected: its object was replaced between two requests of one fetch, which is to begin again."""
     if STALE not in fetched.status:
         return False

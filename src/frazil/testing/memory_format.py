@@ -138,7 +138,7 @@ class MemoryFormat(AlphaSnapshots):
             except StoreError:
                 continue
             if present.identity != state.identity:
-                raise AlreadyExistsError("there is a repository already", key=self.key(_NAME))
+                raise AlreadyExistsError("a repository already exists", key=self.key(_NAME))
         raise CommitUnknownError("whether the repository was created is not known")
 
     def require(self) -> None:

@@ -228,7 +228,7 @@ def test_transformers_at_opening() -> None:
     assert isinstance(found, frazil.Array)
     assert found[...].tolist() == [0, 1, 2, 3]
     assert seen[1].asked
-    with pytest.raises(InvalidInputError, match="no store"):
+    with pytest.raises(InvalidInputError, match="not a store"):
         frazil.open_array(inner, path="x", storage_transformers=[lambda store: 1])
     with pytest.raises(InvalidInputError, match="must make a store"):
         frazil.open_array(inner, path="x", storage_transformers=["cache"])  # type: ignore[list-item]

@@ -91,7 +91,7 @@ def test_data_types_and_grids_that_numpy_does_not_know_are_kept(dtype: object, c
 def test_ragged_data_is_refused() -> None:
     group = frazil.group()
     for create in (group.array, lambda name, data: group.empty_like(name=name, data=data)):
-        with pytest.raises(InvalidInputError, match="no array"):
+        with pytest.raises(InvalidInputError, match="not an array"):
             create("x", [[1], [2, 3]])
 
 

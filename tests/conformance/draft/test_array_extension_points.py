@@ -427,7 +427,7 @@ def test_transformers_of_another_form(entry: object, path: str) -> None:
 def test_what_a_storage_transformer_may_not_make() -> None:
     store = MemoryStore()
     one(store, storage_transformers=[MASKED])
-    with pytest.raises(InvalidInputError, match="made int, which is no store"):
+    with pytest.raises(InvalidInputError, match="made int, which is not a store"):
         frazil.open_array(store, path="x", registry=REGISTRY.with_storage_transformer(MASK, lambda entry, store: 1))
 
 

@@ -99,7 +99,7 @@ def test_an_extension_of_the_hierarchy_that_is_not_known(store: Store) -> None:
 def test_what_an_extension_of_the_hierarchy_may_not_make() -> None:
     store = MemoryStore()
     put(store, "zarr.json", entry_point(extensions=[FOLDERED]))
-    with pytest.raises(InvalidInputError, match="made int, which is no store"):
+    with pytest.raises(InvalidInputError, match="made int, which is not a store"):
         frazil.open(store, registry=REGISTRY.with_hierarchy_extension(FOLDER, lambda entry, store: 1))
 
 

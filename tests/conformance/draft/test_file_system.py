@@ -72,7 +72,7 @@ def test_a_tree_that_was_made_by_hand(store: LocalStore) -> None:
     assert store.list() == ["data/a/c0/0", "data/a/c0/1", "meta/a.array.json", "zarr.json"]
     assert store.list_prefix("data/") == ["data/a/c0/0", "data/a/c0/1"]
     assert store.list_dir("") == (["zarr.json"], ["data/", "meta/"])
-    assert store.get("data/a") is None, "a folder is no key"
+    assert store.get("data/a") is None, "a folder is not a key"
     assert store.list_prefix("zarr.json/") == [], "and a file no prefix"
     assert store.list_dir("zarr.json/") == ([], [])
     store.erase("data/a/c0/0")
@@ -90,7 +90,7 @@ def test_erasing_removes_files_and_no_folders(store: LocalStore) -> None:
     store.erase("a/b/c")
     for erase in (store.erase, lambda name: store.erase_values([name]), lambda name: store.erase_many([name], [None])):
         erase("a/b")
-        assert Path(store.path, "a", "b").is_dir(), "an empty folder is no key"
+        assert Path(store.path, "a", "b").is_dir(), "an empty folder is not a key"
     store.set("a/d", b"2")
     store.erase_prefix("a/b/")
     assert not Path(store.path, "a", "b").exists(), "a prefix that is erased leaves nothing"

@@ -163,7 +163,7 @@ def test_in_the_strict_dialect_they_are_attributes() -> None:
 )
 def test_what_the_strict_dialect_has_no_word_for_is_refused_before_anything_is_written(codecs: list[Codec]) -> None:
     store = MemoryStore()
-    with pytest.raises(MetadataError, match="cannot be said in the draft of December 2022") as caught:
+    with pytest.raises(MetadataError, match="cannot be expressed in the draft of December 2022") as caught:
         frazil.create_array(store, data=np.arange(4), codecs=codecs, zarr_format="draft")
     assert str(caught.value.path).startswith("codecs[")
     assert list(store.list()) == []

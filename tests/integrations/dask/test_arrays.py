@@ -174,7 +174,7 @@ def test_what_is_refused(repo: frazil.Repository) -> None:
     session = repo.writable_session()
     with pytest.raises(SelectionError, match="does not fit"):
         frazil.dask.store(lazy(VALUES[:10]), array)
-    with pytest.raises(InvalidInputError, match="no dask array"):
+    with pytest.raises(InvalidInputError, match="not a dask array"):
         frazil.dask.store(VALUES, array)
     with pytest.raises(InvalidInputError, match="2 arrays, but 1 target"):
         frazil.dask.store([lazy(), lazy()], [array])
@@ -192,7 +192,7 @@ def test_what_is_refused(repo: frazil.Repository) -> None:
         frazil.dask.store([lazy(), lazy()], [array, array], regions=[None])
     with pytest.raises(InvalidInputError, match="message"):
         frazil.dask.store(lazy(), "t", into=repo)
-    with pytest.raises(InvalidInputError, match="there is no commit here"):
+    with pytest.raises(InvalidInputError, match="message has no meaning: into is not a repository"):
         frazil.dask.store(lazy(), "t", into=session, message="x")
     with pytest.raises(InvalidInputError, match="cannot be combined with a commit"):
         frazil.dask.store(lazy(), "t", into=repo, message="x", compute=False)
@@ -370,7 +370,7 @@ def test_dask_takes_an_array_as_it_is(repo: frazil.Repository) -> None:
     np.testing.assert_array_equal(x.compute(), VALUES)
     assert x.name == da.from_array(array).name
     assert isinstance(da.from_array(repo.readonly_session().root["t"])._meta, np.ndarray)
-    with pytest.raises(InvalidInputError, match=r"no frazil\.Array"):
+    with pytest.raises(InvalidInputError, match=r"not a frazil\.Array"):
         frazil.dask.from_array(VALUES)  # type: ignore[arg-type]
 
 

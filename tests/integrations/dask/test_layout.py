@@ -1,4 +1,4 @@
-"""Chunks of dask against write units: every unit belongs to one block, whatever the chunks and the region are."""
+"""Chunks of dask against write chunks: every unit belongs to one block, whatever the chunks and the region are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.integrations.dask.layout import (
     Box,
     aligned_chunks,
     box_of,
-    check_apart,
+    check_no_overlap,
     is_aligned,
     reading_chunks,
     selection_of,
@@ -80,12 +80,12 @@ def test_regions_that_do_not_do(region: object) -> None:
 
 def test_regions_apart() -> None:
     first, second = Box((0, 0), (4, 4), (4, 4)), Box((4, 0), (8, 4), (4, 4))
-    check_apart([(0, first), (1, second)], "a")
-    check_apart([(0, first), (1, Box((4, 4), (4, 8), (4, 4)))], "a")  # nothing
+    check_no_overlap([(0, first), (1, second)], "a")
+    check_no_overlap([(0, first), (1, Box((4, 4), (4, 8), (4, 4)))], "a")  # nothing
     with pytest.raises(InvalidInputError, match="0 and 2 are both for the same elements"):
-        check_apart([(0, first), (1, second), (2, Box((3, 0), (4, 4), (4, 4)))], "a")
+        check_no_overlap([(0, first), (1, second), (2, Box((3, 0), (4, 4), (4, 4)))], "a")
     with pytest.raises(InvalidInputError, match="meet within a shard"):
-        check_apart([(0, Box((0,), (5,), (4,))), (1, Box((5,), (8,), (4,)))], "a")
+        check_no_overlap([(0, Box((0,), (5,), (4,))), (1, Box((5,), (8,), (4,)))], "a")
 
 
 boxes = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
@@ -97,9 +97,9 @@ def test_what_is_apart_shares_no_unit(one: list[int], other: list[int], unit: in
     pair = [(number, Box((box[0],), (box[1],), (unit,))) for number, box in enumerate((one, other))]
     if shared:
         with pytest.raises(InvalidInputError):
-            check_apart(pair, "a")
+            check_no_overlap(pair, "a")
     else:
-        check_apart(pair, "a")
+        check_no_overlap(pair, "a")
 
 
 def test_selections() -> None:

@@ -169,7 +169,7 @@ def test_what_is_not_there_or_not_allowed() -> None:
     for url, message in (
         ("s3://lake/a.nc", "outside of the prefixes"),
         ("s3://sea/data/", "a folder"),
-        ("s3://a:b@sea/c", "no bucket"),
+        ("s3://a:b@sea/c", "not a bucket"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             scan_file(url, virtual_prefixes=prefixes)

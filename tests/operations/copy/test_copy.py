@@ -351,7 +351,7 @@ def test_what_is_there_is_replaced_only_where_that_is_wanted(tmp_path: Path, sou
     for key in ("other/c/0", "zarr.json", "salt/zarr.json/below"):
         target.set(key, b"old")
     before = content(target)
-    with pytest.raises(AlreadyExistsError, match="something is there"):
+    with pytest.raises(AlreadyExistsError, match="something already exists"):
         frazil.copy(source, target)
     assert content(target) == before
     frazil.copy(source, target, overwrite=True)
@@ -398,9 +398,9 @@ def test_a_repository_with_its_history(tmp_path: Path, repo: frazil.Repository) 
     with other.transaction(message="on") as root:
         root["t"][0] = 7
     for again in (False, True):
-        with pytest.raises(AlreadyExistsError, match="a repository is there"):
+        with pytest.raises(AlreadyExistsError, match="a repository already exists"):
             frazil.copy({"zarr.json": b"{}"}, target.inner, overwrite=again)
-    with pytest.raises(AlreadyExistsError, match="a repository is there"):
+    with pytest.raises(AlreadyExistsError, match="a repository already exists"):
         frazil.copy(tmp_path / "sea.repo", target.inner)
     frazil.copy(tmp_path / "sea.repo", target.inner, overwrite=True)
     assert content(target.inner) == content(LocalStore(tmp_path / "sea.repo"))

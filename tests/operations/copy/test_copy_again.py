@@ -78,7 +78,7 @@ def test_of_two_copies_to_one_place_one_succeeds(kind: str, same: bool, overwrit
     tasks = [prepare_copy(source, target, overwrite=overwrite) for source in (first, second)]
     tasks[0].run(lambda nbytes: None)
     if not overwrite:  # else the second one replaces what the first one brought
-        with pytest.raises(AlreadyExistsError, match="somebody else writes"):
+        with pytest.raises(AlreadyExistsError, match="another process writes"):
             tasks[1].run(lambda nbytes: None)
     assert content(target) == first
     again = prepare_copy(first, target, overwrite=True), prepare_copy(second, target, overwrite=True)
@@ -100,7 +100,7 @@ def test_of_two_runs_that_go_on_with_one_copy_one_succeeds() -> None:
     target.set(JOURNAL_NAME, prepare_copy(source, MemoryStore()).journal.emit())
     tasks = [prepare_copy(source, target) for _ in range(2)]
     tasks[0].run(lambda nbytes: None)
-    with pytest.raises(AlreadyExistsError, match="somebody else writes"):
+    with pytest.raises(AlreadyExistsError, match="another process writes"):
         tasks[1].run(lambda nbytes: None)
     assert content(target) == source
 
@@ -109,6 +109,6 @@ def test_what_appears_at_an_empty_destination_is_left_alone() -> None:
     target = MemoryStore()
     task = prepare_copy({"zarr.json": b"{}"}, target)
     target.set("c/0", b"somebody's")
-    with pytest.raises(AlreadyExistsError, match="somebody else writes"):
+    with pytest.raises(AlreadyExistsError, match="another process writes"):
         task.run(lambda nbytes: None)
     assert content(target) == {"c/0": b"somebody's"}

@@ -286,7 +286,7 @@ def test_of_two_runs_one_fails() -> None:
             calls.append(nbytes)
             frazil.rechunk(source, target, **ARGUMENTS)  # type: ignore[arg-type]
 
-    with pytest.raises(AlreadyExistsError, match="somebody else writes"):
+    with pytest.raises(AlreadyExistsError, match="another process writes"):
         frazil.rechunk(source, target, progress=another, **ARGUMENTS)  # type: ignore[arg-type]
     np.testing.assert_array_equal(frazil.open_array(target)[...], VALUES)
 

@@ -14,12 +14,12 @@ from frazil.operations.serve.requests import (
     Request,
     answer_page,
     answer_value,
-    ask_ahead,
     content_type,
     parse_range,
     read_request,
     resolve_range,
     share,
+    speculative_span,
 )
 from frazil.stores.keys.names import check_key
 from frazil.stores.values import clip_span
@@ -106,7 +106,7 @@ def test_bad_addresses(target: str, expected: int) -> None:
 def test_who_takes_html_gets_pages_where_no_key_can_be() -> None:
     for target, key in (("/", ""), ("/a/b/", "a/b/"), ("http://x", "")):
         request = asked(target=target, Accept="text/html,*/*")
-        assert (request.page, request.key, ask_ahead(request, 100)) == (True, key, None)
+        assert (request.page, request.key, speculative_span(request, 100)) == (True, key, None)
     assert not asked(target="/zarr.json", Accept="text/html").page
     assert status("GET", "//", Accept="text/html") == 404
 
@@ -168,7 +168,7 @@ def test_what_is_asked_ahead_is_the_beginning_of_the_answer(
         else {"Range": f"bytes={'' if first is None else first}-{'' if last is None else last}"}
     )
     request = asked(**text)
-    span, ahead = answer_value(request, size, TAG).span, ask_ahead(request, most)
+    span, ahead = answer_value(request, size, TAG).span, speculative_span(request, most)
     if ahead is not None:
         start, length = clip_span(*ahead, size)
         assert length <= most
@@ -203,7 +203,7 @@ def test_absurd_numbers(text: str, span: tuple[int, int] | None) -> None:
     request = asked(Range=text)
     answer = answer_value(request, 10, TAG)
     assert (answer.status, answer.span) == (416 if span is None else 206, span)
-    ahead = ask_ahead(request, 1000)
+    ahead = speculative_span(request, 1000)
     assert ahead is None or -(2**62) < ahead[0] < 2**62
 
 
@@ -234,7 +234,7 @@ def test_head_has_no_ranges() -> None:
     request = asked("HEAD", Range="bytes=0-1")
     answer = answer_value(request, 10, TAG)
     assert (answer.status, dict(answer.headers)["Content-Length"]) == (200, "10")
-    assert ask_ahead(request, 100) is None
+    assert speculative_span(request, 100) is None
 
 
 # --- conditions ----------------------------------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def test_conditions(headers: dict[str, str], expected: int) -> None:
     answer = answer_value(request, 10, TAG)
     assert answer.status == expected
     assert dict(answer.headers)["ETag"] == TAG
-    assert ask_ahead(request, 100) is None
+    assert speculative_span(request, 100) is None
     if expected == 304:
         assert (answer.span, answer.text) == (None, b"")
 

@@ -40,13 +40,13 @@ from frazil.repository.alpha.branches import (
     exists,
     list_branches,
     list_tags,
-    look_ahead,
     open_tip,
     put_next,
     read_first,
     read_tag,
     read_tip,
     reset_branch,
+    tip_after,
 )
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, Tip
@@ -410,9 +410,9 @@ def test_a_tip_is_known_by_what_its_file_says(listable: bool) -> None:
     assert open_tip(files, MAIN, tip) == Tip(MAIN, 1, info(7).id), "it is there, and says something else"
     for known in (tip, first):
         with pytest.raises(ConflictError, match="not the one"):
-            look_ahead(files, known)
-    assert look_ahead(files, anew) == Tip(MAIN, 1, info(7).id)
-    assert look_ahead(files, Tip(MAIN, 1, info(7).id)) is None
+            tip_after(files, known)
+    assert tip_after(files, anew) == Tip(MAIN, 1, info(7).id)
+    assert tip_after(files, Tip(MAIN, 1, info(7).id)) is None
 
 
 def test_a_reference_points_to_a_snapshot_that_can_be_read() -> None:

@@ -271,7 +271,7 @@ def test_no_collection_where_a_copy_is_under_way() -> None:
     store = MemoryStore()
     repo = frazil.Repository.create(store)
     store.set(COPY_JOURNAL, b"{}")
-    with pytest.raises(ConflictError, match="a copy to this place"):
+    with pytest.raises(ConflictError, match="a copy to this location"):
         repo.garbage_collect()
     let_pass(store)
     assert repo.garbage_collect().leftovers == 1

@@ -183,7 +183,7 @@ def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pyt
         return held
 
     monkeypatch.setattr(collection, "_hold_branches", sleep)
-    with pytest.raises(StoreError, match="stood still for days"):
+    with pytest.raises(StoreError, match="suspended for days"):
         repo.garbage_collect()
     assert objects(store) == there
     assert records(store, "runs") == []

@@ -113,7 +113,7 @@ def test_a_rebase_over_what_expired(create: Callable[..., frazil.Repository]) ->
     second.root["a"][1] = 4
     repo.expire(older_than=NOW)
     repo.garbage_collect(now=True)
-    with pytest.raises(ConflictError, match="needs a snapshot that is gone"):
+    with pytest.raises(ConflictError, match="needs a snapshot that was removed"):
         second.commit("too late", rebase="disjoint")
     assert repo.readonly_session().root["a"][0, 0] == 3
 

@@ -154,15 +154,15 @@ def attempt(tree: ChangeSet, delta: Delta, over: frozenset[str] = frozenset()) -
 @pytest.mark.parametrize(
     ("delta", "reason"),
     [
-        (Delta(attributes={"/x": {"a": 1}}), "/x would be changed, and is gone"),
-        (Delta(made=made("/g/1")), "/g/1 would be put where something is"),
-        (Delta(moved={"/h": "/g"}), "/g would be put where something is"),
+        (Delta(attributes={"/x": {"a": 1}}), "/x would be changed, but was removed"),
+        (Delta(made=made("/g/1")), "/g/1 would be put where a node already is"),
+        (Delta(moved={"/h": "/g"}), "/g would be put where a node already is"),
         (Delta(made=made("/n/1")), "/n/1 would have no group above it"),
         (Delta(made=made("/g/1/2")), "/g/1/2 would have no group above it"),
         (Delta(removed={"/g": False}), "/g/1 would have no group above it"),
         (Delta(moved={"/g": "/k"}), "/g/1 would have no group above it"),
         (Delta(moved={"/g/1": "/g/2", "/g": "/k"}), "/g/2 would have no group above it"),
-        (Delta(metadata={"/g/1": MetadataChange(None)}), "/g/1 would get metadata that nobody can read"),
+        (Delta(metadata={"/g/1": MetadataChange(None)}), "/g/1 would get metadata that cannot be read"),
     ],
     ids=str,
 )
@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_refused(delta: Delta, reason: str) -> None:
 
 def test_a_replaced_group_does_not_take_a_changed_node_along() -> None:
     delta = Delta(made=made("/g/1"), attributes={"/g/1/h": {"a": 1}})
-    with pytest.raises(ConflictError, match="lies beneath what is replaced"):
+    with pytest.raises(ConflictError, match="is below a node that is replaced"):
         attempt(tree_of("/g", "/g/1", "/g/1/h"), delta, frozenset({"/g/1"}))
 
 

@@ -128,7 +128,7 @@ def test_a_fork_that_was_begun_again_leaves_the_first_alone() -> None:
     one.root["a"].blocks[1] = 2
     one.discard()
     assert fork.root["a"][::LARGE].tolist() == [1, 0, 0, 0]
-    with pytest.raises(InvalidInputError, match="is no fork"):
+    with pytest.raises(InvalidInputError, match="is not a fork"):
         begin_again(session)
 
 

@@ -284,10 +284,10 @@ def test_a_fork_is_told_to_open_it_again() -> None:
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "localhost", "http://", "file:///etc"])
 def test_an_endpoint_that_is_no_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidInputError, match="endpoint is no URL"):
+    with pytest.raises(InvalidInputError, match="endpoint is not a URL"):
         ObjectStore("s3://bucket/x", endpoint=endpoint)
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(InvalidInputError, match="endpoint is no URL"):
+    with pytest.raises(InvalidInputError, match="endpoint is not a URL"):
         ObjectStore("s3://bucket/x")
 
 

@@ -61,7 +61,7 @@ def _usage(files: RepositoryFormat, name: str, path: str, progress: Progress | N
 
 def _show(files: RepositoryFormat, name: str) -> ShownCommit | ShownObject:
     if not isinstance(name, str):
-        raise InvalidInputError(f"{name!r} is no name; it must be text")
+        raise InvalidInputError(f"{name!r} is not a name; it must be text")
     fresh = files.anew()
     fresh.require()
     try:

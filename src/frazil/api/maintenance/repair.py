@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from frazil.api.maintenance.verification import Asked, check_progress, decoder
+from frazil.api.maintenance.verification import Checks, check_progress, decoder
 from frazil.array.arguments import check_flag
 from frazil.formats.ids import ObjectId
 from frazil.repository.format import RepositoryFormat
@@ -25,7 +25,7 @@ def repair(
     files: RepositoryFormat,
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
     options: Options,
-    asked: Asked,
+    asked: Checks,
     consents: Consents,
     progress: Callable[[str, int], object] | None,
     *,

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Asked", "check_progress", "decoder", "verify"]
+__all__ = ["Checks", "check_progress", "decoder", "verify"]
 
 _TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, one chunk at least
 
 
-class Asked(Record):
+class Checks(Record):
     """What a user wants to be looked at, beside files and references. See Repository.verify."""
 
     decode: bool
@@ -58,7 +58,7 @@ def verify(
     files: RepositoryFormat,
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
     options: Options,
-    asked: Asked,
+    asked: Checks,
     progress: Callable[[str, int], object] | None,
 ) -> Verification:
     """As Repository.verify. open_session: for reading a snapshot of the repository as it is given."""

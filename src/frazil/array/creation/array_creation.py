@@ -62,7 +62,7 @@ def new_array(
     if source is not None:
         _check(source, array)
     if source is not None and source.sliced is not None and overwrite:
-        _check_apart(source.sliced, location, replaces)
+        _check_no_overlap(source.sliced, location, replaces)
     create_nodes(
         location, {location.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces
     )
@@ -118,14 +118,14 @@ def _check(source: DataSource, array: Array) -> None:
         raise InvalidInputError(f"data has the shape {source.shape}, the array {array.shape}", path=array.path or "/")
 
 
-def _check_apart(data: object, location: NodeLocation, replaces: str | None) -> None:
+def _check_no_overlap(data: object, location: NodeLocation, replaces: str | None) -> None:
     """Refuses data that would be read after it was removed: as fill values, in a plain store. replaces: as in create_nodes"""
     erased = [(location.store, prefix) for prefix in location.layout.prefixes(location.path)]
     if replaces is not None:
         erased.append((location.entry_store or location.store, replaces))
     for address in addresses_read(data):
         for store, prefix in erased:
-            location_overlap.check_apart(
+            location_overlap.check_no_overlap(
                 address,
                 location_overlap.address_of(store, prefix),
                 "the data would be removed before it is read: read it into memory first, as data=a[...]; or write to another path",
@@ -137,6 +137,6 @@ def stored_array(location: NodeLocation) -> ArrayMetadata:
     node = find_node(location)
     if not isinstance(node, ArrayMetadata):
         raise ConflictError(
-            "the new array is gone", path=location.path or "/", hint="somebody removed it; check the location"
+            "the new array is gone", path=location.path or "/", hint="another process removed it; check the location"
         )
     return node

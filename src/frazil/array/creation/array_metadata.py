@@ -55,7 +55,7 @@ def check_arguments(
     for name in set(given) - ours:
         known = {*ours, *zarr_arguments.ZarrArguments.__annotations__}
         if name not in known:
-            raise InvalidInputError(f"{name} is no argument here", hint=f"there are {', '.join(sorted(known))}")
+            raise InvalidInputError(f"{name} is not an argument here", hint=f"there are {', '.join(sorted(known))}")
     for name in required:
         if given.get(name) is None:
             raise InvalidInputError(f"{name} is missing", path=path)
@@ -156,7 +156,7 @@ def _data_type(
 def _draft_keys(keys: ChunkKeyEncoding, zarr_format: ZarrFormat) -> ChunkKeyEncoding:
     if isinstance(keys, V2Keys):
         raise MetadataError(
-            'chunk_key_encoding "v2" cannot be said in the draft of 2022, whose chunks are named c0/0 or c0.0',
+            'chunk_key_encoding "v2" cannot be expressed in the draft of 2022, whose chunks are named c0/0 or c0.0',
             path="chunk_key_encoding",
             hint='"default" with the separator "/" or "."',
         )

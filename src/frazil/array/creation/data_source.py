@@ -96,7 +96,7 @@ def as_array(data: object) -> Values:
     except FrazilError:  # some of which are ValueErrors, too
         raise
     except ValueError as error:
-        raise InvalidInputError(f"data is no array: {error}") from error
+        raise InvalidInputError(f"data is not an array: {error}") from error
 
 
 def _is_sliced(data: object) -> bool:

@@ -56,7 +56,7 @@ def refuse_lost(lost: str | None, path: str) -> None:
     if lost is not None:
         written = "array[...] = data" if lost == "data" else "node.attrs.update(...)"
         raise AlreadyExistsError(
-            f"a node is there already, which is not given the {lost}",
+            f"a node already exists; it does not get the {lost}",
             path=path or "/",
             hint=f'mode="a" opens what is there, and {written} writes; mode="w" replaces it',
         )

@@ -103,14 +103,14 @@ def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
     dtype, chunks, keys = arguments.dtype, arguments.chunks, arguments.chunk_key_encoding
     old = {name: given.pop(name, None) for name in _RENAMED if name in given}
     if "compressor" in old:
-        _once("compressor", "compressors", "compressors" in given)
+        _refuse_both("compressor", "compressors", "compressors" in given)
         chosen = old["compressor"]
         given["compressors"] = "auto" if isinstance(chosen, str) and chosen == "default" else chosen
     if old.get("chunk_shape") is not None:
-        _once("chunk_shape", "chunks", not (isinstance(chunks, str) and chunks == "auto"))
+        _refuse_both("chunk_shape", "chunks", not (isinstance(chunks, str) and chunks == "auto"))
         chunks = old["chunk_shape"]
     if old.get("dimension_separator") is not None:
-        _once("dimension_separator", "chunk_key_encoding", keys is not None)
+        _refuse_both("dimension_separator", "chunk_key_encoding", keys is not None)
         keys = {"name": "v2" if zarr_format == 2 else "default", "separator": old["dimension_separator"]}
     if old.get("object_codec") is not None:
         dtype, filters = _objects(old["object_codec"], dtype, given.get("filters"), zarr_format)
@@ -137,7 +137,7 @@ def group_format(zarr_format: int | str | None, given: GroupArguments) -> int | 
     for name in given:
         if name not in GroupArguments.__annotations__:
             raise InvalidInputError(
-                f"{name} is no argument of a group", hint=f"there are {', '.join(GroupArguments.__annotations__)}"
+                f"{name} is not an argument of a group", hint=f"there are {', '.join(GroupArguments.__annotations__)}"
             )
     check_nothing(given)
     return format_of(zarr_format, {**given})
@@ -151,7 +151,7 @@ def format_of(zarr_format: int | str | None, given: dict[str, object] | CreateAr
     return zarr_format if version is None else version  # type: ignore[return-value] # which is checked where it is used
 
 
-def _once(old: str, new: str, is_given: bool) -> None:
+def _refuse_both(old: str, new: str, is_given: bool) -> None:
     if is_given:
         raise InvalidInputError(f"{old} and {new} are both given", hint=f"give {new} alone")
 
@@ -232,7 +232,7 @@ def check_settings(given: ZarrArguments) -> None:
     config = given.get("config")
     for name in given:
         if name not in (*_KINDS, *_SETTINGS, "config"):
-            raise InvalidInputError(f"{name} is no argument here")
+            raise InvalidInputError(f"{name} is not an argument here")
     settings: dict[str, object] = {name: given[name] for name in _SETTINGS if name in given}
     if isinstance(config, Mapping):
         settings = {**config, **settings}

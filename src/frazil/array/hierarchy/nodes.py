@@ -229,7 +229,7 @@ def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M],
     metadata are dropped; a group without a document gets one.
     lengths_only: `change` gives an array other lengths and changes nothing else: then the new document is not parsed, unless metadata keeps it, as in the draft"""
     location.require_writable()
-    location = location._replace(registry=location.registry.silent())
+    location = location._replace(registry=location.registry.without_warnings())
     key = location.layout.document_key(location.path, kind)
     if location.nodes is not None:
         changed = location.nodes.change(location.path, lambda stored: change(of_kind(location, key, stored, kind)))
@@ -245,7 +245,7 @@ def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M],
         elif issubclass(kind, GroupMetadata) and _is_implied(location):
             stored = GroupMetadata(zarr_format=location.layout.zarr_format, implicit=True)
         else:
-            raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="somebody removed it")
+            raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="it was removed")
         changed = change(of_kind(location, key, stored, kind))
         document = location.layout.emit(changed)
         same = changed == stored and document == location.layout.emit(stored)  # Python's 1 == True
@@ -276,7 +276,7 @@ def _change_two_documents(location: NodeLocation, kind: type[M], change: Callabl
     assert beside is not None
     found = find_node(location)
     if found is None:
-        raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="somebody removed it")
+        raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="it was removed")
     stored = of_kind(location, key, found, kind)
     changed = change(stored)
     written = []
@@ -284,7 +284,7 @@ def _change_two_documents(location: NodeLocation, kind: type[M], change: Callabl
 
         def rewrite(value: bytes | None) -> bytes | None:
             if value is None:
-                raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="somebody removed it")
+                raise NotFoundError("the node is gone", key=key, path=location.path or "/", hint="it was removed")
             now = of_kind(location, key, layout.parse(key, value, location.registry, store.get(beside)), kind)
             return layout.emit(change(now))
 
@@ -381,7 +381,7 @@ def _write_entry(location: NodeLocation) -> None:
         there = store.get(key)
     if there is None or not location.layout.has_entry(there):
         raise AlreadyExistsError(
-            "another hierarchy is now at this place", key=key, path=location.path or "/", hint="open it again"
+            "another hierarchy is now at this location", key=key, path=location.path or "/", hint="open it again"
         )
 
 
@@ -481,7 +481,7 @@ def _remove_orphans(location: NodeLocation, path: str) -> None:
 def already_there(location: NodeLocation, path: str) -> AlreadyExistsError:
     """The error for a path that is taken."""
     return AlreadyExistsError(
-        f"something is there already in {location.store!r}",
+        f"something already exists in {location.store!r}",
         path=path or "/",
         hint="choose another location, or replace it with overwrite=True",
     )

@@ -251,7 +251,7 @@ def as_store(made: object, maker: str, location: NodeLocation, part: str) -> Sto
         return adapted_store.AdaptedStore(made, guard_name=f"{part} over {location.store!r}")  # type: ignore[arg-type] # which refuses what has none
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{maker} made {type(made).__name__}, which is no store: {error.message}", hint=error.hint
+            f"{maker} made {type(made).__name__}, which is not a store: {error.message}", hint=error.hint
         ) from None
 
 
@@ -349,7 +349,7 @@ def _format(zarr_format: object) -> ZarrFormat | None:
 def _final_there(root: str, path: str, broken: bool) -> AlreadyExistsError:
     """The error for a location that has a zarr.json already."""
     return AlreadyExistsError(
-        "something is there already" if broken else "a node of the final Zarr v3 is there already",
+        "something already exists" if broken else "a node of the final Zarr v3 is there already",
         key=join(root, DOCUMENT_NAME),
         path=path or "/",
         hint="choose another location, or replace it with overwrite=True"
@@ -379,7 +379,7 @@ def _check_entry(there: NodeLocation, members: Mapping[str, object] | None) -> N
     for name, value in (members or {}).items():
         if layout.entry_point.document.get(name) != value:
             raise InvalidInputError(
-                f"the hierarchy is there already, with another {name} in its entry point",
+                f"the hierarchy already exists, with another {name} in its entry point",
                 key=layout.root + DOCUMENT_NAME,
                 hint="leave entry_point out, or choose another location",
             )

@@ -39,7 +39,9 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
 
     Raises NotFoundError where no array is stored, ConflictError where another array is."""
     if not isinstance(stored, ArrayMetadata):
-        raise NotFoundError("the array is gone", path=path or "/", hint="somebody removed it; open or create another")
+        raise NotFoundError(
+            "the array is gone", path=path or "/", hint="another process removed it; open or create another array"
+        )
     for member in _FIXED:
         now, then = getattr(stored, member), getattr(opened, member)
         if now is not then and now != then and not _grows(now, then):
@@ -157,7 +159,7 @@ class StoredDocument:
             None if fetched.version_may_repeat is not None and fetched.version_may_repeat[0] else fetched.versions[0]
         )
         if document is None or known is None or known.document != document:
-            registry = location.registry.silent()
+            registry = location.registry.without_warnings()
             stored = None if document is None else location.layout.parse(names[0], document, registry)
             known = _Known(version, document or b"", check_same_array(stored, self._opened, location.path).shape)
         self._known = known._replace(version=version)

@@ -146,7 +146,7 @@ def _part(axis: range | NDArray[np.int64], item: object) -> Axis:
         try:
             return axis[part]
         except (TypeError, ValueError) as error:
-            raise SelectionError(f"{shown(item)} is no slice: {error}") from error
+            raise SelectionError(f"{shown(item)} is not a slice: {error}") from error
     if isinstance(part, int):
         if not -extent <= part < extent:
             raise SelectionError(f"index {shown(item)} is out of bounds for an extent of {extent}")

@@ -325,7 +325,7 @@ def _mask(mask: object) -> object:
     except FrazilError:  # some of which are ValueErrors, too
         raise
     except ValueError as error:
-        raise SelectionError(f"{shown(mask)} is no mask: {one_line(str(error))}") from error
+        raise SelectionError(f"{shown(mask)} is not a mask: {one_line(str(error))}") from error
     if values.dtype != np.bool_:
         raise SelectionError(f"a mask is an array of bools, not of {values.dtype}")
     return values

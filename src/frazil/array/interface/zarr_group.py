@@ -189,7 +189,7 @@ class ZarrGroup(Handle):
         for path, given in groups.items():
             if others := set(given) - {"attributes"}:
                 raise InvalidInputError(
-                    f"{min(others)} is no argument of a group", path=path, hint="an array has a shape"
+                    f"{min(others)} is not an argument of a group", path=path, hint="an array has a shape"
                 )
             at = location.below(path)
             if at in planned:

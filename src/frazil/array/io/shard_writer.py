@@ -212,7 +212,7 @@ class ShardWriter:
             access.document.confirm(self._lengths, lambda: tuple(ends))
             if cut and not access.document.has_shape(self._lengths):
                 raise ConflictError(
-                    "the array has other lengths by now, and an inner chunk was written that ended with it",
+                    "the array was resized, and a written inner chunk ended at its former end",
                     hint="call refresh(), and write the shard again",
                 )
 
@@ -255,7 +255,7 @@ def _checked_shard(access: Access, shard: object, lengths: tuple[int, ...]) -> t
     given: Sequence[object] = shard if isinstance(shard, tuple | list) else (shard,)
     if len(given) != len(grid) or any(isinstance(at, bool) or not isinstance(at, int | np.integer) for at in given):
         raise SelectionError(
-            f"{shown(shard)} is no shard: there have to be {len(grid)} whole numbers", path=access.path or "/"
+            f"{shown(shard)} is not a shard: there have to be {len(grid)} whole numbers", path=access.path or "/"
         )
     position = [int(at) for at in given]  # type: ignore[call-overload] # which are whole numbers
     if any(not 0 <= at < count for at, count in zip(position, grid, strict=True)):

@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def _size(text: str) -> int:
     found = _SIZE.fullmatch(text)
     if found is None:
-        raise ArgumentTypeError(f"{text!r} is no size; give a number of bytes, or such as 500MB or 10GiB")
+        raise ArgumentTypeError(f"{text!r} is not a size; give a number of bytes, or such as 500MB or 10GiB")
     number, power, binary = found.groups()
     whole, _, rest = number.partition(".")
     thousandths = int(whole) * 1000 + int(rest.ljust(3, "0") or 0)

@@ -110,7 +110,7 @@ def _following(named: Named | None, options: Namespace) -> server.Server:
     repo = open_repository(named.repository, options.virtual_prefix)
     if named.reference not in repo.branches:
         raise InvalidInputError(
-            f"{named.reference!r} is no branch; only branches move",
+            f"{named.reference!r} is not a branch; only branches move",
             path=named.repository,
             hint="leave --follow out, or name a branch",
         )

@@ -42,7 +42,7 @@ class CastValue(ArrayToArray):
     ) -> None:
         self.data_type = CORE_EXTENSIONS.data_type_from_user(data_type)
         if not _is_number(self.data_type.dtype):
-            raise MetadataError(f"data_type is {self.data_type.name}, which is no real number", path="data_type")
+            raise MetadataError(f"data_type is {self.data_type.name}, which is not a real number", path="data_type")
         self.rounding = choice(rounding, "rounding", ROUNDINGS)
         self.out_of_range = None if out_of_range is None else choice(out_of_range, "out_of_range", ("clamp", "wrap"))
         self.scalar_map = {} if scalar_map is None else _pairs(scalar_map)

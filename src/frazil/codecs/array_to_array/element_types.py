@@ -23,7 +23,7 @@ def spelled(value: object, name: str, kinds: str = "biufc") -> str:
             f'{name} is {value!r}; it must be a type in NumPy\'s spelling, such as "<i4"', path=name
         ) from None
     if dtype.kind not in kinds or dtype.num >= 256:  # above are types that other packages register with NumPy
-        raise MetadataError(f"{name} is {value!r}; such elements are not possible here", path=name)
+        raise MetadataError(f"{name} is {value!r}; this codec does not support such elements", path=name)
     return value if isinstance(value, str) else dtype.str
 
 

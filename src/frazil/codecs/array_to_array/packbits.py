@@ -33,6 +33,6 @@ class NumcodecsPackBits(ArrayToArray):
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         if int(array[0]) != -spec.nbytes % 8:
             raise ChunkDecodeError(
-                f"codec {self.name}: {int(array[0])} bits are said to be unused, not {-spec.nbytes % 8}"
+                f"codec {self.name}: the chunk declares {int(array[0])} unused bits, not {-spec.nbytes % 8}"
             )
         return np.unpackbits(array[1:].view(np.uint8), count=spec.nbytes).view(np.bool_).reshape(spec.shape)

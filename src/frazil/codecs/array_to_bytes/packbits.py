@@ -79,7 +79,7 @@ class PackBits(ArrayToBytes):
             at = 0 if self.padding_encoding == "first_byte" else len(data) - 1
             unused = -count * (end - first) % 8
             if data[at] != unused:
-                raise ChunkDecodeError(f"codec {self.name}: {data[at]} bits are said to be unused, not {unused}")
+                raise ChunkDecodeError(f"codec {self.name}: the chunk declares {data[at]} unused bits, not {unused}")
             data = data[:at] + data[at + 1 :]
         raw = np.frombuffer(data, np.uint8)
         if (first, end) != (0, 8 * number.itemsize):

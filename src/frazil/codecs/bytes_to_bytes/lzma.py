@@ -67,7 +67,7 @@ def _filters(value: object) -> tuple[Mapping[str, int], ...]:
         raise MetadataError(f"filters is {value!r}; it must be a list of objects with an id, or null", path="filters")
     for at, entry in enumerate(value):
         if not isinstance(entry, Mapping) or "id" not in entry:
-            raise MetadataError(f"{entry!r} is no object with an id", path=f"filters[{at}]")
+            raise MetadataError(f"{entry!r} is not an object with an id", path=f"filters[{at}]")
         for name, number in entry.items():
             integer(number, f"filters[{at}].{name}", 0, 2**32 - 1)
     return tuple({str(name): int(number) for name, number in entry.items()} for entry in value)

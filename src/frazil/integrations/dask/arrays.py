@@ -17,8 +17,8 @@ from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.errors import InvalidInputError, ReadOnlyError
-from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_apart, is_aligned, reading_chunks
-from frazil.integrations.dask.tasks import Shared, check_values, forked, gather, goal_of, write_block
+from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_no_overlap, is_aligned, reading_chunks
+from frazil.integrations.dask.tasks import Shared, block_target, check_values, forked, gather, write_block
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
@@ -47,7 +47,9 @@ def from_array(
     Raises InvalidInputError, also without dask."""
     da, _ = _dask()
     if not isinstance(array, Array):
-        raise InvalidInputError(f"{type(array).__name__} is no frazil.Array", hint="dask.array.from_array takes others")
+        raise InvalidInputError(
+            f"{type(array).__name__} is not a frazil.Array", hint="dask.array.from_array takes others"
+        )
     if isinstance(chunks, str) and chunks == "auto":
         limit: int = import_module("dask.utils").parse_bytes(import_module("dask").config.get("array.chunk-size"))
         chunks = reading_chunks(array.shape, array.shards or array.chunks, array.chunks, array.dtype.itemsize, limit)
@@ -96,7 +98,7 @@ def store(
             )
     elif message is not None or metadata is not None:
         raise InvalidInputError(
-            "there is no commit here: into is not a repository", hint="the message is for session.commit"
+            "message has no meaning: into is not a repository", hint="give the message to session.commit"
         )
     session = into.writable_session(branch) if isinstance(into, Repository) else into
     goals, session = _resolved(targets, session)
@@ -146,7 +148,7 @@ def _as_list(arrays: DaskArray | Sequence[DaskArray]) -> list[DaskArray]:
     for array in found:
         if not isinstance(array, kind):
             raise InvalidInputError(
-                f"{type(array).__name__} is no dask array",
+                f"{type(array).__name__} is not a dask array",
                 hint="dask.array.asarray(x) makes one; or write target[...] = x",
             )
         if any(extent != extent for extents in array.chunks for extent in extents):  # NaN  # noqa: PLR0124
@@ -218,7 +220,7 @@ def _unit(array: Array) -> tuple[int, ...]:
 def _pieces(
     sources: Sequence[DaskArray], targets: Sequence[Array], regions: Sequence[object], *, rechunk: bool
 ) -> list[Piece]:
-    """The sources, cut so that each write unit belongs to one block. Raises InvalidInputError, SelectionError."""
+    """The sources, cut so that each write chunk belongs to one block. Raises InvalidInputError, SelectionError."""
     if len(sources) != len(targets):
         raise InvalidInputError(f"there are {len(sources)} arrays, but {len(targets)} targets")
     pieces: list[Piece] = []
@@ -228,7 +230,7 @@ def _pieces(
         if not is_aligned(source.chunks, box):
             if not rechunk:
                 raise InvalidInputError(
-                    f"chunks of dask do not lie on the {'shards' if target.shards else 'chunks'} of the target, of {box.unit} elements",
+                    f"chunks of dask do not lie on the {'shards' if target.shards else 'chunks'} of the target, of {box.write_chunk} elements",
                     path=target.path or "/",
                     hint=f"x.rechunk({aligned_chunks(source.chunks, box)}), or rechunk=True",
                 )
@@ -238,7 +240,7 @@ def _pieces(
     for number, piece in enumerate(pieces):
         same.setdefault(_identity(piece.target), []).append((number, piece.box))
     for boxes in same.values():
-        check_apart(boxes, repr(targets[boxes[0][0]]))
+        check_no_overlap(boxes, repr(targets[boxes[0][0]]))
     return pieces
 
 
@@ -253,7 +255,7 @@ def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
     common = dask.delayed(shared, name=f"{name}-shared", traverse=False)
     written: list[DaskArray] = []
     for number, (source, target, box) in enumerate(pieces):
-        goal = goal_of(target, box, source.chunks, plain=shared.fork is None)
+        goal = block_target(target, box, source.chunks, plain=shared.fork is None)
         delayed_goal = dask.delayed(goal, name=f"{name}-goal-{number}", traverse=False)
         written.append(_write(da, source, common, delayed_goal, f"{name}-{number}"))
     keys = [key for blocks in written for key in dask.core.flatten(blocks.__dask_keys__())]

@@ -1,6 +1,6 @@
-"""How chunks of dask and write units (shards, or chunks where there are none) lie to each other. Pure; nothing of dask is needed.
+"""How chunks of dask and write chunks (shards, or chunks where there are none) lie to each other. Pure; nothing of dask is needed.
 
-A task writes whole write units, so that no two tasks ever write the same one: what a region cuts off at its edges belongs to one task each."""
+A task writes whole write chunks, so that no two tasks ever write the same one: what a region cuts off at its edges belongs to one task each."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Extents = tuple[tuple[int, ...], ...]  # of chunks, for each dimension, as dask 
 
 
 class Box(Record):
-    """Where a source goes in its target: start and stop along each dimension; unit: the extents of what is written as a whole"""
+    """Where a source goes in its target: start and stop along each dimension; write_chunk: the extents of what is written as a whole"""
 
     starts: tuple[int, ...]
     stops: tuple[int, ...]
-    unit: tuple[int, ...]
+    write_chunk: tuple[int, ...]
 
 
 def box_of(
-    region: object, source: Sequence[int], target: Sequence[int], unit: Sequence[int], path: str | None = None
+    region: object, source: Sequence[int], target: Sequence[int], write_chunk: Sequence[int], path: str | None = None
 ) -> Box:
     """The box that a region names, None: all of the target. Raises SelectionError for what is no tuple of slices without steps, or where the source has
     another shape."""
@@ -51,20 +51,20 @@ def box_of(
             path=path,
             hint="resize the target, or name the region that the array is for",
         )
-    return Box(tuple(starts), tuple(stops), tuple(unit))
+    return Box(tuple(starts), tuple(stops), tuple(write_chunk))
 
 
 def _index(end: object, path: str | None) -> int:
     try:
         return end.__index__()  # type: ignore[attr-defined, no-any-return]
     except AttributeError:
-        raise SelectionError(f"the region has {end!r}, which is no whole number", path=path) from None
+        raise SelectionError(f"the region has {end!r}, which is not a whole number", path=path) from None
 
 
 def aligned_chunks(chunks: Extents, box: Box) -> Extents:
-    """Chunks near those given, whose boundaries lie on write units of the target: each boundary moves to the one before it."""
+    """Chunks near those given, whose boundaries lie on write chunks of the target: each boundary moves to the one before it."""
     return tuple(
-        _aligned(extents, start, unit) for extents, start, unit in zip(chunks, box.starts, box.unit, strict=True)
+        _aligned(extents, start, unit) for extents, start, unit in zip(chunks, box.starts, box.write_chunk, strict=True)
     )
 
 
@@ -78,30 +78,30 @@ def _aligned(extents: tuple[int, ...], start: int, unit: int) -> tuple[int, ...]
 
 
 def is_aligned(chunks: Extents, box: Box) -> bool:
-    """Whether no write unit has elements of two chunks."""
+    """Whether no write chunk has elements of two chunks."""
     for extents, start, stop, unit in zip(chunks, *box, strict=True):
         if any((start + at) % unit for at in accumulate(extents) if 0 < at < stop - start):
             return False
     return True
 
 
-def check_apart(boxes: Sequence[tuple[int, Box]], name: str) -> None:
-    """Raises InvalidInputError where two boxes of one target have a write unit in common. boxes: the number of the source, and where it goes; name: of the target"""
+def check_no_overlap(boxes: Sequence[tuple[int, Box]], name: str) -> None:
+    """Raises InvalidInputError where two boxes of one target have a write chunk in common. boxes: the number of the source, and where it goes; name: of the target"""
     for (first, one), (second, other) in combinations(boxes, 2):
-        if _meet(one, other, (1,) * len(one.unit)):
+        if _meet(one, other, (1,) * len(one.write_chunk)):
             raise InvalidInputError(
                 f"arrays {first} and {second} are both for the same elements of {name}",
                 hint="give each a region of its own",
             )
-        if _meet(one, other, one.unit):
+        if _meet(one, other, one.write_chunk):
             raise InvalidInputError(
                 f"the regions of arrays {first} and {second} meet within a shard or chunk of {name}",
-                hint=f"let regions end at multiples of {one.unit}, concatenate the arrays, or store one after the other",
+                hint=f"let regions end at multiples of {one.write_chunk}, concatenate the arrays, or store one after the other",
             )
 
 
-def _meet(one: Box, other: Box, unit: tuple[int, ...]) -> bool:
-    sides = zip(one.starts, one.stops, other.starts, other.stops, unit, strict=True)
+def _meet(one: Box, other: Box, write_chunk: tuple[int, ...]) -> bool:
+    sides = zip(one.starts, one.stops, other.starts, other.stops, write_chunk, strict=True)
     return all(a < b and c < d and a // u <= (d - 1) // u and c // u <= (b - 1) // u for a, b, c, d, u in sides)
 
 
@@ -116,22 +116,22 @@ _LEAST: Final = 1
 
 
 def reading_chunks(
-    shape: Sequence[int], unit: Sequence[int], inner: Sequence[int], itemsize: int, limit: int
+    shape: Sequence[int], write_chunk: Sequence[int], inner: Sequence[int], itemsize: int, limit: int
 ) -> tuple[int, ...]:
     """Extents of chunks for reading, of about `limit` bytes at most: several whole shards, or where one is too large, a part of it that divides it evenly, along the
     first dimensions first. An inner chunk is never divided.
 
     unit   extents of a shard, or of a chunk where there are none;  inner: of a chunk"""
-    extents = [min(length, part) for length, part in zip(shape, unit, strict=True)]
+    extents = [min(length, part) for length, part in zip(shape, write_chunk, strict=True)]
     itemsize = max(itemsize, _LEAST)
-    for axis, whole in enumerate(unit):  # smaller, where one is too large
+    for axis, whole in enumerate(write_chunk):  # smaller, where one is too large
         if itemsize * math.prod(extents) <= limit:
             break
         counts = whole // inner[axis]
         others = itemsize * math.prod(extents[:axis] + extents[axis + 1 :])
         most = max(1, limit // max(1, others * inner[axis]))
         extents[axis] = inner[axis] * max(part for part in range(1, min(counts, most) + 1) if counts % part == 0)
-    if extents != [min(length, part) for length, part in zip(shape, unit, strict=True)]:
+    if extents != [min(length, part) for length, part in zip(shape, write_chunk, strict=True)]:
         return tuple(extents)
     growing = set(range(len(extents)))
     while growing:  # larger, the dimension with the fewest elements first, so that chunks become cubes

@@ -52,7 +52,7 @@ class Shared:
             inner = getattr(inner, "inner", None)
 
 
-class Goal:
+class BlockTarget:
     """Where the blocks of one source go. array: in a plain store; path: of the array in a session; bounds: where blocks begin and the last ends"""
 
     __slots__ = ("array", "bounds", "path", "starts")
@@ -61,13 +61,13 @@ class Goal:
         self.array, self.path, self.starts, self.bounds = array, path, starts, bounds
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Goal, (self.array, self.path, self.starts, self.bounds)
+        return BlockTarget, (self.array, self.path, self.starts, self.bounds)
 
 
-def goal_of(array: Array, box: Box, chunks: Extents, *, plain: bool) -> Goal:
+def block_target(array: Array, box: Box, chunks: Extents, *, plain: bool) -> BlockTarget:
     """The goal of a source with these chunks."""
     bounds = tuple([tuple(accumulate(extents, initial=0)) for extents in chunks])
-    return Goal(array if plain else None, array.path, box.starts, bounds)
+    return BlockTarget(array if plain else None, array.path, box.starts, bounds)
 
 
 def check_values(values: object, path: str) -> None:
@@ -79,7 +79,7 @@ def check_values(values: object, path: str) -> None:
 
 
 def write_block(
-    block: NDArray[np.generic], shared: Shared, goal: Goal, block_id: tuple[int, ...] | None = None
+    block: NDArray[np.generic], shared: Shared, goal: BlockTarget, block_id: tuple[int, ...] | None = None
 ) -> Written:
     """Writes one block; what the fork of this task wrote. A task that fails leaves nothing, and one that is repeated writes the same under new names."""
     selection = selection_of(goal.bounds, goal.starts, block_id or ())

@@ -163,10 +163,10 @@ def as_attribute(value: object) -> Json:
     if array.dtype.kind in "SUO":
         texts = [as_attribute(item) if isinstance(item, str | bytes) else None for item in array.reshape(-1).tolist()]
         if None in texts:
-            raise InvalidInputError(f"an attribute of {array.dtype} is nothing that JSON has")
+            raise InvalidInputError(f"an attribute of {array.dtype} cannot be expressed in JSON")
         return texts[0] if len(texts) == 1 else texts
     if array.dtype.kind not in "biuf":
-        raise InvalidInputError(f"an attribute of {array.dtype} is nothing that JSON has")
+        raise InvalidInputError(f"an attribute of {array.dtype} cannot be expressed in JSON")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     items: Json = array.item() if array.size == 1 else array.tolist()

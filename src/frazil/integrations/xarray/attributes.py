@@ -89,7 +89,7 @@ def decode_fill(value: object, dtype: np.dtype[np.generic]) -> object:
         return FillValueCoder.decode(value, dtype)  # type: ignore[arg-type] # which is checked there
     except Exception as error:
         raise MetadataError(
-            f"{shown(value)} is no fill value of {dtype}: {error}",
+            f"{shown(value)} is not a fill value of {dtype}: {error}",
             path="attributes._FillValue",
             hint="drop_variables leaves the variable out",
         ) from error

@@ -195,7 +195,9 @@ def planned_variable(name: str, variable: Variable, existing: Array | None, targ
     if fill is None and variable.dtype.kind == "f":
         fill = np.nan
     if variable.encoding.get("_FillValue") is not None:
-        raise InvalidInputError("_FillValue is no encoding of Zarr v3 arrays", path=name, hint="encoding: fill_value")
+        raise InvalidInputError(
+            "_FillValue is not an encoding of Zarr v3 arrays", path=name, hint="encoding: fill_value"
+        )
     variable.encoding.pop("_FillValue", None)
     explicit = checked and "chunks" in variable.encoding
     if existing is None and not explicit:
@@ -279,7 +281,7 @@ def _codec(name: str, codec: object) -> object:
         return codec.to_dict()
     if hasattr(codec, "get_config"):
         raise InvalidInputError(
-            f"variable {name!r} is encoded with {shown(codec)}, which is no codec of Zarr v3",
+            f"variable {name!r} is encoded with {shown(codec)}, which is not a codec of Zarr v3",
             path=name,
             hint="ds.drop_encoding(), or encoding= with codecs of Zarr v3",
         )
@@ -295,7 +297,7 @@ def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
         raise InvalidInputError(
             f"new variables are written as Zarr v3, and the group is one of Zarr {group.metadata.zarr_format}",
             path=group.path or "/",
-            hint="write the dataset to another place, and make the other format of it with frazil.convert",
+            hint="write the dataset to another location, and convert it with frazil.convert",
         )
     try:
         return group.create_arrays(new)

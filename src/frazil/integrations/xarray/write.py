@@ -21,7 +21,7 @@ from frazil.integrations.xarray.region import checked_region
 from frazil.integrations.xarray.writer import Writer
 from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.location_overlap import address_of, check_apart
+from frazil.stores.location_overlap import address_of, check_no_overlap
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def write_dataset(
     def write(location: Location, path: str) -> Delayed | None:
         writer = Writer(options.progress)
         if chosen == "w":
-            _check_apart(dataset, location, joined(path, group))
+            _check_no_overlap(dataset, location, joined(path, group))
         _dump(
             dataset,
             lambda: _opened(location, joined(path, group), chosen),
@@ -113,7 +113,7 @@ def write_tree(
         writer = Writer(options.progress)
         if chosen == "w":
             for node in tree.subtree:
-                _check_apart(node.dataset, location, joined(path, group))
+                _check_no_overlap(node.dataset, location, joined(path, group))
         root: list[Group] = []
 
         def opened(below: str) -> Group:
@@ -177,16 +177,16 @@ def _dump(
     dataset.dump_to_store(store, writer=writer, encoding=copied)
 
 
-def _check_apart(dataset: Dataset | DatasetView, location: Location, path: str) -> None:
+def _check_no_overlap(dataset: Dataset | DatasetView, location: Location, path: str) -> None:
     """Refuses variables of dask that would be read after they were removed; the others are in memory by then. Raises InvalidInputError."""
     store, prefix = resolve(location, path)
     target = address_of(store, prefix)
     for variable in dataset.variables.values():
         for address in addresses_read(variable.data) if variable.chunks is not None else ():
-            check_apart(
+            check_no_overlap(
                 address,
                 target,
-                "the data would be removed before it is read: load() it first; or write to another place",
+                "load() the data first, or write to another location: it would be removed before it is read",
             )
 
 
@@ -218,7 +218,7 @@ def _into(
     if branch is None:
         if options.message is not None:
             raise InvalidInputError(
-                "nothing is committed here",
+                "this location has no commits",
                 hint="the message is for a branch, as in sea.repo@main, or for session.commit",
             )
         location, path = store_of(target)

@@ -48,7 +48,7 @@ class Writer:
         for source, target, region in self._loaded:
             values = np.asarray(source)
             target[region] = values
-            self._tell(values.nbytes)
+            self._report_progress(values.nbytes)
         lazy, self._loaded, self._lazy = self._lazy, [], []
         if not compute or lazy:
             sources = [source for source, _, _ in lazy]
@@ -57,10 +57,10 @@ class Writer:
             session = session_of(targets[0]) if targets else None
             later = store(sources, goals, regions=regions, into=session, compute=compute)
             if not compute:
-                return later  # never the id of a snapshot, as nothing is committed here
-            self._tell(sum(source.size * source.dtype.itemsize for source in sources))
+                return later  # never the id of a snapshot, as this location has no commits
+            self._report_progress(sum(source.size * source.dtype.itemsize for source in sources))
         return None
 
-    def _tell(self, nbytes: int) -> None:
+    def _report_progress(self, nbytes: int) -> None:
         if self._progress is not None:
             self._progress(nbytes)

@@ -311,7 +311,7 @@ def emit_chain(
         _check_sizes(before, itemsize, codecs)
         if again and itemsize > 1:
             raise MetadataError(
-                "a filter over the bytes of larger elements cannot be said in the older dialect",
+                "a filter over the bytes of larger elements cannot be expressed in the older dialect",
                 path=_path(codecs, after[0]),
             )
         return _emit_old(before, after, endian, layout, codecs)
@@ -352,7 +352,7 @@ def _layout(codecs: Sequence[Extension], ndim: int) -> tuple[Literal["C", "F"], 
     if order == list(range(ndim - 1, -1, -1)):
         return "F", rest
     raise MetadataError(
-        f"dimensions in the order {order} cannot be said in the draft, whose chunk_memory_layout is C or F (all dimensions reversed)",
+        f"dimensions in the order {order} cannot be expressed in the draft, whose chunk_memory_layout is C or F (all dimensions reversed)",
         path="codecs[0].configuration.order",
     )
 

@@ -212,7 +212,7 @@ def emit_entry(extension: Extension, path: str) -> dict[str, Json]:
         raise _sharding(path)
     elif name != "gzip":
         raise MetadataError(
-            f"codec {name} cannot be said in the draft of December 2022, which specifies the codecs blosc, endian and gzip",
+            f"codec {name} cannot be expressed in the draft of December 2022, which specifies the codecs blosc, endian and gzip",
             path=path,
             hint='use blosc with cname "zstd", or gzip' if name in {"zstd", *_NUMCODECS_COMPRESSORS} else None,
         )
@@ -246,7 +246,7 @@ def emit_numcodecs(extension: Extension, path: str) -> dict[str, Json]:
     if name == "sharding_indexed":
         raise _sharding(path)
     raise MetadataError(
-        f"codec {name} cannot be said in the older dialect of the draft, which has the codecs of numcodecs alone",
+        f"codec {name} cannot be expressed in the older dialect of the draft, which has the codecs of numcodecs alone",
         path=path,
     )
 

@@ -102,13 +102,13 @@ def _grid_written_out(metadata: ArrayMetadata, grid: Json) -> Json:
 def _refuse_inexpressible(metadata: ArrayMetadata) -> None:
     if metadata.dimension_names is not None:
         raise MetadataError(
-            "dimension_names cannot be said in the draft of 2022, which allows no members but its own",
+            "dimension_names cannot be expressed in the draft of 2022, which allows no members but its own",
             path="dimension_names",
             hint="keep them as an attribute",
         )
     for name in metadata.unknown:
         raise MetadataError(
-            f"{name} cannot be said in the draft of 2022, which allows no members but its own", path=name
+            f"{name} cannot be expressed in the draft of 2022, which allows no members but its own", path=name
         )
 
 

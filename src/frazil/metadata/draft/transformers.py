@@ -113,7 +113,7 @@ def without_shards(codecs: Sequence[Extension], outer: tuple[int, ...]) -> Unsha
     while any(codec.name == "sharding_indexed" for codec in chain):
         if len(chain) > 1:
             raise MetadataError(
-                "codecs before or behind sharding_indexed cannot be said in the draft of 2022, whose shards are a storage transformer",
+                "codecs before or behind sharding_indexed cannot be expressed in the draft of 2022, whose shards are a storage transformer",
                 path="codecs",
             )
         members = Members(chain[0].configuration, "codecs[0].configuration")

@@ -204,7 +204,7 @@ class RaggedType(VariableLengthType):
         made: list[object] = []
         for data in cast("list[bytes]", _flat(values)):
             if len(data) % self.of.itemsize:
-                raise ChunkDecodeError(f"an element has {len(data)} bytes, which is no number of items of {self.of}")
+                raise ChunkDecodeError(f"an element has {len(data)} bytes, which is not a number of items of {self.of}")
             made.append(np.frombuffer(data, self.of).copy())
         return _objects(made, values.shape)
 

@@ -163,7 +163,7 @@ def _read_unknown(members: Members) -> dict[str, Json]:
     for name, value in unknown.items():
         if not isinstance(value, dict) or value.get("must_understand") is not False:
             raise MetadataError(
-                f'{name} is not known here, and is no object with "must_understand": false, so that the node may not be opened; '
+                f'{name} is not known here, and does not say "must_understand": false, so that the node cannot be opened; '
                 f"found {found(value)}",
                 path=members.at(name),
             )

@@ -23,10 +23,10 @@ from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Hierarchy
 from frazil.operations.convert.journal import Journal, parse_journal
 from frazil.operations.convert.plan import Plan, check_in_place, check_kept_chunks, plan_conversion
 from frazil.operations.convert.report import Conversion
-from frazil.operations.convert.run import Chain, Cleaning, Conversions, Task
+from frazil.operations.convert.run import Chain, Conversions, DialectRemoval, Task
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.location_overlap import address_of, check_apart, origin_of
+from frazil.stores.location_overlap import address_of, check_no_overlap, origin_of
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 
@@ -62,7 +62,7 @@ def convert(
     task = prepare(
         source, destination, zarr_format, overwrite=overwrite, recode=recode, registry=registry, runtime=runtime
     )
-    return task.survey() if dry_run else task.run(report)
+    return task.preview() if dry_run else task.run(report)
 
 
 def prepare(
@@ -94,7 +94,9 @@ def prepare(
             raise StoreError(f"{store!r} cannot erase, as a conversion in place has to", hint="give a destination")
         return _in_place(store, root, to, registry, runtime, recode)
     to_store, to_root = resolve(destination, to_path)
-    check_apart(address_of(store, root), address_of(to_store, to_root), "leave the destination out to convert in place")
+    check_no_overlap(
+        address_of(store, root), address_of(to_store, to_root), "leave the destination out to convert in place"
+    )
     if isinstance(to_store, NodeStore) and to != 3:
         raise InvalidInputError("a repository holds final Zarr v3 alone", hint="leave zarr_format out")
     hierarchy, nodes = read_hierarchy(store, root, registry)
@@ -158,7 +160,7 @@ def _in_place(
 
     if noted is None:
         if to == now:
-            return Cleaning(store, None, hierarchy, {}, hierarchy, _readable(nodes))
+            return DialectRemoval(store, None, hierarchy, {}, hierarchy, _readable(nodes))
         if 3 in (to, now):
             return task(to)
         # what one draft keeps below meta/root looks like nodes to the other one; final Zarr v3 between them keeps both apart
@@ -166,7 +168,7 @@ def _in_place(
     journal = parse_journal(noted, hierarchy.journal_key)
     if now == journal.target_format:
         old, old_nodes = _old_hierarchy(root, journal, registry)
-        cleaning = Cleaning(store, journal, old, old_nodes, hierarchy, _readable(nodes))
+        cleaning = DialectRemoval(store, journal, old, old_nodes, hierarchy, _readable(nodes))
         return cleaning if to == now else Chain(cleaning, cleaning, rest)
     if now != journal.source_format:
         raise FormatError(
@@ -176,7 +178,7 @@ def _in_place(
         )
     interrupted = task(journal.target_format)
     if to == now:  # it is given up
-        return Cleaning(
+        return DialectRemoval(
             store, journal, interrupted.plan.target, interrupted.plan.made, hierarchy, interrupted.plan.nodes
         )
     return interrupted if to == journal.target_format else Chain(task(to), interrupted, rest)
@@ -237,7 +239,7 @@ def _check_session(store: NodeStore, plan: Plan, *, overwrite: bool) -> None:
     root = plan.target.root
     if not overwrite and not store.is_empty(root):
         raise AlreadyExistsError(
-            "something is there already in the repository",
+            "something already exists in the repository",
             path=root[:-1] or "/",
             hint="choose another path, or replace it with overwrite=True",
         )
@@ -250,9 +252,7 @@ def _require_empty(store: Store, target: Hierarchy) -> None:
         return
     is_other = store.get(target.journal_key) is not None
     raise AlreadyExistsError(
-        "another conversion, which was interrupted, is there"
-        if is_other
-        else f"something is there already in {store!r}",
+        "another conversion, which was interrupted, is there" if is_other else f"something already exists in {store!r}",
         path=target.root or "/",
         hint="choose another location, or replace it with overwrite=True",
     )

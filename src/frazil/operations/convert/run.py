@@ -33,9 +33,9 @@ Report = Callable[[int], object]
 
 
 class Conversions(Protocol):
-    """What can be looked at before it is done. survey writes nothing."""
+    """What can be looked at before it is done. preview writes nothing."""
 
-    def survey(self) -> Conversion: ...
+    def preview(self) -> Conversion: ...
 
     def run(self, report: Report) -> Conversion: ...
 
@@ -56,7 +56,7 @@ class Task(Record):
     def in_place(self) -> bool:
         return self.journal.origin == ""
 
-    def survey(self) -> Conversion:
+    def preview(self) -> Conversion:
         """What would be done. Raises what `run` would, as far as that can be known: see _check."""
         straight = not self.in_place or 3 in self.journal[:2]  # else this is looked at alone: see Chain
         if straight and self.in_place and not self.again:
@@ -236,7 +236,7 @@ class Task(Record):
         )
 
 
-class Cleaning(Record):
+class DialectRemoval(Record):
     """What is left of a conversion in place that was interrupted after its end, or that is given up before it: the removal of the nodes of one of the
     two dialects. gone: of that one; kept, kept_nodes: the other one, which zarr.json says. Without journal nothing is to be done."""
 
@@ -247,7 +247,7 @@ class Cleaning(Record):
     kept: Hierarchy
     kept_nodes: Mapping[str, Metadata]
 
-    def survey(self) -> Conversion:
+    def preview(self) -> Conversion:
         """What would be done; the keys that would be removed are not counted."""
         return self._conversion(0, dry_run=True)
 
@@ -277,9 +277,9 @@ class Chain(Record):
     first: Conversions
     then: Callable[[], Conversions]
 
-    def survey(self) -> Conversion:
-        self.first.survey()  # for what it refuses
-        return self.whole.survey()
+    def preview(self) -> Conversion:
+        self.first.preview()  # for what it refuses
+        return self.whole.preview()
 
     def run(self, report: Report) -> Conversion:
         first = self.first.run(report)

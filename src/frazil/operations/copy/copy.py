@@ -32,7 +32,7 @@ from frazil.repository.alpha.reference_files import REFS
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.location_overlap import address_of, check_apart, origin_of, shown
+from frazil.stores.location_overlap import address_of, check_no_overlap, origin_of, shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
@@ -94,7 +94,7 @@ def prepare_copy(
     requests, nbytes = runtime.requests_in_flight, runtime.bytes_in_flight
     store, root = resolve(source, path, requests_in_flight=requests, bytes_in_flight=nbytes)
     to_store, to_root = resolve(destination, to, requests_in_flight=requests, bytes_in_flight=nbytes)
-    check_apart(address_of(store, root), address_of(to_store, to_root), "choose another destination")
+    check_no_overlap(address_of(store, root), address_of(to_store, to_root), "choose another destination")
     into_session = isinstance(to_store, NodeStore)
     _check_stores(store, to_store)
     if store.is_empty(root):
@@ -144,16 +144,16 @@ def prepare_copy(
 def _check_stores(store: Store, to_store: Store) -> None:
     for one in (store, to_store):
         if not one.capabilities.listable:
-            raise StoreError(f"{one!r} cannot be listed, so that nobody knows what is there", hint="copy where it can")
+            raise StoreError(f"{one!r} cannot be listed, so that its content is unknown", hint="copy where it can")
     can = to_store.capabilities
     if not can.writable or not can.erasable:
         raise ReadOnlyError(f"{to_store!r} can only be read", hint="open it for writing, or choose another destination")
 
 
 def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:
-    what = "an interrupted copy of something else is there" if is_copy else "something is there already"
+    what = "an interrupted copy of something else is there" if is_copy else "something already exists"
     return AlreadyExistsError(
-        f"{what} in {store!r}", path=root or "/", hint="choose another place, or replace it with overwrite=True"
+        f"{what} in {store!r}", path=root or "/", hint="choose another location, or replace it with overwrite=True"
     )
 
 

@@ -85,7 +85,7 @@ def _completed(layout: draft_layout.DraftLayout, key: str, value: bytes) -> byte
     """The document with all members; None where it has them, or cannot be read."""
     decode = layout.entry_point.encoding.decode
     try:
-        made = layout.emit(layout.parse(key, value, DEFAULT_REGISTRY.silent()))
+        made = layout.emit(layout.parse(key, value, DEFAULT_REGISTRY.without_warnings()))
         return None if decode(made) == decode(value) else made
     except FrazilError:
         return None

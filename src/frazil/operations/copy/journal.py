@@ -120,9 +120,9 @@ def forget_journal(store: Store, root: str, journal: Journal) -> None:
 
 def _taken(store: Store, root: str) -> AlreadyExistsError:
     return AlreadyExistsError(
-        f"somebody else writes to the same destination, {store!r}",
+        f"another process writes to the same destination, {store!r}",
         path=root or "/",
-        hint="let it finish, or choose another place",
+        hint="let it finish, or choose another location",
     )
 
 

@@ -125,7 +125,7 @@ class CopyThreads:
             raise StoreError(
                 "the copy has other bytes than the source",
                 key=route.to_root + refused[0],
-                hint="make sure that nobody writes to either, then copy again",
+                hint="stop all writers of both locations, then copy again",
             )
         return sizes
 

@@ -41,7 +41,7 @@ from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.location_overlap import address_of, check_apart, origin_of, shown
+from frazil.stores.location_overlap import address_of, check_no_overlap, origin_of, shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
@@ -90,7 +90,7 @@ def rechunk(
     check_flag(dry_run, "dry_run")
     array = open_source(source, path, runtime)
     task = prepare_rechunk(array, destination, chunks=chunks, shards=shards, codecs=codecs, to=to, overwrite=overwrite)
-    return task.survey() if dry_run else task.run(report)
+    return task.preview() if dry_run else task.run(report)
 
 
 def prepare_rechunk(
@@ -111,7 +111,7 @@ def prepare_rechunk(
     store, root = resolve(
         location, to, requests_in_flight=limits.requests_in_flight, bytes_in_flight=limits.bytes_in_flight
     )
-    _check_apart(array, store, root)
+    _check_no_overlap(array, store, root)
     can = store.capabilities
     if not can.writable:
         raise ReadOnlyError(f"{store!r} can only be read", hint="open it for writing, or choose another destination")
@@ -174,7 +174,7 @@ class RechunkTask(Record):
     names: tuple[str, str]
     replaces: bool
 
-    def survey(self) -> Rechunked:
+    def preview(self) -> Rechunked:
         """What would be done."""
         return self._report(0.0, dry_run=True)
 
@@ -247,7 +247,7 @@ class RechunkTask(Record):
         answer = self.store.put_many([key], pieces_of([document]), [expect])[0]
         if isinstance(answer, Changed) and self.store.get(key) != document:
             raise AlreadyExistsError(
-                "somebody else has put a node there meanwhile", key=key, path=node_location.path or "/"
+                "another process has created a node there", key=key, path=node_location.path or "/"
             )
 
     def _report(self, seconds: float, *, dry_run: bool = False) -> Rechunked:
@@ -275,8 +275,8 @@ def _limited(array: Array, nbytes: int) -> Runtime:
 # --- what is refused -------------------------------------------------------------------------------------------------------------------
 
 
-def _check_apart(array: Array, store: Store, root: str) -> None:
-    check_apart(
+def _check_no_overlap(array: Array, store: Store, root: str) -> None:
+    check_no_overlap(
         address_of(*_source_location(array)),
         address_of(store, root),
         "an array is not rechunked in place: choose another destination",
@@ -311,7 +311,7 @@ def _check_location(store: Store, root: str) -> None:
 
 def _not_empty(store: Store, root: str) -> AlreadyExistsError:
     return AlreadyExistsError(
-        f"something is there already in {store!r}",
+        f"something already exists in {store!r}",
         path=root or "/",
         hint="choose another location, or replace it with overwrite=True",
     )

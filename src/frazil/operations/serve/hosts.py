@@ -46,7 +46,7 @@ def hosts_of(host: str, port: int, more: tuple[str, ...]) -> Hosts:
         found = _split(name) if isinstance(name, str) else None
         if found is None:
             raise InvalidInputError(
-                f"the host name {name!r} is none", hint='"data.example.org" or "data.example.org:8000"'
+                f"{name!r} is not a host name", hint='"data.example.org" or "data.example.org:8000"'
             )
         names.add(found)
     return Hosts(frozenset(names))

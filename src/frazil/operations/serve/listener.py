@@ -218,7 +218,7 @@ class _Connection(BaseHTTPRequestHandler):
             if line in {b"\r\n", b"\n"} or len(line) > _LONGEST_HEADER:
                 break
         if _STRAY.search(self.raw_requestline) or any(_STRAY.search(line) for line in lines):
-            self._last(refusal(400, "a line has a byte that no line has"))
+            self._last(refusal(400, "a line has a forbidden byte"))
             return False
         connection, self.rfile = self.rfile, BytesIO(b"".join(lines))
         try:
@@ -235,7 +235,7 @@ class _Connection(BaseHTTPRequestHandler):
                 True  # bodies mean nothing here, and where the next request begins is not looked for
             )
         if self.headers.defects or self.headers.get_payload():  # a line that is no header
-            self._last(refusal(400, "a header makes no sense"))
+            self._last(refusal(400, "a header is malformed"))
             return
         answer, pieces = served.answer(
             self.command, self.path, self.headers.items(), needs_host=modern, is_own=self._is_own
@@ -292,7 +292,7 @@ class _Connection(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the base class cannot understand, as our answers are."""
-        self._last(refusal(int(code), "the request cannot be understood"))
+        self._last(refusal(int(code), "the request is malformed"))
 
     def handle_expect_100(self) -> bool:
         """Sends no "100 Continue": the final answer comes next."""

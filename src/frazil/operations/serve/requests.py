@@ -136,7 +136,7 @@ def _body_reason(headers: Sequence[Header]) -> str | None:
     codings = [value for name, value in headers if name == "transfer-encoding"]
     for name, value in headers:
         if _TOKEN.fullmatch(name) is None or "\n" in value or "\r" in value:
-            return "a header makes no sense"
+            return "a header is malformed"
         if name not in _FRAMING and _is_misspelt(name):
             return f"the header {name!r} is misspelt"
     if len(lengths) > 1 or any(_LENGTH.fullmatch(value) is None for value in lengths):
@@ -179,7 +179,7 @@ def _key(target: str) -> str | Answer:
     if len(target) > LONGEST_TARGET:
         return refusal(414, "the address is too long")
     if not _TARGET.fullmatch(target):
-        return refusal(400, "the address has a sign that must be percent-encoded")
+        return refusal(400, "the address has a character that must be percent-encoded")
     scheme = _SCHEME.match(target)  # the whole address, as proxies are told
     path = (target[scheme.end() :] or "/") if scheme else target
     path = path.partition("?")[0]
@@ -193,7 +193,7 @@ def _key(target: str) -> str | Answer:
         return refusal(400, "the address is not UTF-8")
     parts = key.split("/")
     if "\0" in key or "." in parts or ".." in parts:
-        return refusal(400, "the address is no key of a store")
+        return refusal(400, "the address is not a key of a store")
     try:
         if key.removesuffix("/"):
             check_key(key.removesuffix("/"))
@@ -242,7 +242,7 @@ def resolve_range(asked: ByteRange, size: int) -> Span | None:
     return first, (size if last is None else min(last + 1, size)) - first
 
 
-def ask_ahead(request: Request, most: int) -> Span | None:
+def speculative_span(request: Request, most: int) -> Span | None:
     """What of the value can be asked for together with its size, (start, length) as stores take them, of at most `most` bytes; None where only the size
     decides what is needed, or that nothing is."""
     if request.head or request.page or request.is_conditional:

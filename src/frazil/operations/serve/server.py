@@ -25,11 +25,11 @@ from frazil.operations.serve.requests import (
     Request,
     answer_page,
     answer_value,
-    ask_ahead,
     nothing_there,
     read_request,
     refusal,
     share,
+    speculative_span,
 )
 from frazil.operations.serve.served_keys import chunk_documents, is_served
 from frazil.operations.serve.served_nodes import Arrays, ServedNodes, arrays_above, has_chunk
@@ -129,7 +129,7 @@ def _origins(cors: Iterable[str]) -> frozenset[str]:
     for origin in found:
         if origin != "*" and _ORIGIN.fullmatch(origin) is None:
             raise InvalidInputError(
-                f"{origin!r} is no origin of a web page",
+                f"{origin!r} is not an origin of a web page",
                 hint='"https://viewer.example.org" or "http://localhost:3000", without a path; "*" is every page',
             )
     return found
@@ -244,7 +244,7 @@ class _Served(Record):
             return (self._page(store, request.key), iter(())) if request.page else self._value(store, request)
         except Exception as error:
             if _cannot_be(key, error):
-                return refusal(400, "the address is no key of this store"), iter(())
+                return refusal(400, "the address is not a key of this store"), iter(())
             if _leaves_folder(error):
                 return nothing_there(), iter(())
             self.failed(error)
@@ -260,7 +260,7 @@ class _Served(Record):
             start, length = answer.span or (0, 0)
             return answer, iter(() if request.head or not length else (document[start : start + length],))
         for _ in attempts(READS):
-            value = find_value(store, self.prefix + request.key, ask_ahead(request, PIECE), self.salt)
+            value = find_value(store, self.prefix + request.key, speculative_span(request, PIECE), self.salt)
             if value is None:
                 break
             answer = answer_value(request, value.size, value.etag)

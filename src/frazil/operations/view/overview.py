@@ -91,21 +91,21 @@ def _means(
     shape = tuple(-(-length // factor) for length in window.shape)
     sums, counts = np.zeros(shape), np.zeros(shape)
     exact = window.dtype.kind in "biu" and hide is None  # no copy as float64 is made of these
-    middles = _Middles(window.shape, factor) if codes and window.dtype.kind in "iu" else None
+    centres = _CentreElements(window.shape, factor) if codes and window.dtype.kind in "iu" else None
     for (row, column), tile in window.tiles(max_bytes if exact else max_bytes * window.dtype.itemsize // 16):
         values = tile.read()
         _add(values, row, column, factor, hide, sums, counts)
-        if middles is not None:
-            middles.take(values, row, column, hide)
+        if centres is not None:
+            centres.take(values, row, column, hide)
         report(tile.nbytes)
-    found = None if middles is None else distinct(middles.values, _MOST_CODES)
-    if middles is not None and found is not None and _FEWEST_CODES <= len(found) <= middles.values.size // _SQUARES:
-        return middles.values
+    found = None if centres is None else distinct(centres.values, _MOST_CODES)
+    if centres is not None and found is not None and _FEWEST_CODES <= len(found) <= centres.values.size // _SQUARES:
+        return centres.values
     with np.errstate(invalid="ignore"):
         return np.divide(sums, counts, out=sums)
 
 
-class _Middles:
+class _CentreElements:
     """The element in the middle of each square, collected from tiles. values: float64, NaN where nothing is to be shown"""
 
     __slots__ = ("_positions", "values")

@@ -13,7 +13,7 @@ from frazil.formats.ids import ObjectId
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 
-__all__ = ["GUARD", "add_guard", "check_deletion", "check_library_branch", "keep_library_out", "see_first_name"]
+__all__ = ["GUARD", "add_guard", "check_deletion", "check_library_branch", "exclude_alpha_library", "see_first_name"]
 
 # It sorts before every branch file. The library takes the first name of the folder for a branch file, and stops with an error that shows this one.
 GUARD: Final = "0-not-for-the-icechunk-alpha-library"
@@ -23,7 +23,7 @@ _TEXT: Final = (
 )
 
 
-def keep_library_out(files: Files) -> None:
+def exclude_alpha_library(files: Files) -> None:
     """Writes the file on which the alpha library stops. It opens every repository at `main`, whatever it checks out afterwards."""
     files.store.set(files.key(folder_of("branch", "main") + GUARD), _TEXT)
     files.keeps_library_out = True
@@ -43,7 +43,7 @@ def add_guard(files: Files, snapshot: SnapshotFile) -> None:
     if files.keeps_library_out is None:
         files.keeps_library_out = files.store.exists(files.key(folder_of("branch", "main") + GUARD))
     if not files.keeps_library_out:
-        keep_library_out(files)
+        exclude_alpha_library(files)
 
 
 def check_library_branch(files: Files, name: str, snapshot: SnapshotFile, *, new: bool = False) -> None:

@@ -40,7 +40,7 @@ from frazil.formats.alpha.refs import (
 )
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.repository.alpha.alpha_library import keep_library_out, see_first_name
+from frazil.repository.alpha.alpha_library import exclude_alpha_library, see_first_name
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
@@ -67,7 +67,7 @@ __all__ = [
     "later_format",
     "list_branches",
     "list_tags",
-    "look_ahead",
+    "tip_after",
     "open_tip",
     "put_next",
     "read_first",
@@ -113,7 +113,7 @@ def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
     return tip
 
 
-def look_ahead(files: Files, tip: Tip) -> Tip | None:
+def tip_after(files: Files, tip: Tip) -> Tip | None:
     """The tip that the file after `tip` makes, None where nobody has written it. Later files are not looked at.
 
     Raises ConflictError where the file of `tip` is gone or says something else: then the branch was removed and made anew, and nothing may be written behind it;
@@ -123,7 +123,7 @@ def look_ahead(files: Files, tip: Tip) -> Tip | None:
         raise ConflictError(
             f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is gone, or says something else",
             key=_folder(files, tip) + branch_file(tip.sequence),
-            hint="somebody removed the repository and made it anew; open it again and repeat the changes",
+            hint="another process removed the repository and created a new one; open it again and repeat the changes",
         )
     return None if following is None else _next_tip(files, tip, following)
 
@@ -323,16 +323,16 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     Raises AlreadyExistsError, CommitUnknownError; and what check_commits raises, before anything is written."""
     check_commits(files)
     there = AlreadyExistsError(
-        "there is a repository already",
+        "a repository already exists",
         key=files.key(folder_of("branch", MAIN)),
-        hint="open it, or choose another place",
+        hint="open it, or choose another location",
     )
     if exists(files) or later_format(files) is not None:
         raise there
     files.write_snapshot(file, snapshot)
     check_conditions(files, file)
     if has_freedoms(snapshot):
-        keep_library_out(files)
+        exclude_alpha_library(files)
     outcome, tip = put_next(files, Tip(MAIN, -1, b""), file)
     if outcome == COMMITTED and tip is not None:
         return tip

@@ -237,7 +237,7 @@ def _files_alone() -> Iterator[None]:
         if error.errno not in _NO_FILES:
             raise
         raise FormatError(
-            "a link or something else that is no file lies in the place of a file of the repository",
+            "a file of the repository is replaced by a link or by something else that is not a file",
             key=error.key,
             hint="put the file itself there",
         ) from error

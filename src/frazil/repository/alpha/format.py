@@ -172,7 +172,7 @@ class AlphaFormat(AlphaSnapshots):
         return branches.open_tip(self, branch, known)
 
     def moved(self, tip: Tip) -> Tip | None:
-        return branches.look_ahead(self, tip)
+        return branches.tip_after(self, tip)
 
     def tip_key(self, tip: Tip) -> str:
         return branches.tip_key(self, tip)
@@ -183,16 +183,16 @@ class AlphaFormat(AlphaSnapshots):
         return branches.put_next(self, tip, snapshot)
 
     def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
-        ahead = branches.look_ahead(self, tip)
-        if ahead is None:
+        following = branches.tip_after(self, tip)
+        if following is None:
             return Answer(UNKNOWN)
-        if ahead.snapshot not in snapshots:
-            return Answer(TAKEN, ahead)
+        if following.snapshot not in snapshots:
+            return Answer(TAKEN, following)
         try:  # a file that can be read may still be lost by a crash: writing it again syncs it
-            outcome, _ = branches.put_next(self, tip, ahead.snapshot)
+            outcome, _ = branches.put_next(self, tip, following.snapshot)
         except StoreError:
             outcome = UNKNOWN
-        return Answer(outcome, ahead)
+        return Answer(outcome, following)
 
     def hold(self, tip: Tip) -> Answer:
         return branches.put_next(self, tip, tip.snapshot)

@@ -73,7 +73,7 @@ def check_references(
         return
     rows, chunks = rows_of_array(manifest, node, len(grid))
     is_marked = rows.size < own.stop - own.start or not within(chunks, grid).all()
-    if node in mixed_up or (is_marked and _have_twins(manifest, rows, chunks, own.stop)):
+    if node in mixed_up or (is_marked and _have_duplicates(manifest, rows, chunks, own.stop)):
         raise FormatError(
             "the references of this array are those of another one: the alpha library mixed up arrays that share a manifest (Icechunk issue 418)",
             key=key,
@@ -82,7 +82,7 @@ def check_references(
         )
 
 
-def _have_twins(manifest: Manifest, rows: Columns, chunks: Columns, stop: int) -> bool:
+def _have_duplicates(manifest: Manifest, rows: Columns, chunks: Columns, stop: int) -> bool:
     """Whether a node with a higher id, whose rows begin at `stop`, has the same reference for one of these chunks."""
     index = ChunkIndex(chunks)
     for other in np.unique(manifest.nodes[stop:]).tolist():

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from frazil.repository.format import RepositoryFormat
     from frazil.repository.session.changed_references import Rows
 
-__all__ = ["attempt_commit", "follow", "follow_held", "moved_by_commits", "settle", "write_waiting"]
+__all__ = ["attempt_commit", "follow", "follow_held", "moved_by_commits", "resolve_intents", "write_waiting"]
 
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 
@@ -70,7 +70,7 @@ def attempt_commit(
             raise InvalidInputError("a fork is not committed", hint="merge it into the session that it came from")
         files = transaction.files
         files.check_commits()
-        has_moved = settle(transaction)
+        has_moved = resolve_intents(transaction)
         if transaction.tip is not tip:
             return transaction.base_id
         if transaction.changes.is_empty and not allow_empty:
@@ -172,7 +172,7 @@ def _advance(
         reusable.update(written.reusable)
     transaction.written.lost([intent], reusable or ())
     if transaction.written.intents:
-        settle(transaction)
+        resolve_intents(transaction)
     # the tip is another one where an earlier commit of this session arrived late
     return None if transaction.tip is intent.tip else transaction.base_id
 
@@ -265,7 +265,7 @@ def _one_written(changes: ChangeSet, rows: Rows, grid: tuple[int, ...], number: 
     )
 
 
-def settle(transaction: Transaction) -> bool:
+def resolve_intents(transaction: Transaction) -> bool:
     """Finds out what became of commits of unknown outcome, and whether the branch has moved. If one of the commits happened, the session goes on from it, and has
     another tip.
 

@@ -178,7 +178,7 @@ def usage(
         if _is_below(path, below) and path not in found:
             found[path] = PathUsage(path, "gone", 0, 0, 0, nbytes)
     if not found:
-        raise NotFoundError("there is no such node, nor was there", path=below)
+        raise NotFoundError("no commit has a node of this path", path=below)
     _sum_up(found, below)
     return tuple(found[path] for path in sorted(found, key=lambda path: path.split("/"))), scan
 

@@ -61,7 +61,7 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     if wait and wait < SHORTEST_WAIT:
         raise InvalidInputError(
             f"the wait must be at least {SHORTEST_WAIT // 60_000_000_000} minutes: a session must be able to tell that it may be too old",
-            hint="if nobody writes, now=True removes at once",
+            hint="if no process writes, now=True removes at once",
         )
     files.require()
     store = files.store
@@ -98,10 +98,10 @@ class _Run:
     def __init__(self, name: str) -> None:
         self.name, self.removes, self.held = name, False, 0
 
-    def require_young(self) -> None:
+    def check_claim(self) -> None:
         """Refuses to go on where the process stood still for so long, in a machine that slept, that others have given it up."""
         if time.time_ns() - self.held > _LIFE // 2:
-            raise StoreError("the collection stood still for days", done=False, hint="collect again")
+            raise StoreError("the collection was suspended for days", done=False, hint="collect again")
 
 
 def _may_still_happen(files: RepositoryFormat, error: BaseException) -> bool:
@@ -116,7 +116,7 @@ def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
     if now < 0 and wait:
         raise StoreError(
             f"{files.store!r} does not say when it stored a file, so that nothing is ever old enough to be removed",
-            hint="if nobody writes, now=True removes at once",
+            hint="if no process writes, now=True removes at once",
         )
     return _Clock(now, wait)
 
@@ -252,7 +252,7 @@ def _remove(files: RepositoryFormat, doomed: IdsByKind, run: _Run, progress: Pro
     run.removes = True
     for kind in KINDS:
         for names in _names(kind, doomed[kind]):
-            run.require_young()
+            run.check_claim()
             files.store.erase_immutable([files.key(name) for name in names])
             progress(f"{kind} removed", len(names))
     run.removes = False
@@ -272,9 +272,9 @@ def _copy_journals(files: RepositoryFormat, clock: _Clock) -> list[str]:
         return []
     if not clock.is_past(RecordFile(COPY_JOURNAL, page.modified.item(0), 0)):
         raise ConflictError(
-            "a copy to this place is under way: what it has brought, nothing may refer to yet",
+            "a copy to this location is running, and its objects may be unreferenced until it ends",
             key=key,
-            hint="let the copy finish; if nobody writes, now=True collects anyway",
+            hint="let the copy finish; if no process writes, now=True collects anyway",
         )
     return [key]
 

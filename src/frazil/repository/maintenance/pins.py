@@ -13,7 +13,7 @@ from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.expired import expired_error, has_expired
 from frazil.repository.maintenance.id_columns import among, id_column
-from frazil.repository.maintenance.reachable import is_whole, leads_to
+from frazil.repository.maintenance.reachable import is_referenced, is_whole
 from frazil.repository.maintenance.records import list_records, new_record, write_record
 
 __all__ = ["pinned"]
@@ -51,7 +51,7 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged
         condemned = condemned_ids(files, [record for record in records if record.folder == "condemned"])
         is_condemned = among(id_column([snapshot]), condemned["snapshots"])[0]
         # it may have been condemned before it was committed
-        if is_condemned and not leads_to(files, snapshot):
+        if is_condemned and not is_referenced(files, snapshot):
             raise ConflictError(
                 f"the snapshot {encode_id(snapshot)} is condemned, as nothing refers to it, and a garbage collection is at work",
                 key=files.key(f"snapshots/{encode_id(snapshot)}"),
@@ -62,7 +62,7 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged
         if has_expired(files, snapshot):
             raise expired_error(files, snapshot)
         raise NotFoundError("there is no such snapshot", key=key, hint="it may have been collected as garbage")
-    if not may_be_damaged and not _is_led_to(files, snapshot) and not is_whole(files, snapshot):
+    if not may_be_damaged and not _may_be_referenced(files, snapshot) and not is_whole(files, snapshot):
         raise NotFoundError(
             "the snapshot is not whole: its commit broke off, or a garbage collection has removed some of it",
             key=key,
@@ -70,9 +70,9 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged
         )
 
 
-def _is_led_to(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+def _may_be_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     """Whether a ref leads to a snapshot, or nobody can say, as what some ref leads to is damaged: then collections are refused whatever is named, and a repair needs names."""
     try:
-        return leads_to(files, snapshot)
+        return is_referenced(files, snapshot)
     except FormatError:
         return True

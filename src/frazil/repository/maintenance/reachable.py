@@ -20,7 +20,7 @@ from frazil.repository.maintenance.records import list_records, read_records
 if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
 
-__all__ = ["Progress", "Reachable", "heads", "is_whole", "leads_to", "mark"]
+__all__ = ["Progress", "Reachable", "heads", "is_whole", "is_referenced", "mark"]
 
 Progress: TypeAlias = "Callable[[str, int], object]"
 
@@ -91,7 +91,7 @@ class _Ancestry:
                 self._names[named] = self._files.snapshot_id(named)
             except NotFoundError as error:
                 raise FormatError(
-                    f"a history leads to a snapshot, but not to {encode_id(named)}, which that names before it",
+                    f"a history contains a snapshot, but not {encode_id(named)}, which that snapshot names as its parent",
                     key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
                     hint="verify tells more; nothing was removed",
                 ) from error
@@ -174,7 +174,7 @@ def is_whole(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     return bool((files.store.uncached.sizes([files.key(name) for name in names]) >= 0).all())
 
 
-def leads_to(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     """Whether a branch or a tag leads to a snapshot. Raises FormatError, StoreError."""
     live, _ = _Ancestry(files, NO_MARKS, expired_ids(files)).live(roots(files, pins=False))
     return bool(among(id_column([snapshot]), live)[0])

@@ -46,11 +46,11 @@ def join_pieces(pieces: Sequence[Manifest]) -> Manifest:
     flags = {name: value for piece in pieces for name, value in piece.flags.items()}
     checks: Mapping[str, FileCheck] = pieces[0].checks
     if any(piece.checks != checks for piece in pieces):
-        pieces, checks = _apart(pieces)
+        pieces, checks = _with_distinct_checks(pieces)
     return join_manifests(pieces, flags=flags, checks=checks)
 
 
-def _apart(pieces: Sequence[Manifest]) -> tuple[list[Manifest], dict[str, FileCheck]]:
+def _with_distinct_checks(pieces: Sequence[Manifest]) -> tuple[list[Manifest], dict[str, FileCheck]]:
     """The pieces, in which one location means one state of a file, and the checks of all."""
     known: set[str] = set()
     joined: dict[str, FileCheck] = {}

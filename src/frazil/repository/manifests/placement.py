@@ -152,7 +152,7 @@ class _List:
         rows, self.chunks = rows_of_array(self.written, array.node, array.rank)
         self.box = extents_of(self.chunks) if len(self.chunks) else None
         if rows.size != self.written.size or not (self.box is None or self.box.lies_within(array.grid)):
-            raise InvalidInputError("references are written that are not the array's", path=array.path)
+            raise InvalidInputError("the references belong to another array", path=array.path)
         if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
             raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then nothing else is left

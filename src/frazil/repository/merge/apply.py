@@ -79,7 +79,7 @@ class _Application:
             if key is not None:
                 self.keys[path] = key
             elif path not in self.delta.removed:
-                raise _refusal(self.delta.name(path), "would be changed, and is gone")
+                raise _refusal(self.delta.name(path), "would be changed, but was removed")
 
     def vacate(self) -> None:
         """Takes away what is removed, what moves, and what gives way."""
@@ -89,7 +89,7 @@ class _Application:
             change = self._change(old)
             if change.node.path != new:
                 self.vacated.add(change.node.path)
-                tree.lift(change)
+                tree.detach(change)
                 self.lifted.append((change, new))
         for old in delta.removed:
             if old in self.keys:
@@ -103,7 +103,7 @@ class _Application:
                 continue
             for path in tree.at_and_below(top):
                 if tree.key_at(path) in kept:
-                    raise _refusal(path, "would be changed, and lies beneath what is replaced")
+                    raise _refusal(path, "would be changed, but is below a node that is replaced")
                 self._remove(path)
 
     def _remove(self, path: str) -> None:
@@ -119,19 +119,19 @@ class _Application:
         """Puts down what moved, and what is new."""
         for change, path in self.lifted:
             self._require_free(path)
-            self.tree.place(change, path)
+            self.tree.attach(change, path)
         for path, made in self.delta.made.items():
             if not self._is_group_in_both(path):
                 self._require_free(path)
                 if made.node is None:
-                    raise _refusal(path, "would be made, and nobody can read it")
+                    raise _refusal(path, "would be created, and cannot be read")
                 self.tree.add(made.node, made.key)
             elif path in self.over and made.node is not None:
                 _set_attributes(self.tree.touch(path), made.node.attributes)
 
     def _require_free(self, path: str) -> None:
         if self.tree.has(path):
-            raise _refusal(path, "would be put where something is")
+            raise _refusal(path, "would be put where a node already is")
 
     def set_attributes_and_metadata(self) -> None:
         for old, attributes in self.delta.attributes.items():
@@ -142,7 +142,7 @@ class _Application:
     def _set_metadata(self, old: str, wanted: MetadataChange, change: NodeChange) -> None:
         metadata, array, append = wanted.new, change.node.array, wanted.append
         if metadata is None or array is None:
-            raise _refusal(change.node.path, "would get metadata that nobody can read")
+            raise _refusal(change.node.path, "would get metadata that cannot be read")
         if wanted.resize is not None:
             shape = list(wanted.resize.new)
             if append is not None:

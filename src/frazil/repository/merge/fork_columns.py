@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Octets = NDArray[np.uint8]
 
-__all__ = ["NOTHING", "Written", "again", "join", "store_chunks", "put", "written"]
+__all__ = ["NOTHING", "Written", "copy_fork", "join", "store_chunks", "put", "written"]
 
 
 class Written(Record):
@@ -45,11 +45,11 @@ def store_chunks(parent: Transaction) -> None:
         store_pending(parent.changes, parent.files, packing=parent.packing, digests=parent.rules.digests)
 
 
-def again(fork: Transaction) -> Transaction:
+def copy_fork(fork: Transaction) -> Transaction:
     """Another fork with the same changes; its parent can merge either, or both. Raises InvalidInputError for what is no fork."""
     with fork.lock:
         if not fork.forked:
-            raise InvalidInputError(f"{fork!r} is no fork", hint="session.fork() makes one")
+            raise InvalidInputError(f"{fork!r} is not a fork", hint="session.fork() makes one")
         fork.changes.leave_files()
         changes = fork.changes.copy()
         changes.identity = b""  # its own forks are not those of the other

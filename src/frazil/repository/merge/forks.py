@@ -36,7 +36,7 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
             begun = one.changes.begun if one.forked else None
             if begun is None or not target.identity or begun.identity != target.identity:
                 raise InvalidInputError(
-                    f"{one!r} is no fork of this session as it is now",
+                    f"{one!r} is not a fork of this session as it is now",
                     hint="merge forks before you commit, rebase or discard",
                 )
             held.enter_context(one.lock)

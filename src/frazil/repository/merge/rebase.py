@@ -12,7 +12,7 @@ from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.record import Record
-from frazil.repository.commit.commit import follow, moved_by_commits, settle
+from frazil.repository.commit.commit import follow, moved_by_commits, resolve_intents
 from frazil.repository.format import NodeMatching, Tip
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.apply import Shift, apply
@@ -27,7 +27,7 @@ from frazil.repository.session.transaction import Transaction
 from frazil.repository.session.written_files import own_files
 from frazil.stores.values import Columns
 
-__all__ = ["Located", "Meeting", "RowCopies", "meet", "rebase"]
+__all__ = ["Located", "Divergence", "RowCopies", "find_divergence", "rebase"]
 
 Located: TypeAlias = tuple[Transaction, str]  # an array: a transaction, and the path there
 
@@ -45,7 +45,7 @@ class RowCopies(Protocol):
         """Writes the appended rows, and the older rows of changed chunks, to the array of the rebased session."""
 
 
-class Meeting(Record):
+class Divergence(Record):
     """The changes of a session and those that others committed. tip: the present tip of the branch, of which `snapshot` is the snapshot"""
 
     tip: Tip
@@ -56,7 +56,7 @@ class Meeting(Record):
     conflicts: list[Conflict]
 
 
-def meet(transaction: Transaction, tip: Tip | None = None) -> Meeting:
+def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Divergence:
     """What conflicts with what was committed meanwhile. tip: the present tip of the branch, else it is looked up. Raises ConflictError where the branch was deleted."""
     with transaction.lock:
         tip, files = tip or _new_tip(transaction), transaction.files
@@ -65,7 +65,7 @@ def meet(transaction: Transaction, tip: Tip | None = None) -> Meeting:
             matching = files.match_nodes(transaction.base_id, tip.snapshot)
         except NotFoundError as error:
             raise ConflictError(
-                f"the branch {tip.branch!r} has moved, and a rebase needs a snapshot that is gone: {error.message}",
+                f"the branch {tip.branch!r} has moved, and a rebase needs a snapshot that was removed: {error.message}",
                 key=error.key,
                 hint="discard the session, and make the changes again in a new one",
             ) from error
@@ -73,7 +73,7 @@ def meet(transaction: Transaction, tip: Tip | None = None) -> Meeting:
         asked = _compared_chunks(ours)
         theirs = snapshot_delta(files, transaction.base, new, matching, chunks_of=asked, attributes_of=ours.made.keys())
         conflicts = find_conflicts(ours, theirs, transaction.base_id, tip.snapshot)
-        return Meeting(tip, new, matching, ours, theirs, conflicts)
+        return Divergence(tip, new, matching, ours, theirs, conflicts)
 
 
 def _compared_chunks(ours: Delta) -> dict[str, Columns | None]:
@@ -101,16 +101,16 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         transaction.require_writable()
         if transaction.tip is None:
             raise InvalidInputError("a fork is not rebased", hint="merge it into the session that it came from")
-        settle(transaction)
+        resolve_intents(transaction)
         tip = _new_tip(transaction)
         if transaction.written.intents and tip.snapshot != transaction.base_id:
             # a commit of ours may have arrived since: a rebase over it would make its changes twice
-            settle(transaction)
+            resolve_intents(transaction)
             tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
             follow(transaction, tip)
             return
-        met = meet(transaction, tip)
+        met = find_divergence(transaction, tip)
         left, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)
 
@@ -125,7 +125,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
 
 
 def _appended(
-    transaction: Transaction, met: Meeting, shifts: list[Shift], rows: RowCopies
+    transaction: Transaction, met: Divergence, shifts: list[Shift], rows: RowCopies
 ) -> tuple[list[Located], list[Columns], list[Conflict]]:
     """Of each array whose appended rows are to be copied: the array as the session has it, and the older chunks around the first of these rows that the session changed. And conflicts
     about such chunks."""
@@ -146,7 +146,7 @@ def _appended(
 
 def _begin(
     transaction: Transaction,
-    met: Meeting,
+    met: Divergence,
     changes: ChangeSet,
     shifts: list[Shift],
     solver: Solver | str,

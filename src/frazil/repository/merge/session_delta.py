@@ -57,7 +57,7 @@ class _SinceBase:
         """The rows that count and were set since."""
         return references.current()
 
-    def had(self, change: NodeChange, coordinates: Columns) -> NDArray[np.bool_]:
+    def had_chunks(self, change: NodeChange, coordinates: Columns) -> NDArray[np.bool_]:
         """Which chunks of an array were there: bool[n]."""
         stored = self.transaction.base_references(change.base)
         return np.zeros(len(coordinates), np.bool_) if stored is None else stored.find(coordinates)[0] >= 0
@@ -84,7 +84,7 @@ class _SinceBase:
         gone = rows.kinds == REMOVED
         kept = ~gone & within(rows.coordinates, grid_of(array.metadata))
         if gone.any():
-            kept[gone] = self.had(change, rows.coordinates[gone])
+            kept[gone] = self.had_chunks(change, rows.coordinates[gone])
         return rows.pick(kept) if kept.any() else None
 
 
@@ -108,8 +108,8 @@ class _SinceFork(_SinceBase):
     def rows(self, references: ChangedReferences) -> Columns:
         return references.own() if self.changes is self.fork else references.since(self.begun.count)
 
-    def had(self, change: NodeChange, coordinates: Columns) -> NDArray[np.bool_]:
-        stored, in_fork = super().had(change, coordinates), self.fork.nodes.get(change.key)
+    def had_chunks(self, change: NodeChange, coordinates: Columns) -> NDArray[np.bool_]:
+        stored, in_fork = super().had_chunks(change, coordinates), self.fork.nodes.get(change.key)
         if in_fork is None or in_fork.references is None:
             return stored
         inherited = in_fork.references.columns.pick(slice(in_fork.references.inherited))

@@ -211,7 +211,7 @@ class _Building:
         if not self._consents.accept_loss:
             self._gone |= not piece.sound[bad[left]].all()
             self._add(piece.rows, piece.chunks, among(piece.chunks, chunks[left]))
-        self._settle(chunks)
+        self._add_known(chunks)
 
     def _from_older(self, number: int, bad: Manifest, chunks: Columns, left: Booleans, *, same: bool) -> Booleans:
         """Takes good references in the place of bad ones, to `chunks`, from an older snapshot. same: only those to the same chunk files; which were found."""
@@ -264,7 +264,7 @@ class _Building:
                     self._gone |= not one.sound[bad].all()
                     if not self._consents.accept_loss:
                         self._add(one.rows, one.chunks, bad)
-                    self._settle(one.chunks[bad])
+                    self._add_known(one.chunks[bad])
             if complete:
                 break
         self._say_lost(piece, complete=complete)
@@ -311,9 +311,9 @@ class _Building:
     def _add(self, rows: Manifest, chunks: Columns, which: Booleans) -> None:
         if which.any():
             self._parts.append(rows if which.all() else trimmed(select_rows(rows, np.flatnonzero(which))))
-            self._settle(chunks[which])
+            self._add_known(chunks[which])
 
-    def _settle(self, chunks: Columns) -> None:
+    def _add_known(self, chunks: Columns) -> None:
         self._known = sorted_coordinates(np.concatenate([self._known, chunks]))
 
     def result(self, node: int, *, rewrite: bool) -> Rebuilt:

@@ -80,7 +80,7 @@ def move_back(files: RepositoryFormat, tip: Tip, snapshot: ObjectId) -> None:
             raise _unknown(files, tip.branch)
         if outcome != COMMITTED:
             raise ConflictError(
-                f"somebody changed the branch {tip.branch!r} while it was repaired", hint="repair it again"
+                f"another process changed the branch {tip.branch!r} while it was repaired", hint="repair it again"
             )
 
 

@@ -176,11 +176,11 @@ class _Run:
             self._sound.add(tip.snapshot)
             return True
         if snapshot is None or any(problem.kind == "snapshot" for problem in problems):
-            self._leave(name, tip, whole=False)
+            self._replace_tip(name, tip, whole=False)
             return True
         plan = self._plan(ref, name, tip.snapshot, snapshot, problems)
         if plan.lost and self._consents.tips and not self._consents.accept_loss:
-            self._leave(name, tip, whole=True)
+            self._replace_tip(name, tip, whole=True)
             return True
         if plan.commit is not None:
             if self._dry_run:
@@ -195,7 +195,7 @@ class _Run:
                 self.commits[name] = encode_id(written.id)
                 self._sound.add(written.id)
         self._sound.add(tip.snapshot)
-        self._tell(plan)
+        self._record(plan)
         return True
 
     def _plan(self, ref: str, branch: str | None, file: ObjectId, snapshot: Snapshot, problems: Problems) -> Plan:
@@ -217,11 +217,11 @@ class _Run:
             self.lost += [*plan.lost, Entry("branch", text, ref)]
             return None
 
-    def _tell(self, plan: Plan) -> None:
+    def _record(self, plan: Plan) -> None:
         self.repaired += plan.repaired
         self.lost += plan.lost
 
-    def _leave(self, name: str, tip: Tip, *, whole: bool) -> None:
+    def _replace_tip(self, name: str, tip: Tip, *, whole: bool) -> None:
         """Leaves the tip of a branch behind: for a new branch or, where that is allowed, by going back. whole: the snapshot of the tip can be read, and another branch keeps it"""
         ref = f"branch {name}"
         ids = former_ids(self._files, name, tip.snapshot if whole else None)
@@ -281,7 +281,7 @@ class _Run:
             if not plan.is_visible:
                 continue
             if plan.commit is None or self._branch_of(ref, branch, plan):
-                self._tell(plan)
+                self._record(plan)
 
     def _branch_of(self, ref: str, name: str, plan: Plan) -> bool:
         """Lets a new branch point to what a plan commits; whether that can be written."""

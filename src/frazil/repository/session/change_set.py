@@ -144,7 +144,7 @@ class ChangeSet:
         self.packs = []
         for change in self:
             if change.references is not None:
-                change.references.share_files()
+                change.references.mark_shared()
 
     @property
     def is_empty(self) -> bool:
@@ -271,16 +271,16 @@ class ChangeSet:
         """Gives a node, and those beneath it, other paths. Raises FormatError where one of them cannot be read."""
         changes = [self.touch(at) for at in self.at_and_below(path)]
         for change in changes:
-            self.lift(change)
+            self.detach(change)
         for change in changes:
-            self.place(change, to + change.node.path[len(path) :])
+            self.attach(change, to + change.node.path[len(path) :])
 
-    def lift(self, change: NodeChange) -> None:
-        """Takes a node off its path. It has to be placed again."""
+    def detach(self, change: NodeChange) -> None:
+        """Takes a node off its path. It has to be attached again."""
         self._forget(change.node.path)
 
-    def place(self, change: NodeChange, path: str) -> None:
-        """Puts a node that was lifted to a path where nothing is."""
+    def attach(self, change: NodeChange, path: str) -> None:
+        """Puts a detached node at a path where nothing is."""
         change.node = change.node._replace(path=path)
         self._paths[path] = change.key
 

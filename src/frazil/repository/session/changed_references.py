@@ -280,7 +280,7 @@ class ChangedReferences:
         ids: Octets = self._columns.ids[rows[alone]]
         return ids
 
-    def share_files(self) -> None:
+    def mark_shared(self) -> None:
         """From now on others refer to the chunk files of all rows, too; a row says so wherever it is taken."""
         self._columns.objects[self._columns.kinds == NATIVE] = SHARED
 

@@ -51,7 +51,7 @@ def set_virtual(
     if given is not None:
         unknown = next((location for location in given if location not in made.names), None)
         if unknown is not None and made.names:
-            raise InvalidInputError("the version is given of a file that no chunk lies in", key=unknown)
+            raise InvalidInputError("check names a file that has none of these chunks", key=unknown)
         made = made._replace(checks=given if keeps else {})
     with transaction.lock:
         changes = transaction.changes
@@ -111,7 +111,7 @@ def _given_checks(given: Mapping[str, Given], containers: VirtualContainers) -> 
     checks: dict[str, FileCheck] = {}
     for location, value in given.items():
         if not isinstance(location, str):
-            raise InvalidInputError(f"check has {location!r}, which is no location", hint=_MAPPING)
+            raise InvalidInputError(f"check has {location!r}, which is not a location", hint=_MAPPING)
         container, key = containers.find(location)
         checks[location] = _given_check(location, value, container.where(key))
     return checks

@@ -157,7 +157,7 @@ class Transaction(SessionState):
             for path in made:
                 if not overwrite and self.changes.has(path):
                     raise AlreadyExistsError(
-                        f"something is there already in {self!r}",
+                        f"something already exists in {self!r}",
                         path=path,
                         hint="choose another path, or replace it with overwrite=True",
                     )
@@ -205,7 +205,7 @@ class Transaction(SessionState):
             if not self.changes.has(source):
                 raise NotFoundError("there is nothing to move", path=source)
             if self.changes.at_and_below(target):
-                raise AlreadyExistsError("something is there already", path=target, hint="choose another path")
+                raise AlreadyExistsError("something already exists", path=target, hint="choose another path")
             for group in self._groups_above({target: NodeSnapshot(0, target)}).values():
                 self.changes.add(group)
             self.changes.move(source, target)

@@ -126,7 +126,7 @@ def _find_copy(files: RepositoryFormat, found: Findings) -> None:
             error.key, error.hint = key, "copy again, which goes on where it ended"
         raise
     if is_copy:
-        text = "a copy to this place was broken off or is under way: what it has not brought is missing"
+        text = "a copy to this location is running or was interrupted; what it has not copied is missing"
         found.add("copy", text, Subject(), key)
 
 

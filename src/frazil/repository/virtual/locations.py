@@ -73,7 +73,7 @@ def parse_location(text: str) -> VirtualLocation:
     for a user, a password or a query of a web server: repositories keep locations for everybody to read. No message shows these."""
     found = _URL.fullmatch(text)
     if found is None:
-        raise _refused(text, "it is no URL")
+        raise _refused(text, "it is not a URL")
     if _CONTROL.search(text) is not None:
         raise _refused(text, "it has a NUL or another control character")
     scheme, host, path = found.groups()
@@ -105,7 +105,7 @@ def _host(text: str, scheme: str, host: str) -> str:
     if wanted.fullmatch(host) is None:
         raise _refused(
             text,
-            "what stands before its path is no bucket or host",
+            "the part before its path is not a bucket or host",
             'users and passwords belong to the store that a prefix is mapped to: virtual_prefixes={"s3://bucket/": store}',
         )
     return host.lower().removesuffix(_WEB[scheme]) if scheme in _WEB else host

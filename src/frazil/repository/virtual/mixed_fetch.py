@@ -76,7 +76,7 @@ def fetch_mixed(
     try:
         from_files = containers.fetch(names[names.native :], moved, names.checks)
     except FrazilError as error:
-        _tell_chunk(error, names)
+        _add_chunk(error, names)
         raise
     sources, rows = joined_sources(fetched.sources, *from_files)
     every = fetched.rows.copy()
@@ -92,7 +92,7 @@ def fetch_mixed(
     return Fetched(sources, status.tolist(), versions, sizes, every)
 
 
-def _tell_chunk(error: FrazilError, names: ObjectNames) -> None:
+def _add_chunk(error: FrazilError, names: ObjectNames) -> None:
     """Names the chunk that could not be read; of a file that has many, one of them."""
     for i, location in enumerate(names[names.native :]):
         if error.chunk is None and plain_location(location) == error.key:

@@ -28,7 +28,7 @@ from frazil.stores.values import (
     Sources,
     Version,
     object_rows,
-    stale_unasked,
+    replaced_between_requests,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ChunkBatch(Record):
             known, missing = located, False
             try:
                 fetched = self.storage.fetch(located, spans)
-                if not stale_unasked(fetched, None):
+                if not replaced_between_requests(fetched, None):
                     return located, fetched
             except StoreError as error:
                 if error.errno != ENOENT:

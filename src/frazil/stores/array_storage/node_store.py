@@ -216,7 +216,7 @@ class NodeStore(Store):
 
             def change(present: Metadata) -> Metadata:
                 if present != old:
-                    raise ConflictError("somebody else has changed the node meanwhile", key=document_key(path))
+                    raise ConflictError("another process has changed the node", key=document_key(path))
                 return new
 
             return _version(self.nodes.change(path, change))

@@ -16,7 +16,7 @@ from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ByteCache
-from frazil.stores.caches.memory_ranges import Addition, Filling, MemoryRanges, Part, RangeCache, Span
+from frazil.stores.caches.memory_ranges import Addition, MemoryRanges, Part, RangeCache, RunningFetch, Span
 from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
@@ -37,8 +37,8 @@ from frazil.stores.values import (
     Sources,
     Version,
     clip_span,
+    replaced_between_requests,
     resolve_span,
-    stale_unasked,
 )
 from frazil.stores.wrappers import WrappedStore
 
@@ -70,11 +70,11 @@ class CachePolicy(Record):
 
 
 class _Asked(Record):
-    """What the store below was asked, and answered. filling: begun before, since what is read of it later is as old."""
+    """What the store below was asked, and answered. running: begun before, since what is read of it later is as old."""
 
     names: Sequence[str]
     fetched: Fetched
-    filling: Filling
+    running: RunningFetch
 
 
 class _Resumable(list["SourceBuffer"]):
@@ -169,7 +169,7 @@ class KeepingStore(WrappedStore):
     def _fetch(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         for _ in attempts(READS):
             fetched = self._fetch_now(names, spans, expect)
-            if not stale_unasked(fetched, expect):
+            if not replaced_between_requests(fetched, expect):
                 return fetched
         raise replaced("the value was", names[0])
 
@@ -227,9 +227,9 @@ class KeepingStore(WrappedStore):
         expect: Sequence[Version | None] | None,
     ) -> _Asked:
         """Asks the store below for some spans; neighbours are one request."""
-        names, filling = [answer.names[row] for row in row_of], self._kept.begin()
+        names, running = [answer.names[row] for row in row_of], self._kept.begin()
         wanted = None if expect is None else [expect[row] for row in row_of]
-        return _Asked(names, fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=wanted), filling)
+        return _Asked(names, fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=wanted), running)
 
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
@@ -294,7 +294,7 @@ class KeepingStore(WrappedStore):
         if gone:
             self._kept.drop(gone)
         if additions:
-            self._kept.add(asked.filling, additions)
+            self._kept.add(asked.running, additions)
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Final
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.caches.cache_folder import LONGEST_VERSION, CacheFolder, Entry, object_id, open_folder
 from frazil.stores.caches.caching_store import CachePolicy, KeepingStore
-from frazil.stores.caches.memory_ranges import Addition, Filling, KeptObject, Part, Span
+from frazil.stores.caches.memory_ranges import Addition, KeptObject, Part, RunningFetch, Span
 from frazil.stores.store import Store
 from frazil.stores.values import Version, clip_span
 
@@ -122,10 +122,10 @@ class DiskRanges:
     def takes(self, nbytes: int, count: int) -> bool:
         return True
 
-    def begin(self) -> Filling:
-        return Filling()
+    def begin(self) -> RunningFetch:
+        return RunningFetch()
 
-    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
+    def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
         """Nothing that was dropped meanwhile can be brought back: what may change is compared before it is handed out."""
         for addition in additions:
             self._add(addition)

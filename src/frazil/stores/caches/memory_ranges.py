@@ -15,7 +15,7 @@ from frazil.record import Record
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.values import Version, clip_span
 
-__all__ = ["Addition", "Filling", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
+__all__ = ["Addition", "RunningFetch", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
 
 Span = tuple[
     int, int, int
@@ -47,7 +47,7 @@ class KeptObject(Protocol):
     def size(self) -> int: ...
 
 
-class Filling:
+class RunningFetch:
     """A fetch that runs. What is dropped meanwhile it must not bring back."""
 
     __slots__ = ("__weakref__", "everything", "keys")
@@ -70,11 +70,11 @@ class RangeCache(Protocol):
     def takes(self, nbytes: int, count: int) -> bool:
         """Whether so many bytes in so many parts, which one fetch brought, are to be kept: one pass over much data does not push out what is used again."""
 
-    def begin(self) -> Filling:
+    def begin(self) -> RunningFetch:
         """Before a fetch of what is to be added."""
 
-    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
-        """Keeps parts, unless their keys were dropped since the filling began; parts of another version are forgotten."""
+    def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
+        """Keeps parts, unless their keys were dropped since the running began; parts of another version are forgotten."""
 
     def drop(self, keys: Sequence[str]) -> None:
         """Forgets keys, whose values were changed or may have been."""
@@ -101,14 +101,14 @@ class MemoryRanges:
     largest  bytes that one fetch may bring to be kept
     chunks   whether all of it goes before whatever else the ByteCache keeps"""
 
-    __slots__ = ("_fillings", "_objects", "_parts", "largest", "memory")
+    __slots__ = ("_running", "_objects", "_parts", "largest", "memory")
 
     def __init__(self, memory: ByteCache, largest: int, *, chunks: bool = False) -> None:
         self.memory: Final = memory
         self.largest: Final = largest
         self._objects: Final[CacheSection[_Object]] = CacheSection(memory, "object", chunks=chunks)
         self._parts: Final[CacheSection[Part]] = CacheSection(memory, "part", chunks=chunks)
-        self._fillings: WeakSet[Filling] = WeakSet()
+        self._running: WeakSet[RunningFetch] = WeakSet()
 
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
@@ -144,16 +144,16 @@ class MemoryRanges:
     def takes(self, nbytes: int, count: int) -> bool:
         return nbytes + self.memory.entry * count <= self.largest
 
-    def begin(self) -> Filling:
-        filling = Filling()
+    def begin(self) -> RunningFetch:
+        running = RunningFetch()
         with self.memory.lock:
-            self._fillings.add(filling)
-        return filling
+            self._running.add(running)
+        return running
 
-    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
+    def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
         with self.memory.lock:
             for key, own in groupby(additions, attrgetter("key")):
-                if not filling.everything and key not in filling.keys:
+                if not running.everything and key not in running.keys:
                     self._add(key, own)
 
     def _add(self, key: str, additions: Iterable[Addition]) -> None:
@@ -199,15 +199,15 @@ class MemoryRanges:
 
     def drop(self, keys: Sequence[str]) -> None:
         with self.memory.lock:
-            for filling in self._fillings:
-                filling.keys.update(keys)
+            for running in self._running:
+                running.keys.update(keys)
             for key in keys:
                 self._forget(key)
 
     def drop_below(self, prefix: str) -> None:
         with self.memory.lock:
-            for filling in self._fillings:
-                filling.everything = True
+            for running in self._running:
+                running.everything = True
             self._objects.drop([key for key in self._objects.names() if f"{key}".startswith(prefix)])
             parts = [name for name in self._parts.names() if isinstance(name, tuple)]
             self._parts.drop([name for name in parts if name[0].key.startswith(prefix)])

@@ -89,7 +89,7 @@ def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names
             raise StoreError(
                 "the file was changed in place while each copy of it was made",
                 key=source,
-                hint="copy it when nobody writes to it",
+                hint="copy it while no process writes to it",
             )
         if code > 0:
             raise refused("cannot be written", code, name) if side else refused("cannot be read", code, source)

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 
-__all__ = ["Meaning", "failure", "meaning_of", "never_done", "status_failure", "unanswered"]
+__all__ = ["Meaning", "failure", "meaning_of", "is_too_busy", "status_failure", "no_answer_error"]
 
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
@@ -88,7 +88,7 @@ def meaning_of(error: Exception) -> Meaning:
     return "failed" if _never_sent(text) else "lost"
 
 
-def never_done(error: Exception) -> bool:
+def is_too_busy(error: Exception) -> bool:
     """Whether the server says that it did not do it, as it is too busy. Of other failures nobody knows."""
     text = str(error)
     code = _CODE.search(text)
@@ -136,7 +136,7 @@ def status_failure(status: int, what: str, key: str, url: str) -> StoreError:
     return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
 
 
-def unanswered(error: OSError | InvalidInputError, key: str, url: str) -> tuple[StoreError, bool]:
+def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> tuple[StoreError, bool]:
     """The error for a web server of which no answer came, or none that makes sense (EPROTO); and whether the same request may have one later."""
     again = False
     number = getattr(error, "errno", None)

@@ -109,7 +109,7 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
         client.setdefault("allow_http", True)
     if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the program for such a one
         raise InvalidInputError(
-            "the endpoint is no URL", path=shown_url(endpoint), hint="http://host:port, or https://"
+            "the endpoint is not a URL", path=shown_url(endpoint), hint="http://host:port, or https://"
         )
     retry = {"max_retries": REQUESTS.attempts - 1, **retry}
     backoff = backoff_of(retry)
@@ -142,7 +142,9 @@ def _checked(url: str) -> tuple[str, str, str]:
     found = split_url(url)
     if found is None:
         raise InvalidInputError(
-            "this is no URL of an object store", path=shown_url(url), hint="s3://bucket/prefix, gs://, az://, https://"
+            "this is not a URL of an object store",
+            path=shown_url(url),
+            hint="s3://bucket/prefix, gs://, az://, https://",
         )
     scheme, host, prefix = found
     # without an "@" a colon is that of a password with a slash in it, as keys of S3 often have, or the mark of a port
@@ -203,7 +205,7 @@ def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if type(error).__name__ != "PanicException":  # the client's, which is no Exception
             raise
         raise InvalidInputError(
-            f"this {type(client).__name__} cannot say what it was made from: one of its options is none of its config",
+            f"this {type(client).__name__} cannot be rebuilt: one of its options is not in its config",
             hint="give allow_http and the like in client_options=",
         ) from None
 

@@ -23,11 +23,11 @@ def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], at_once: i
 
     broken: list[BaseException] = []
 
-    def told() -> Iterator[bytes]:
+    def prefetched() -> Iterator[bytes]:
         try:
-            coming = elsewhere.submit(next, parts, None)
-            while (part := coming.result()) is not None:
-                coming = elsewhere.submit(next, parts, None)
+            pending = elsewhere.submit(next, parts, None)
+            while (part := pending.result()) is not None:
+                pending = elsewhere.submit(next, parts, None)
                 yield part
         except GeneratorExit:  # the client gave up: what is wrong it says itself
             raise
@@ -38,7 +38,7 @@ def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], at_once: i
     # The client asks for parts from within its own loop, where it cannot be asked for anything: such as for the parts of another object.
     with ThreadPoolExecutor(1, "frazil-parts") as elsewhere:
         try:
-            return obstore.put(client, key, told(), use_multipart=True, chunk_size=_PART, max_concurrency=at_once)
+            return obstore.put(client, key, prefetched(), use_multipart=True, chunk_size=_PART, max_concurrency=at_once)
         except BaseException:
             if broken:
                 raise broken[0] from None

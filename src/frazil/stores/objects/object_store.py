@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
-from frazil.stores.objects.client_errors import failure, meaning_of, never_done
+from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.connections import check_process
 from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.multipart import put_parts
-from frazil.stores.objects.range_requests import MARK, Answer, Asked, ObjectReader, update_mode
+from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest, update_mode
 from frazil.stores.objects.redirects import checked_folders
 from frazil.stores.objects.responses import put_together
 from frazil.stores.objects.web_client import WebClient
@@ -187,7 +187,7 @@ class ObjectStore(Store):
                 for one, version, status in zip(wanted, continue_from.versions, continue_from.status, strict=True)
             ]
         asked = [
-            Asked(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
+            RangeRequest(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
             for name, start, length in spans.tolist()
         ]
         of_name: list[list[int]] = [[] for _ in names]
@@ -197,12 +197,14 @@ class ObjectStore(Store):
         for name, rows in enumerate(of_name):
             if not rows and continue_from is None:
                 of_name[name] = [len(asked)]
-                asked.append(Asked(names[name], 0, 0, wanted[name] or None))
+                asked.append(RangeRequest(names[name], 0, 0, wanted[name] or None))
         answers = self._answers(asked, of_name)
         self._tell_redirects()
         # of what is another version by now, which one: who expected the old one has to be told
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
-        for i, now in zip(stale, self._all(self._reader.answer, [Asked(asked[i].key) for i in stale]), strict=True):
+        for i, now in zip(
+            stale, self._all(self._reader.answer, [RangeRequest(asked[i].key) for i in stale]), strict=True
+        ):
             answers[i] = now._replace(state="changed")
         return put_together(names, spans, answers[:count], of_name, answers, wanted, continue_from)
 
@@ -215,11 +217,11 @@ class ObjectStore(Store):
                 RedirectWarning,
             )
 
-    def _answers(self, asked: Sequence[Asked], of_name: Sequence[Sequence[int]]) -> list[Answer]:
+    def _answers(self, asked: Sequence[RangeRequest], of_name: Sequence[Sequence[int]]) -> list[Answer]:
         """The answers to all that is asked, those of one object from one version of it."""
         answers = self._all(self._reader.answer, asked)
         for _ in attempts(READS):
-            again: dict[int, Asked] = {}
+            again: dict[int, RangeRequest] = {}
             for rows in of_name:
                 if (
                     len(rows) > 1
@@ -308,7 +310,7 @@ class ObjectStore(Store):
         mark = os.urandom(12).hex()
         mode: object = "create" if expect == ABSENT else update_mode(expect)
         failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
-        heard = False
+        may_be_done = False
         for _ in attempts(self._clients.backoff):
             try:
                 result = obstore.put(
@@ -322,30 +324,30 @@ class ObjectStore(Store):
             except Exception as error:
                 meaning = meaning_of(error)
                 if meaning == "lost":
-                    failed, heard = error, heard or not never_done(error)
+                    failed, may_be_done = error, may_be_done or not is_too_busy(error)
                     continue
                 if meaning not in {"exists", "changed", "absent"}:
                     raise failure(error, "could not be written", key, self.url) from None
             else:
                 return self._put_version(key, result)
-            if heard:
+            if may_be_done:
                 present, author = self._mark_of(key)
             else:
-                present, author = self._reader.answer(Asked(key)).version, None
+                present, author = self._reader.answer(RangeRequest(key)).version, None
             if author == mark and present is not None:
                 return present
             if (present or ABSENT) != expect:
                 self._clients.connection.refused_a_condition = True
-                return Changed(present or ABSENT, heard)
+                return Changed(present or ABSENT, may_be_done)
             # refused, and yet it is as expected: another writer was at it just then, and did not get through
         if failed is None:
             raise self._in_the_way(key)
-        if heard:
+        if may_be_done:
             with suppress(StoreError):  # that it cannot be read now is not what went wrong first
                 present, author = self._mark_of(key)
                 if author == mark and present is not None:
                     return present
-        what = "could not be written, or its answer was lost" if heard else "could not be written"
+        what = "could not be written, or its answer was lost" if may_be_done else "could not be written"
         raise failure(failed, what, key, self.url) from None
 
     def _mark_of(self, key: str) -> tuple[Version | None, str | None]:
@@ -357,9 +359,9 @@ class ObjectStore(Store):
         if isinstance(tag, str):
             gcs = self._clients.kind == "GCSStore" and isinstance(generation, str)
             return (f"{tag}\0{generation}" if gcs else tag).encode()
-        version = self._reader.answer(Asked(key)).version
+        version = self._reader.answer(RangeRequest(key)).version
         if version is None:
-            raise StoreError("the server tells no version of what it stored", key=key, hint="it needs ETags")
+            raise StoreError("the server returns no version of what it stored", key=key, hint="it needs ETags")
         return version
 
     def _in_the_way(self, key: str) -> StoreError:
@@ -381,7 +383,9 @@ class ObjectStore(Store):
         kept = [name for name, version in zip(names, expect, strict=True) if version is not None]
         present = {
             name: Changed(answer.version)
-            for name, answer in zip(kept, self._all(self._reader.answer, [Asked(name) for name in kept]), strict=True)
+            for name, answer in zip(
+                kept, self._all(self._reader.answer, [RangeRequest(name) for name in kept]), strict=True
+            )
             if answer.version is not None
         }
         gone = [name for name, version in zip(names, expect, strict=True) if version is None]

@@ -27,7 +27,7 @@ __all__ = [
     "MARK",
     "SHORT",
     "Answer",
-    "Asked",
+    "RangeRequest",
     "ObjectReader",
     "check_length",
     "condition_of",
@@ -46,7 +46,7 @@ SHORT: Final = "its answers are shorter than they say"
 _PIECE: Final = 2**20  # bytes of a body that are taken over at once
 
 
-class Asked(Record):
+class RangeRequest(Record):
     """What is asked of one object: as a span of Store.fetch, and length 0 where it is only looked up. expect: the version it must have, None for any."""
 
     key: str
@@ -73,10 +73,10 @@ _CHANGED: Final = Answer("changed")
 
 
 def read_suffix(
-    asked: Asked,
+    asked: RangeRequest,
     get: Callable[[int], Answer] | None,
-    look_up: Callable[[Asked], Answer],
-    read_range: Callable[[Asked], Answer],
+    look_up: Callable[[RangeRequest], Answer],
+    read_range: Callable[[RangeRequest], Answer],
 ) -> Answer:
     """The answer for a range that begins at an offset counted from the end. What is wanted of it is from its beginning; a short one is read whole, and cut.
 
@@ -97,13 +97,13 @@ def read_suffix(
         start, length = clip_span(asked.start, asked.length, seen.size)
         if length == 0:
             return seen
-        part = read_range(Asked(asked.key, start, length, seen.version))
+        part = read_range(RangeRequest(asked.key, start, length, seen.version))
         if part.state == "found" or asked.expect is not None:
             return part
     return _CHANGED
 
 
-def most_bytes(asked: Asked, limit: int) -> int | None:
+def most_bytes(asked: RangeRequest, limit: int) -> int | None:
     """How many bytes a span up to the end may have: what its caller expects, or the store's limit if that is more; None: any number."""
     return max(-1 - asked.length, limit) if asked.length < -1 else None
 
@@ -120,7 +120,7 @@ def check_length(length: int, most: int | None, key: str, url: str) -> None:
         )
     if length > _memory():
         raise StoreError(
-            f"an object of {url} could not be read: it is said to have {length} bytes, which is more than this machine's memory",
+            f"an object of {url} could not be read: the server says that it has {length} bytes, more than the memory of this machine",
             key=key,
             hint="check the server; parts of it can be read",
         )
@@ -164,7 +164,7 @@ def update_mode(version: Version) -> dict[str, str]:
     tag, _, generation = version.decode(errors="replace").partition("\0")
     if condition_of(version) is None:
         raise InvalidInputError(
-            "this version is none that an object store can compare",
+            "this version is not one that an object store can compare",
             hint="take it from `fetch`, `put` or `get_versioned`",
         )
     return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
@@ -181,7 +181,7 @@ class ObjectReader:
         self._reader, self._below = clients.connection.reader, clients.below
         self._suffixes = clients.kind != "AzureStore"
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: RangeRequest) -> Answer:
         """Raises StoreError where the server cannot be reached, refuses, or does not keep to what it says."""
         if asked.length == 0:
             return self._look_up(asked)
@@ -189,7 +189,7 @@ class ObjectReader:
             return self._range(asked)
         return self._suffix(asked)
 
-    def _look_up(self, asked: Asked) -> Answer:
+    def _look_up(self, asked: RangeRequest) -> Answer:
         import obstore
 
         try:
@@ -205,7 +205,7 @@ class ObjectReader:
         version = version_of(meta, self._clients.kind)
         if version is None and self._clients.kind != "HTTPStore":
             raise StoreError(
-                f"an object of {self._clients.url} could not be read: the answer tells no version of it",
+                f"an object of {self._clients.url} could not be read: the response has no version of it",
                 key=key,
                 hint="check that an object store answers at this endpoint: all its answers have ETags",
             )
@@ -218,16 +218,16 @@ class ObjectReader:
         try:
             result = obstore.get(self._reader, self._below + key)
         except Exception as error:
-            self._refused(error, Asked(key))
+            self._refused(error, RangeRequest(key))
             return None, None
         return self._version(result.meta, key), result.attributes.get(MARK)
 
-    def _range(self, asked: Asked) -> Answer:
+    def _range(self, asked: RangeRequest) -> Answer:
         if asked.length < 0:
             return self._tail(asked)
         return self._get(asked, {"range": (asked.start, min(asked.start + asked.length, _LAST_BYTE))})
 
-    def _tail(self, asked: Asked) -> Answer:
+    def _tail(self, asked: RangeRequest) -> Answer:
         """All from a byte on: in one request where it is no more than the limit, else in parts, all of one version."""
         for _ in attempts(READS):
             first = self._range(asked._replace(length=self._limit))
@@ -241,7 +241,7 @@ class ObjectReader:
             whole[: self._limit] = np.frombuffer(first.data, np.uint8)
             for at in range(self._limit, length, self._limit):
                 count = min(self._limit, length - at)
-                part = self._range(Asked(asked.key, asked.start + at, count, first.version))
+                part = self._range(RangeRequest(asked.key, asked.start + at, count, first.version))
                 if part.state != "found" or len(part.data) != count:
                     break
                 whole[at : at + count] = np.frombuffer(part.data, np.uint8)
@@ -251,13 +251,13 @@ class ObjectReader:
                 break
         return _CHANGED
 
-    def _suffix(self, asked: Asked) -> Answer:
+    def _suffix(self, asked: RangeRequest) -> Answer:
         def get(count: int) -> Answer:
             return self._get(asked, {"range": {"suffix": count}})
 
         return read_suffix(asked, get if self._suffixes else None, self._look_up, self._range)
 
-    def _get(self, asked: Asked, options: Mapping[str, object]) -> Answer:
+    def _get(self, asked: RangeRequest, options: Mapping[str, object]) -> Answer:
         import obstore
 
         if asked.expect is not None and (condition := condition_of(asked.expect)) is not None:
@@ -287,7 +287,7 @@ class ObjectReader:
                 )
         raise lost
 
-    def _received(self, result: GetResult, asked: Asked) -> Answer | None:
+    def _received(self, result: GetResult, asked: RangeRequest) -> Answer | None:
         """None where fewer bytes came than the head says, or more."""
         meta = result.meta
         version = self._version(meta, asked.key)
@@ -301,7 +301,7 @@ class ObjectReader:
             return None
         return Answer("found", data, version, meta["size"])
 
-    def _refused(self, error: Exception, asked: Asked) -> Answer:
+    def _refused(self, error: Exception, asked: RangeRequest) -> Answer:
         """The answer that an error is; else raises."""
         meaning = meaning_of(error)
         if meaning == "absent":

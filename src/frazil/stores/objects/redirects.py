@@ -21,7 +21,7 @@ def origin_of(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     if scheme not in _PORTS or not parts.hostname:
-        raise InvalidInputError("this is no address of a web server", path=without_query(url))
+        raise InvalidInputError("this is not an address of a web server", path=without_query(url))
     return scheme, parts.hostname.lower().rstrip("."), parts.port or _PORTS[scheme]
 
 
@@ -60,20 +60,20 @@ def next_address(url: str, location: str | None, allowed: Sequence[str] | None, 
         target, scheme, parts = "", "", urlsplit("")
     if not location or not scheme or parts.username is not None:
         raise StoreError(
-            "the server redirects to what is no address of a web server",
+            "the server redirects to what is not an address of a web server",
             key=key,
             hint="check the address, and the server",
         )
     shown = without_query(target)
     if scheme == "http" and origin_of(url)[0] == "https":
         raise StoreError(
-            f"the server redirects from https to {shown}, which anybody on the way can read and change",
+            f"the server redirects from https to {shown}, which anyone on the network can read and change",
             key=key,
             hint="if you trust that, open it there",
         )
     if allowed is not None and not any(_is_below(parts, urlsplit(folder)) for folder in allowed):
         raise StoreError(
-            f"the server redirects to {shown}, which lies outside of what is allowed",
+            f"the server redirects to {shown}, which is not allowed",
             key=key,
             hint=f"if you trust it, allow {shown.rpartition('/')[0]}/ too, or refer to the files there",
         )

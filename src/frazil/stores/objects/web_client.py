@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.stores.objects.client_errors import status_failure, unanswered
+from frazil.stores.objects.client_errors import no_answer_error, status_failure
 from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
 from frazil.stores.transfer.retry import attempts
@@ -192,7 +192,7 @@ class WebClient:
             except (OSError, InvalidInputError) as error:
                 if isinstance(error, FrazilError) and error.key is not None:  # about the object, and final
                     raise
-                failed, again = unanswered(error, key, self.url)
+                failed, again = no_answer_error(error, key, self.url)
                 if not again:
                     raise failed from None
             else:
@@ -214,7 +214,7 @@ class WebClient:
                 if status not in REDIRECTS:
                     return take(answer)
                 target = next_address(url, answer.head.headers.get("location"), self.allowed, key)
-            self._tell(url, target)
+            self._warn_of_redirect(url, target)
             url = target
         raise StoreError(
             f"an object of {self.url} could not be read: the server redirects again and again, last to {without_query(url)}",
@@ -222,7 +222,7 @@ class WebClient:
             hint="check the address, and the server",
         )
 
-    def _tell(self, url: str, target: str) -> None:
+    def _warn_of_redirect(self, url: str, target: str) -> None:
         origin = origin_of(target)
         with self._lock:
             if self.allowed is None and origin not in self._trusted:
@@ -276,7 +276,7 @@ def _head(response: urllib3.BaseHTTPResponse) -> Head:
     coding = headers.get("transfer-encoding")
     stated = {one.strip() for one in headers["content-length"].split(",")} if "content-length" in headers else set()
     if len(stated) > 1 or any(_SIZE.fullmatch(one) is None for one in stated):
-        raise StoreError("the response states two lengths, or one that is no number", errno=EPROTO)
+        raise StoreError("the response states two lengths, or one that is not a number", errno=EPROTO)
     if coding is not None and (coding.lower() != "chunked" or stated):
         raise StoreError("the response has an encoding that was not requested", errno=EPROTO)
     return Head(response.status, headers, int(stated.pop()) if stated else None)
@@ -288,7 +288,7 @@ def _os_errors() -> Iterator[None]:
     try:
         yield
     except urllib3.exceptions.TimeoutError as error:
-        raise StoreError("no response came in time", errno=ETIMEDOUT) from error
+        raise StoreError("the response took too long", errno=ETIMEDOUT) from error
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         parts = [part for part in (error.__cause__, *error.args) if isinstance(part, Exception)]
         system = next((part for part in parts if isinstance(part, OSError)), None)

@@ -14,7 +14,7 @@ from frazil.stores.objects.client_errors import status_failure
 from frazil.stores.objects.range_requests import (
     SHORT,
     Answer,
-    Asked,
+    RangeRequest,
     check_length,
     condition_of,
     most_bytes,
@@ -75,7 +75,7 @@ class WebReader:
         self._client, self._limit = client, limit
         self._suffixes = True
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: RangeRequest) -> Answer:
         """Raises StoreError where the server cannot be reached, refuses, or does not keep to what it says."""
         start, length = asked.start, asked.length
         if length == 0:
@@ -87,7 +87,7 @@ class WebReader:
         last = "" if length < 0 else f"{min(start + length, _LAST_BYTE) - 1}"
         return self._get(asked, f"bytes={start}-{last}")
 
-    def _look_up(self, asked: Asked) -> Answer:
+    def _look_up(self, asked: RangeRequest) -> Answer:
         def take(answer: WebAnswer) -> Answer | None:
             refused = self._refusal(answer, asked)
             if refused is not None:
@@ -100,7 +100,7 @@ class WebReader:
             "GET", asked.key, {"Range": "bytes=0-0"}, lambda answer: self._seen(answer, asked)
         )
 
-    def _seen(self, answer: WebAnswer, asked: Asked) -> Answer:
+    def _seen(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
         """What the head of a range tells of its object."""
         if answer.head.status == 416:
             return self._found(answer, asked, b"", 0)
@@ -110,13 +110,13 @@ class WebReader:
             raise StoreError("a part of the object came without saying which", errno=EPROTO)
         return refused or self._found(answer, asked, b"", -1 if told is None else int(told[3]))
 
-    def _suffix(self, asked: Asked) -> Answer:
+    def _suffix(self, asked: RangeRequest) -> Answer:
         def get(count: int) -> Answer:
             return self._get(asked, f"bytes=-{count}")
 
         return read_suffix(asked, get if self._suffixes else None, self._look_up, self.answer)
 
-    def _get(self, asked: Asked, ranged: str | None) -> Answer:
+    def _get(self, asked: RangeRequest, ranged: str | None) -> Answer:
         headers = {} if ranged is None else {"Range": ranged}
         if asked.expect is not None and (condition := condition_of(asked.expect)) is not None:
             headers["If-Match"] = condition
@@ -139,7 +139,7 @@ class WebReader:
         self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
         return self._suffix(asked)
 
-    def _refusal(self, answer: WebAnswer, asked: Asked) -> Answer | None:
+    def _refusal(self, answer: WebAnswer, asked: RangeRequest) -> Answer | None:
         """The answer that a status is for which no bytes are read; None for one that has bytes."""
         status = answer.head.status
         if status in {404, 410}:
@@ -151,7 +151,7 @@ class WebReader:
             return None
         raise status_failure(status, "could not be read", asked.key, self._client.url)
 
-    def _check_encoding(self, answer: WebAnswer, asked: Asked) -> None:
+    def _check_encoding(self, answer: WebAnswer, asked: RangeRequest) -> None:
         """Raises StoreError for a body that is another one than the object's: every request says that it takes no encoding. Values that are no encodings, which
         some servers keep from an upload, mean nothing."""
         named = answer.head.headers.get("content-encoding", "").lower().split(",")
@@ -165,7 +165,7 @@ class WebReader:
 
     # --- bodies --------------------------------------------------------------------------------------------------------------------
 
-    def _part(self, answer: WebAnswer, asked: Asked, ranged: bool) -> Answer:
+    def _part(self, answer: WebAnswer, asked: RangeRequest, ranged: bool) -> Answer:
         """Of an answer that is a range: the one that was asked for, and nothing else."""
         told = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
         if told is None:
@@ -183,7 +183,7 @@ class WebReader:
             raise StoreError(SHORT, errno=ECONNRESET)
         return self._found(answer, asked, self._body(answer, asked, wanted[1]), size)
 
-    def _cut(self, answer: WebAnswer, asked: Asked) -> Answer:
+    def _cut(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
         """Of an answer that is the whole object: the range that was asked for. What lies before is read over, what lies behind is never read."""
         size = answer.head.length
         if size is None:
@@ -197,7 +197,7 @@ class WebReader:
             raise StoreError(SHORT, errno=ECONNRESET)
         return self._found(answer, asked, self._body(answer, asked, length), size)
 
-    def _body(self, answer: WebAnswer, asked: Asked, length: int) -> memoryview:
+    def _body(self, answer: WebAnswer, asked: RangeRequest, length: int) -> memoryview:
         """`length` bytes, which are known to be no more than the caller wants."""
         if asked.length < 0:
             check_length(length, most_bytes(asked, self._limit), asked.key, self._client.url)
@@ -206,7 +206,7 @@ class WebReader:
             raise StoreError(SHORT, errno=ECONNRESET)
         return data
 
-    def _grown(self, answer: WebAnswer, asked: Asked) -> Answer:
+    def _grown(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
         """_cut for a body that does not tell its length."""
         start, length = asked.start, asked.length
         if start > 0 and answer.skip(start) != start:
@@ -231,7 +231,7 @@ class WebReader:
         begin, kept = clip_span(start, length, size) if start < 0 else (0, len(data))
         return self._found(answer, asked, data[begin : begin + kept], size)
 
-    def _found(self, answer: WebAnswer, asked: Asked, data: memoryview | bytes, size: int) -> Answer:
+    def _found(self, answer: WebAnswer, asked: RangeRequest, data: memoryview | bytes, size: int) -> Answer:
         version, version_may_repeat = web_version(answer.head.headers, size)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED

@@ -135,8 +135,8 @@ class Operations:
             raise InvalidInputError(
                 f"{type(inner).__name__} has no operation of a store", hint=f"implement some of {', '.join(OPERATIONS)}"
             )
-        told = {name: _told(name, method) for name, method in found.items()}
-        return cls(told, suffix_ranges=bool(getattr(inner, "suffix_ranges", False)))
+        wrapped = {name: _with_store_errors(name, method) for name, method in found.items()}
+        return cls(wrapped, suffix_ranges=bool(getattr(inner, "suffix_ranges", False)))
 
 
 def _of_mapping(inner: Mapping[str, Buffer]) -> dict[str, Callable[..., object]]:
@@ -146,7 +146,7 @@ def _of_mapping(inner: Mapping[str, Buffer]) -> dict[str, Callable[..., object]]
     return found
 
 
-def _told(name: str, method: Callable[..., object]) -> Callable[..., object]:
+def _with_store_errors(name: str, method: Callable[..., object]) -> Callable[..., object]:
     """The method, with whatever it raises as an error of ours that says where it came from, and what it lists as a list."""
     handed_on = (FrazilError, MemoryError) if name in _WRITES else (FrazilError, MemoryError, *MISSING_ERRORS)
 

@@ -158,7 +158,7 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
     raise StoreError(
         f"the object was replaced while each of {_COPIES.attempts} copies of it was made",
         key=source_name,
-        hint="copy it when nobody writes to it",
+        hint="copy it while no process writes to it",
     )
 
 

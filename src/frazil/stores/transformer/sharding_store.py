@@ -42,7 +42,7 @@ from frazil.stores.values import (
     Pieces,
     Version,
     pages,
-    stale_unasked,
+    replaced_between_requests,
 )
 from frazil.stores.wrappers import WrappedStore
 
@@ -156,7 +156,7 @@ class ShardingStore(WrappedStore):
             opened = open_shards(self.inner, self._writer.level, chunk_rows.shards, [names[row] for row in others])
             located = locate_chunks(opened, rows, chunk_rows, len(names))
             fetched = fetch_chunks(self.inner, opened, located, spans, expect)
-            if not stale_unasked(fetched, expect):
+            if not replaced_between_requests(fetched, expect):
                 return fetched
         raise replaced("the shard was", chunk_rows.shards[0])
 

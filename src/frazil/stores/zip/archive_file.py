@@ -51,7 +51,7 @@ def parse_journal(raw: bytes) -> Journal:
     tail = raw[_HEAD.size :]
     if mark != _MARK or crc32(tail) != checksum:
         raise FormatError(
-            "the journal of a zip archive makes no sense",
+            "the journal of a zip archive is damaged",
             hint="the machine crashed while the archive was written; restore the archive from a copy, or try zip -FF, and remove its journal",
         )
     return Journal(inode, start, tail)
@@ -81,7 +81,7 @@ class ArchiveFile:
 
     def heads(self, places: Sequence[int]) -> list[bytes]:
         """The first 30 bytes at each place: local headers."""
-        with _told(self.path, "read"):
+        with _store_errors(self.path, "read"):
             return [os.pread(self.fd, FIXED, place) for place in places]
 
     def version(self) -> Version:
@@ -90,7 +90,7 @@ class ArchiveFile:
 
     def restore(self) -> bool:
         """Undoes what a killed writer left, or this one: whether there was anything. Raises StoreError, FormatError."""
-        with _told(self.path, "restored"):
+        with _store_errors(self.path, "restored"):
             try:
                 with open(self.path + JOURNAL, "rb") as file:
                     journal = parse_journal(file.read())
@@ -108,7 +108,7 @@ class ArchiveFile:
         """Keeps the old directory in the journal, before anything is written over it. end: of the entries."""
         if self._journaled:
             return
-        with _told(self.path, "written"):
+        with _store_errors(self.path, "written"):
             stat = os.fstat(self.fd)
             tail = _read(self.fd, end, stat.st_size - end)
             made = self.path + JOURNAL + _NEW
@@ -127,13 +127,13 @@ class ArchiveFile:
             self._journaled = True
 
     def write(self, parts: Sequence[Buffer], at: int) -> None:
-        with _told(self.path, "written"):
+        with _store_errors(self.path, "written"):
             for part in parts:
                 at += _write(self.fd, part, at)
 
     def finish(self, directory: bytes, end: int) -> None:
         """Writes the new directory; the archive is whole after it. Its time of change is a later one, so that it has another version."""
-        with _told(self.path, "written"):
+        with _store_errors(self.path, "written"):
             before = os.fstat(self.fd).st_mtime_ns
             _write(self.fd, directory, end)
             os.ftruncate(self.fd, end + len(directory))
@@ -149,7 +149,7 @@ class ArchiveFile:
     def rewrite(self, spans: Sequence[tuple[int, int]], directory: bytes) -> None:
         """Replaces the archive by one of these spans (start, bytes) of it, one after the other, and a directory. This is still open on the old one."""
         made = self.path + _NEW  # under the lock only one makes it; what a killed one left is written over
-        with _told(self.path, "rewritten"):
+        with _store_errors(self.path, "rewritten"):
             stat = os.fstat(self.fd)
             fd = os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
@@ -184,7 +184,7 @@ class ArchiveFile:
 
 def open_archive(path: str, *, sync: bool) -> ArchiveFile:
     """The archive at an absolute path, locked; an empty one is made where nothing is there. Raises StoreError."""
-    with _told(path, "written"):
+    with _store_errors(path, "written"):
         for _ in attempts(FREE_FILES):
             try:
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -224,7 +224,7 @@ def _create(path: str) -> None:
 
 
 @contextmanager
-def _told(path: str, what: str) -> Iterator[None]:
+def _store_errors(path: str, what: str) -> Iterator[None]:
     try:
         yield
     except StoreError:

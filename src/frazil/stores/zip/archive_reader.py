@@ -90,9 +90,9 @@ def load_directory(archive: Object, seen: Fetched) -> Directory | None:
     end = find_end(tail, size)
     if end is None:
         raise FormatError(
-            "no end of a zip archive is there",
+            "the end record of the zip archive is missing",
             key=archive.key,
-            hint="it is no zip archive, a copy of it was cut off, or its writer was killed: look for its journal beside it",
+            hint="it is not a zip archive, a copy of it was cut off, or its writer was killed: look for its journal beside it",
         )
     if end.start < 0 or end.start >= start:
         raw = tail[end.start - start : end.start - start + end.length]

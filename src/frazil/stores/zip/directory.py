@@ -110,8 +110,8 @@ def _checked_end(tail: bytes, at: int, before: int) -> End:
         )
     if start + length != behind:
         raise FormatError(
-            f"the directory of the zip archive is said to end at byte {start + length}, and its end record is at {behind}",
-            hint="something was put before or into the archive; make it anew: zip -FF",
+            f"the directory of the zip archive should end at byte {start + length}, and its end record is at {behind}",
+            hint="bytes were inserted before or into the archive; rebuild it with zip -FF",
         )
     if count * CENTRAL.size > length:
         raise FormatError(f"the directory of the zip archive has {length} bytes, too few for {count} entries")
@@ -166,7 +166,7 @@ def _record_starts(raw: bytes, count: int) -> Columns:
     except error:
         at = -1
     if len(starts) < count or at != len(raw):
-        raise FormatError(f"record {len(starts)} of the directory of the zip archive makes no sense")
+        raise FormatError(f"record {len(starts)} of the directory of the zip archive is damaged")
     return np.array(starts, np.int64)
 
 
@@ -197,7 +197,7 @@ def _take_zip64(
                 continue
             value = int.from_bytes(raw[at : at + 8], "little")
             if at + 8 > end or value >= 2**62:
-                raise _refused("its sizes or its place are missing, or too large", names[row])
+                raise _refused("its sizes or its position are missing, or too large", names[row])
             column[row] = value
             if name == "header":
                 offset[row] = at

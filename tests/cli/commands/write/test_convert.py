@@ -27,7 +27,7 @@ def test_elsewhere(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert new.attrs["title"] == "The old sea"
     np.testing.assert_array_equal(new["level1/temp"][...], TEMP)
     assert main(["convert", "old.zr3", "new.zarr"]) == 1
-    assert "something is there already" in capfd.readouterr().err
+    assert "something already exists" in capfd.readouterr().err
     assert main(["convert", "old.zr3", "new.zarr", "--to", "draft", "--overwrite"]) == 0
     assert frazil.open_group("new.zarr").metadata.zarr_format == "draft"
 

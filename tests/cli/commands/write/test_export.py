@@ -26,6 +26,6 @@ def test_a_group_and_an_array(place: Path, capfd: pytest.CaptureFixture[str]) ->
     assert document == {"path": "temp.npy", "format": "npy", "arrays": ["temp"], "nbytes": TEMP.nbytes}
     assert np.array_equal(np.load("temp.npy"), TEMP)
     assert main(["export", "new.repo/level1/temp", "temp.npy"]) == 1
-    assert "a file is there already" in capfd.readouterr().err
+    assert "the file already exists" in capfd.readouterr().err
     assert main(["export", "new.repo@main", "plain.zarr", "--memory", "1MiB"]) == 0
     assert np.array_equal(frazil.open_array("plain.zarr/level1/temp")[...], TEMP)

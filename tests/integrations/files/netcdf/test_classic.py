@@ -183,8 +183,8 @@ def test_an_empty_header() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no NetCDF classic"),
-        (b"CDF\3" + b"\0" * 28, "no NetCDF classic"),
+        (b"", "not a NetCDF classic"),
+        (b"CDF\3" + b"\0" * 28, "not a NetCDF classic"),
         (header()[:-1], "cut short"),
         (header(5)[:-1], "cut short"),
         (header(dimensions=listed(11, named(b"x") + b"\0\0\0\1")), "begins with 10, found 11"),
@@ -198,7 +198,7 @@ def test_an_empty_header() -> None:
         (header(dimensions=listed(10, named(b"s") + b"\0" * 4, named(b"t") + b"\0" * 4)), "one dimension of records"),
         (header(dimensions=X, variables=listed(11, variable(), variable())), "two variables have the name 'v'"),
         (header(dimensions=X, variables=listed(11, variable(dimensions=(1,)))), "the dimension 1, and there are 1"),
-        (header(dimensions=T, variables=listed(11, variable(dimensions=(1, 0)))), "not along its first dimension"),
+        (header(dimensions=T, variables=listed(11, variable(dimensions=(1, 0)))), "not have its records along its first dimension"),
         (header(dimensions=X, variables=listed(11, variable(kind=7))), "type 7 of the variable 'v'"),
         (header(dimensions=X, variables=listed(11, variable(kind=0))), "type 0 of the variable 'v'"),
         (header(dimensions=X, variables=listed(11, variable(begin=2**31))), "must not be negative"),

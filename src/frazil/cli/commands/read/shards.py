@@ -45,7 +45,7 @@ def _coordinates(text: str) -> tuple[int, ...]:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) < 10**9:
-        raise ArgumentTypeError(f"{text!r} is no number of rows")
+        raise ArgumentTypeError(f"{text!r} is not a number of rows")
     return int(text)
 
 

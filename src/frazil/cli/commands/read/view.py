@@ -74,7 +74,7 @@ def _number(text: str) -> float:
     except ValueError:
         number = float("nan")
     if not isfinite(number):
-        raise ArgumentTypeError(f"{text!r} is no number")
+        raise ArgumentTypeError(f"{text!r} is not a number")
     return number
 
 

@@ -63,7 +63,7 @@ def run(options: Namespace) -> None:
         say_json([_as_json(key, commit, names.get(key, Names()), ids) for key, commit in shown])
         return
     for key, commit in islice(found, options.number):
-        say(_told(key, commit, names.get(key, Names())))
+        say(_commit_text(key, commit, names.get(key, Names())))
 
 
 def _names(repo: frazil.Repository) -> dict[str, Names]:
@@ -116,11 +116,15 @@ def _say_graph(
     most: int | None,
 ) -> None:
     for line in draw(order[:most], parents):
-        told = "" if line.commit is None else _told(line.commit, commits[line.commit], names.get(line.commit, Names()))
-        say(f"{line.drawing} {told}".rstrip())
+        text = (
+            ""
+            if line.commit is None
+            else _commit_text(line.commit, commits[line.commit], names.get(line.commit, Names()))
+        )
+        say(f"{line.drawing} {text}".rstrip())
 
 
-def _told(key: str, commit: Commit, names: Names) -> str:
+def _commit_text(key: str, commit: Commit, names: Names) -> str:
     first, *more = commit.message.splitlines() or [""]
     return f"{key}  {_time(commit.written_at)}  {names}{one_line(first)}{' ...' if more else ''}".rstrip()
 

@@ -66,9 +66,9 @@ def run(options: Namespace) -> None:
             recode=options.recode,
         )
         if options.dry_run:
-            done = task.survey()
+            done = task.preview()
         else:
-            total = task.survey().nbytes if is_terminal(sys.stderr) else 0  # only a bar needs to know beforehand
+            total = task.preview().nbytes if is_terminal(sys.stderr) else 0  # only a bar needs to know beforehand
             with Progress("converting", total) as report:
                 done = task.run(report)
             if target is not None:

@@ -105,7 +105,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
 
 

@@ -72,7 +72,7 @@ def run(options: Namespace) -> None:
     try:
         task = _prepared(options, _opened(options, source), source, target)
         if options.dry_run:
-            done = task.survey()
+            done = task.preview()
         else:
             with Progress("writing", task.array.nbytes) as report:
                 done = task.run(report)

@@ -24,7 +24,7 @@ from frazil.operations.copy.copy import prepare_copy
 from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.location_overlap import address_of, check_apart
+from frazil.stores.location_overlap import address_of, check_no_overlap
 
 if TYPE_CHECKING:
     from frazil.runtime import Runtime
@@ -113,7 +113,7 @@ def _check_outside(node: Array | Group, file: str) -> None:
     """Refuses a file among those of the source, of which it could be one. Raises InvalidInputError."""
     if not is_remote(file):
         source = address_of(node.store, f"{node.path}/" if node.path else "")
-        check_apart(source, address_of(LocalStore(file), ""), "choose a file beside the source")
+        check_no_overlap(source, address_of(LocalStore(file), ""), "choose a file beside the source")
 
 
 def _format_of(destination: str | os.PathLike[str]) -> Format:
@@ -121,7 +121,7 @@ def _format_of(destination: str | os.PathLike[str]) -> Format:
     ending = PurePath(text.lower().removesuffix(".zip") if text.lower().endswith(".zarr.zip") else text).suffix.lower()
     if ending not in FORMATS:
         raise InvalidInputError(
-            f"the format is not clear from the name {text}",
+            f"the format cannot be derived from the name {text}",
             hint=f"format=, or a name that ends in {', '.join(FORMATS)}",
         )
     return FORMATS[ending]
@@ -135,7 +135,7 @@ def _write(
     check_output(file)
     if os.path.lexists(file) and not overwrite:
         raise AlreadyExistsError(
-            "a file is there already", key=file, hint="choose another name, or replace it: overwrite=True"
+            "the file already exists", key=file, hint="choose another name, or replace it: overwrite=True"
         )
     unfinished = f"{file}.{secrets.token_hex(4)}.part"
     try:

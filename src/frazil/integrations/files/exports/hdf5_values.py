@@ -78,7 +78,7 @@ def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) ->
     for name, value in found.attributes.items():
         if name in array.attrs and array.attrs[name] != value:
             raise InvalidInputError(
-                f"the attribute {name!r} is {array.attrs[name]!r}, and says of {dtype} in such a file what is not so",
+                f"the attribute {name!r} is {array.attrs[name]!r}, and contradicts {dtype} in such a file",
                 path=path,
                 hint="remove it",
             )

@@ -221,7 +221,7 @@ def _of_fields(path: str, data: Any, names: tuple[str, ...], attributes: dict[st
     places: list[Field | None] = [None] * math.prod(before)
     for header, fields in data.field_id_index.items():
         if len(fields) > 1:
-            raise InvalidInputError(f"{len(fields)} of its fields are for the same place, {tuple(map(int, header))}")
+            raise InvalidInputError(f"{len(fields)} of its fields have the same position, {tuple(map(int, header))}")
         places[int(np.ravel_multi_index(header, before)) if before else 0] = fields[0]
     library = Library("eccodes", json.dumps([len(before), [place and list(place) for place in places]]), _REASON)
     chunk_shape = (*[1] * len(before), *shape[len(before) :])

@@ -82,7 +82,7 @@ def _sections_of_fields(message: bytes, at: int, name: str) -> list[list[tuple[i
     while start < end:
         length = int.from_bytes(message[start : start + 4], "big")
         if length < 5 or start + length > end:
-            raise FormatError(f"a section at byte {at + start} has {length} bytes, which cannot be", key=name)
+            raise FormatError(f"a section at byte {at + start} has {length} bytes, which is impossible", key=name)
         part, number = (start, start + length), message[start + 4]
         if number == _BITMAP and length > 5:
             if message[start + 5] != _BITMAP_BEFORE:
@@ -141,4 +141,4 @@ def _large_length(file: BinaryIO, length: int, at: int, name: str) -> int:
         if len(header) < 8 or size < 6:
             break
         start, flags = start + size, header[7] if number == 1 else flags
-    raise FormatError(f"a section of the message at byte {at} has a length that cannot be", key=name)
+    raise FormatError(f"a section of the message at byte {at} has an impossible length", key=name)

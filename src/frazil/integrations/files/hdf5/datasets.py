@@ -151,7 +151,7 @@ class _Scan:
     ) -> h5py.Group | h5py.Dataset | None:
         """The group or dataset of a name; None for a named data type, and for what the walk has met under another name."""
         if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
-            raise InvalidInputError("it is a link to another place, and links are not followed")
+            raise InvalidInputError("it is a link to another file or object, and links are not followed")
         check_name(name)
         node = group[name]
         if not isinstance(node, self.h5py.Group | self.h5py.Dataset):
@@ -185,7 +185,7 @@ class _Scan:
     def _array(self, path: str, dataset: h5py.Dataset) -> ScannedArray:
         """Raises InvalidInputError for what cannot be an array here."""
         if dataset.shape is None:
-            raise InvalidInputError("it holds nothing (a null dataspace)")
+            raise InvalidInputError("it has no elements (a null dataspace)")
         dtype = data_type_of(self.h5py, dataset)
         shape = self.dimensions.shape(dataset)
         check_shape(shape)
@@ -216,7 +216,7 @@ class _Scan:
             if 0 not in shape:
                 given = (((0,) * len(shape), _stored_bytes(self.h5py, dataset, dtype)),)
         else:
-            raise InvalidInputError("it is put together from other datasets (a virtual layout)")
+            raise InvalidInputError("it consists of parts of other datasets (a virtual layout)")
         grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunk_shape, strict=True)]
         said = dataset.attrs.get("_FillValue")
         fill = set_missing_values(attributes, said, dtype, path, self.skipped)

@@ -184,7 +184,7 @@ class _Alarm:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-class _AskedFile(PositionedFile):
+class _RequestedFile(PositionedFile):
     """A file whose bytes the first process reads."""
 
     def __init__(self, connection: Connection[Any, Any], size: int, alarm: _Alarm) -> None:
@@ -233,7 +233,7 @@ def _scanned(
 
     alarm.set()
     try:
-        with _AskedFile(connection, state.size, alarm) if far else open(path, "rb") as file:
+        with _RequestedFile(connection, state.size, alarm) if far else open(path, "rb") as file:
             return _DONE, _scan(kind, cast(BinaryIO, file), name if far else path, state, far=far, step=step)
     except FrazilError as error:
         error.__cause__ = error.__context__ = None

@@ -70,10 +70,12 @@ def check_mode(scanned: ScannedFile, file: str, mode: Mode, prefixes: Prefixes |
     if not scanned.refers or mode == "virtual":
         return
     if mode == "adopt":
-        raise InvalidInputError("a file of references has no chunks to adopt", key=file, hint='mode="virtual"')
+        raise InvalidInputError(
+            "a file of references has no chunks of its own to adopt", key=file, hint='mode="virtual"'
+        )
     if not prefixes:
         raise InvalidInputError(
-            "values are copied only from places that virtual_prefixes allows",
+            "values are copied only from locations that virtual_prefixes allows",
             key=file,
             hint='virtual_prefixes=["file:///data/"]; or mode="virtual"',
         )

@@ -44,7 +44,7 @@ class ObjectSizes:
         if target not in self._known:
             if is_remote(target) and not self._prefixes:
                 raise InvalidInputError(
-                    f"the size of {target} is needed, and it is requested only if virtual_prefixes allows it"
+                    f"the size of {target} is needed, but it is requested only if virtual_prefixes allows it"
                 )
             self._known[target] = source_of(target.removeprefix("file://"), self._prefixes).state().size
         return self._known[target]

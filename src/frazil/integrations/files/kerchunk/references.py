@@ -51,7 +51,7 @@ def scan_references(file: BinaryIO, source: Source, prefixes: Prefixes | None = 
     try:
         document = json.loads(file.read())
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"the file is no JSON: {error}", key=name) from error
+        raise FormatError(f"the file is not JSON: {error}", key=name) from error
     sizes = ObjectSizes(prefixes)
     references: Mapping[str, object]
     if is_table_metadata(document):
@@ -137,7 +137,7 @@ def _document(references: Mapping[str, object], key: str, name: str) -> dict[str
     """Raises FormatError where it is no JSON object, MetadataError for what no document may have."""
     value = references.get(key, {})
     if not isinstance(value, str | dict):
-        raise FormatError(f"{key} is no JSON object", key=name)
+        raise FormatError(f"{key} is not a JSON object", key=name)
     return read_document(_inline(value, key, name) if isinstance(value, str) else json.dumps(value).encode(), key)
 
 

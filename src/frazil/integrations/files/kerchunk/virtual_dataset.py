@@ -178,4 +178,4 @@ def _as_json(value: object) -> object:
     """Scalars of NumPy in a document."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+    raise TypeError(f"{type(value).__name__} cannot be expressed in JSON")

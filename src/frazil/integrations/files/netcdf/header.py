@@ -70,7 +70,7 @@ def parse_header(data: bytes, key: str | None = None) -> Header:
     """The header that a file begins with; `data` holds it all, and may go on. Raises FormatError, with the byte, for what breaks the format or is cut short."""
     version = MAGIC.get(data[:4])
     if version is None:
-        raise FormatError("it is no NetCDF classic file: those begin with CDF and 1, 2 or 5, at byte 0", key=key)
+        raise FormatError("it is not a NetCDF classic file: those begin with CDF and 1, 2 or 5, at byte 0", key=key)
     reader = _Reader(data, version, key)
     records = reader.records()
     dimensions = reader.items("dimensions", _DIMENSIONS, reader.dimension)
@@ -181,7 +181,7 @@ class _Reader:
             if number >= len(dimensions):
                 raise self.fail(f"{what} has the dimension {number}, and there are {len(dimensions)}", start)
             if i and dimensions[number].length == 0:
-                raise self.fail(f"{what} has its records not along its first dimension", start)
+                raise self.fail(f"{what} does not have its records along its first dimension", start)
         attributes = self.items(f"attributes of {what}", _ATTRIBUTES, self.attribute)
         kind = self.type(what)
         self.take(
