@@ -449,7 +449,7 @@ class Array(ZarrArray):
         """Reads the document again, as others may have changed the shape or the attributes. Returns the array itself. One request.
 
         Raises NotFoundError, ConflictError if another array is there now."""
-        with self._changing:
+        with self._changing.lock:
             self._location = followed(self._location, self._storage)
             self._take(check_in_place(find_node(self._location), self._metadata, self._location, self._storage))
         self._own.drop()
@@ -465,7 +465,7 @@ class Array(ZarrArray):
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata], lengths_only: bool = False) -> ArrayMetadata:
         """Changes the stored document, as change_node. The lock keeps the order: of several threads the last to change it is the last to take it over."""
         self._location.require_writable()
-        with self._changing:
+        with self._changing.lock:
             location = self._location = followed(self._location, self._storage)
             written = change_node(
                 location,
