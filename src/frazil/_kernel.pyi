@@ -144,6 +144,9 @@ def change_files(
     result, int64[n, 4]: (0, inode, size, mtime_ns) when changed, (-1, ...) as in publish_files, also where an earlier append was undone, (-3, 0, 0, 0) where the file is to be replaced whole instead
     (it has several names, belongs to another user, or may not be written), (errno, 0, 0, 0) when the system refused: then nothing was changed, with a journal."""
 
+def birth_time(fd: int) -> int:
+    """When an open file was made, in ns since 1970; 0 where the system does not say. With the inode it tells a file from a later one that has the same inode."""
+
 def restore_files(root: int, names: Sequence[str], look: bool, result: Columns) -> None:
     """Undoes appends to files that were killed, and waits for writers that are alive. result, int64[n, 1]: 0 where no writer was at the file; 1 where one was, and left nothing to undo;
     2 where an append was killed, which is now undone (look: which is not undone); -errno where the system refused."""

@@ -301,7 +301,15 @@ fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, resu
     })
 }
 
+/// The time of birth of an open file.
+#[pyfunction]
+fn birth_time(fd: i32) -> u64 {
+    // SAFETY: the caller keeps the file open during the call; nothing here closes it.
+    born(unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(birth_time, module)?)?;
     module.add_function(wrap_pyfunction!(change_files, module)?)?;
     module.add_function(wrap_pyfunction!(restore_files, module)?)
 }
