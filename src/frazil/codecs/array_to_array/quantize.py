@@ -7,7 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.codecs.array_to_array.element_types import given_back, native, spec_of, spelled, spelled_or_open, taken, taken_shape
+from frazil.codecs.array_to_array.element_types import (
+    given_back,
+    native,
+    spec_of,
+    spelled,
+    spelled_or_open,
+    taken,
+    taken_shape,
+)
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
 
 
