@@ -73,6 +73,7 @@ LATE: dict[str, str] = {
     "frazil.xarray": "only who uses xarray needs it",
     "frazil.zarr": "only who uses zarr-python needs it",
     "frazil.extensions": "only who writes extensions needs its names",
+    "frazil.dtype": "only programs that use the names of zarr-python need it",
     "frazil.storage": "only programs that use the names of zarr-python need it",
     "frazil.missing_names": "only errors ask for it",
     "frazil.codecs.zarr_names": "only programs that use the names of zarr-python need it",

@@ -38,7 +38,7 @@ from frazil.late import late_names
 from frazil.runtime import Runtime, config
 
 if TYPE_CHECKING:
-    from frazil import dask, extensions, storage, xarray, zarr
+    from frazil import dask, dtype, extensions, storage, xarray, zarr
     from frazil.api.consolidated import consolidate_metadata, open_consolidated
     from frazil.api.repository import Repository
     from frazil.api.session import Session
@@ -91,6 +91,7 @@ __all__ = [
     "create_array",
     "create_group",
     "dask",
+    "dtype",
     "errors",
     "export_file",
     "extensions",
@@ -119,6 +120,7 @@ if not TYPE_CHECKING:
             "convert": "frazil.operations.convert.convert",
             "copy": "frazil.operations.copy.copy",
             "dask": "frazil.dask",
+            "dtype": "frazil.dtype",
             "export_file": "frazil.integrations.files.exports.export_file",
             "extensions": "frazil.extensions",
             "import_file": "frazil.integrations.files.imports.import_file",

@@ -14,7 +14,6 @@ _KEYS: Final = "give a mapping of keys to bytes in its place, such as a dict: fr
 _BUCKET: Final = 'a bucket is named by its URL: frazil.open("s3://bucket/sea.zarr", storage_options={...})'
 _CACHE: Final = 'frazil.stores.CachingStore(store, limit) is a cache in memory; open(..., cache="folder") one on disk'
 _CODEC: Final = "frazil.codecs has codecs; objects of the package numcodecs are taken, too"
-_DATA_TYPE: Final = "dtype= takes what NumPy takes for one, and the names of registered data types"
 
 _STORES: Final[dict[str, str]] = {
     **dict.fromkeys(("DirectoryStore", "NestedDirectoryStore", "TempStore"), _FOLDER),
@@ -75,7 +74,6 @@ _HINTS: Final[Mapping[str, Mapping[str, str]]] = {
             _CODEC,
         ),
         **dict.fromkeys(("MemoryStore", "ZipStore", "LocalStore", "FsspecStore"), "it is in frazil.storage"),
-        "dtype": _DATA_TYPE,
         "copy_store": "frazil.copy(source, destination) copies a hierarchy, or a part of it",
         "copy_all": "frazil.copy(source, destination) copies a hierarchy, or a part of it",
         "abc": "frazil.extensions has what codecs and data types are written with, frazil.stores what stores are",

@@ -18,7 +18,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "late", "missing_names", "record", "runtime", "weak_references", "_kernel"}),
     frozenset({"metadata", "indexing", "formats"}),
     frozenset({"codecs", "stores"}),
-    frozenset({"array", "repository", "extensions", "storage"}),
+    frozenset({"array", "repository", "dtype", "extensions", "storage"}),
     frozenset({"api", "operations", "testing", ROOT}),
     frozenset({"integrations", "dask", "xarray", "zarr", "cli", "__main__"}),
 )
