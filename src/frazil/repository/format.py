@@ -153,6 +153,7 @@ class NewCommit(Record):
     arrays      the references of arrays of which chunks were changed, with the ids of `nodes`
     unlisted    manifests that nodes of the base have and that are to be listed no more, unless other nodes have them
     relists     the lists of files are made anew of what the nodes refer to, as those of the base may be damaged
+    base_parent what comes before the base, where the file of that says it wrongly (RepositoryFormat.history_fault)
     properties  JSON values by name, kept with the snapshot
     started_at  when the session began, in nanoseconds since 1970 in UTC
     attribute_limit  bytes of attributes above which they go to a file of their own, where the rules allow it; None: never
@@ -169,6 +170,7 @@ class NewCommit(Record):
     attribute_limit: int | None = None
     reusable: Mapping[str, Buffer] = MappingProxyType({})
     relists: bool = False
+    base_parent: ObjectId | None = None
 
 
 class Written(Record):
@@ -319,7 +321,12 @@ class RepositoryFormat(Protocol):
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
         """A snapshot and those before it, newest first. It may go on behind what has expired, and ends at the latest where that is not there any more.
 
-        Raises NotFoundError where the snapshot is not there; while walking, FormatError where one before it is not there and has not expired."""
+        Raises NotFoundError where the snapshot is not there; while walking, FormatError where one before it is not there and has not expired, and, behind the last that can be told,
+        where a history does not end at the first snapshot of the repository."""
+
+    def history_fault(self, snapshot: ObjectId) -> str | None:
+        """What is wrong with what the file of a snapshot says of the ones before it, whatever later files say; None where nothing is, and where what is missing has
+        expired. Raises NotFoundError, FormatError."""
 
     def referenced(self, snapshots: Sequence[ObjectId]) -> Referenced:
         """What these snapshots refer to, whichever part of them says so, fetched in one batch. Raises NotFoundError, FormatError also for a node that makes no sense and may refer to something."""

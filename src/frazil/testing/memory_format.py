@@ -46,7 +46,7 @@ from frazil.repository.maintenance.expired import has_expired, require_history
 from frazil.repository.session.transaction import Options
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
-from frazil.stores.retry import WRITES, attempts
+from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, Changed, Version
 
 _NAME: Final = "state"
@@ -339,6 +339,10 @@ class MemoryFormat(AlphaSnapshots):
 
         if self._update(change, lambda state: None if name in state.tags else _tip(state, MAIN)).outcome == UNKNOWN:
             raise CommitUnknownError(f"whether the tag {name!r} was deleted is not known")
+
+    def history_fault(self, snapshot: ObjectId) -> str | None:
+        self.snapshot(snapshot)  # which says nothing of those before it
+        return None
 
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
         self.snapshot(snapshot)

@@ -21,7 +21,7 @@ from frazil.late import LateModule
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
-from frazil.stores.values import ANY, flat_buffer, pieces_of
+from frazil.stores.values import flat_buffer, pieces_of
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -50,7 +50,7 @@ class Files:
     Nothing just written is read back, and what is handed out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
     Safe to use from many threads, and after a fork; pickles with a memory of its own. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
 
-    __slots__ = ("_infos", "_kept", "_last", "keeps_library_out", "memory", "prefix", "store")
+    __slots__ = ("_infos", "_kept", "_last", "first", "keeps_library_out", "memory", "prefix", "store")
 
     def __init__(
         self, store: Store, prefix: str = "", *, cache_bytes: int = 2**26, memory: ByteCache | None = None
@@ -65,6 +65,7 @@ class Files:
         self._last: tuple[str, SnapshotFile] | None = None
         # whether the file is there that alpha_library.py writes; None: not known
         self.keeps_library_out: bool | None = None
+        self.first: ObjectId | None = None  # the first snapshot of the repository, where it is known (history.py)
         self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, as each of their descendants has them
 
     def __repr__(self) -> str:
@@ -221,7 +222,7 @@ class Files:
         names = [self.key(name) for name in files]
         if not self.store.capabilities.writable:
             raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
-        self.store.put_many(names, pieces_of(list(files.values())), [ANY] * len(names))
+        self.store.put_own(names, pieces_of(list(files.values())))
 
 
 _NO_FILES: Final = (errno.ELOOP, errno.EINVAL)

@@ -246,5 +246,8 @@ class AlphaFormat(AlphaSnapshots):
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
         return history.ancestry(self, snapshot)
 
+    def history_fault(self, snapshot: ObjectId) -> str | None:
+        return history.history_fault(self, snapshot)
+
     def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
         return match_snapshots(self, old, new)

@@ -4,7 +4,7 @@ Users look snapshots up by api/lookup.py. Which file a branch points to is found
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
 from typing import Final
 
@@ -12,12 +12,14 @@ from frazil.errors import FormatError, NotFoundError
 from frazil.formats.alpha.refs import snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.branches import read_first
 from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import MAIN, Ancestor
-from frazil.repository.maintenance.expired import may_have_expired
+from frazil.repository.maintenance.expired import may_end, may_have_expired
 
-__all__ = ["ancestry", "common_ancestor", "find_snapshots", "list_ids", "snapshot_file"]
+__all__ = ["ancestry", "common_ancestor", "find_snapshots", "history_fault", "list_ids", "snapshot_file"]
 
 _PAGE: Final = 64  # keys of a listing
 
@@ -26,53 +28,102 @@ _PAGE: Final = 64  # keys of a listing
 
 
 def ancestry(files: Files, snapshot: ObjectId) -> Iterator[Ancestor]:
-    """A snapshot and its ancestors, newest first. Further files are read where a history is bounded, as the walk comes to its end. It also ends where such a file is
-    not there and has expired, or may have.
+    """A snapshot and its ancestors, newest first. Further files are read where a history is bounded, as the walk comes to its end, and where a list is too short. It also ends where
+    such a file is not there and has expired, or may have.
 
-    Raises NotFoundError where the snapshot itself is not there; while walking, FormatError for files that make no sense or are missing, and for a history that comes back to
-    itself."""
+    Raises NotFoundError where the snapshot itself is not there; while walking, FormatError for files that make no sense or are missing, for a history that comes back to
+    itself, and, behind the last ancestor that can be told, for one that does not end at the first snapshot of the repository."""
     return _walk(files, snapshot, files.snapshot(snapshot))
 
 
 def _walk(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Iterator[Ancestor]:
-    own = snapshot.metadata._replace(id=file)
+    infos = [snapshot.metadata._replace(id=file), *snapshot.history]
+    walked = {file, snapshot.metadata.id}
     while True:
-        ids = {info.id for info in snapshot.history}
-        if len(ids) < len(snapshot.history) or not ids.isdisjoint((file, snapshot.metadata.id)):
-            raise FormatError("the history of a snapshot comes back to itself", key=files.key(snapshot_key(file)))
-        infos = [own, *snapshot.history]
+        for info in infos[1:]:
+            if info.id in walked:
+                raise FormatError("the history of a snapshot comes back to itself", key=files.key(snapshot_key(file)))
+            walked.add(info.id)
         for info, parent in pairwise(infos):
             yield Ancestor(info, parent.id)
         own = infos[-1]
-        older = _continued(files, snapshot)
-        if older is None:
+        if len(snapshot.history) >= snapshot.total_parents and _may_be_first(files, own.id, snapshot):
             yield Ancestor(own, None)
             return
-        file, snapshot = own.id, older
+        older = _continued(files, infos[-2:])
+        if not older:
+            yield Ancestor(own, None)
+            if older is not None and not may_end(files, own.id):
+                raise FormatError(
+                    f"a history ends too early: {encode_id(own.id)} names no snapshot before it, but is not the first of the repository",
+                    key=files.key(snapshot_key(own.id)),
+                    hint="verify says what is damaged, repair what can be done about it",
+                )
+            return
+        file, infos = own.id, [own, *older]
+        snapshot = files.snapshot(own.id)
 
 
-def _continued(files: Files, snapshot: SnapshotFile) -> SnapshotFile | None:
-    """The oldest ancestor that a snapshot lists, where that has ancestors that it does not list."""
-    if not snapshot.history or snapshot.total_parents <= len(snapshot.history):
-        return None
-    last = snapshot.history[-1].id
+def _continued(files: Files, last: Sequence[SnapshotInfo]) -> Sequence[SnapshotInfo] | None:
+    """What comes before the oldest ancestor that is known so far: as its own file says or, where that says nothing, as that of the one after it does. None where it is gone
+    and may have expired. last: these two, newest first; the oldest alone where nothing came after it"""
+    own = last[-1].id
+    if len(last) == 1:
+        return ()
     try:
-        older = files.snapshot(last)
+        older = files.snapshot(own)
     except NotFoundError as error:
-        if may_have_expired(files, last):
+        if may_have_expired(files, own):
             return None
         raise FormatError(
-            f"the history of a snapshot is damaged: {encode_id(last)} is missing, and no record of an expiry names it",
+            f"the history of a snapshot is damaged: {encode_id(own)} is missing, and no record of an expiry names it",
             key=error.key,
             hint="restore it from a copy of the repository",
         ) from error
-    if older.total_parents >= snapshot.total_parents:
-        raise FormatError(
-            f"a snapshot has {older.total_parents} ancestors, but one that comes after it has {snapshot.total_parents}: "
-            "their history comes back to itself",
-            key=files.key(snapshot_key(last)),
-        )
-    return older
+    if older.history:
+        return older.history
+    if older.total_parents == 0 and _may_be_first(files, own, older):
+        return None
+    try:
+        listed = files.snapshot(last[0].id).history
+    except NotFoundError:
+        return ()
+    return [info for at, info in enumerate(listed) if at and own in [before.id for before in listed[:at]]]
+
+
+def _may_be_first(files: Files, named: ObjectId, lists_it: SnapshotFile) -> bool:
+    """Whether a snapshot that a history names may be the first one, with which all histories end; also where nobody can tell. That is what the first file of `main` points to."""
+    if named == files.first:
+        return True
+    try:
+        first = read_first(files, MAIN)
+    except FormatError:
+        return True
+    if first is None or first.snapshot is None:
+        return True
+    if named == first.snapshot:
+        files.first = named
+        return True
+    try:
+        return named == files.snapshot(first.snapshot).metadata.id
+    except NotFoundError:
+        return not has_freedoms(lists_it)  # of the alpha library, whose first snapshot has another id than its file
+    except FormatError:
+        return True
+
+
+def history_fault(files: Files, file: ObjectId) -> str | None:
+    """As RepositoryFormat.history_fault."""
+    snapshot = files.snapshot(file)
+    listed, total = snapshot.history, snapshot.total_parents
+    last = listed[-1].id if listed else file
+    if may_end(files, file):
+        return None
+    if len(listed) >= total:
+        if _may_be_first(files, last, snapshot):
+            return None
+        return f"its list of ancestors ends with {encode_id(last)}, which is not the first snapshot of the repository"
+    return None if listed else f"it names none of its {total} ancestors"
 
 
 def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId | None:

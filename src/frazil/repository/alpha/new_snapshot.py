@@ -66,6 +66,8 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
     changed = {path: None if node is None else _final_node(node, ids, lists) for path, node in commit.nodes.items()}
     attribute_file = _separate_attributes(files, commit, changed, rules, named)
     identity = new_id(os.urandom)
+    if commit.base_parent is not None:
+        base = _with_parent(files, base, commit.base_parent)
     snapshot = _snapshot(commit, base, rules, placed, changed, following, identity, attribute_file)
     if not keep_history:
         snapshot = snapshot._replace(history=(), total_parents=0)
@@ -193,6 +195,13 @@ def _snapshot(
         kept,
         nodes,
     )
+
+
+def _with_parent(files: Files, base: SnapshotFile, parent: ObjectId) -> SnapshotFile:
+    """A snapshot whose list of ancestors begins with another one, and goes on as the file of that says."""
+    older = files.snapshot(parent)
+    history = (older.metadata._replace(id=parent), *older.history)
+    return base._replace(history=history, total_parents=older.total_parents + 1)
 
 
 def _lists_of(nodes: Nodes, base: SnapshotFile) -> tuple[tuple[FileInfo, ...], tuple[FileInfo, ...]]:

@@ -20,8 +20,8 @@ from frazil.formats.alpha.refs import (
     parse_sequence,
 )
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
-from frazil.stores.retry import Backoff, attempts
 from frazil.stores.store import Store
+from frazil.stores.transfer.retry import Backoff, attempts
 
 __all__ = [
     "MOST_BYTES",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.errors import NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.repository.maintenance.id_columns import Ids, among, id_column, id_list, join
+from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, id_column, id_list, join
 from frazil.repository.maintenance.records import RepositoryFiles, list_records, new_record, read_records, write_record
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "expired_ids",
     "find_expired",
     "has_expired",
+    "may_end",
     "may_have_expired",
     "record_expired",
     "require_history",
@@ -26,9 +27,20 @@ def expired_ids(files: RepositoryFiles) -> Ids:
     return join([columns["snapshots"] for columns in found])  # type: ignore[misc] # a column of ids
 
 
-def record_expired(files: RepositoryFiles, snapshots: Ids) -> None:
-    """Says that snapshots have expired; when this returns, they have. Raises StoreError."""
-    write_record(files, new_record("expired"), {"snapshots": snapshots})
+def record_expired(files: RepositoryFiles, snapshots: Ids, ends: Ids = NO_IDS) -> None:
+    """Says that snapshots have expired; when this returns, they have. Raises StoreError.
+
+    ends  snapshots at which histories end although their files name nothing before them, as what that was is not known any more"""
+    columns = {"snapshots": snapshots}
+    write_record(files, new_record("expired"), columns | {"ends": ends} if len(ends) else columns)
+
+
+def may_end(files: RepositoryFiles, snapshot: ObjectId) -> bool:
+    """Whether a record says that histories end at a snapshot that names nothing before it. Raises StoreError, FormatError."""
+    if not files.store.capabilities.listable:
+        return True
+    found = read_records(files, list_records(files, "expired"), ["snapshots"])
+    return any(snapshot in id_list(columns["ends"]) for columns in found if "ends" in columns)  # type: ignore[arg-type] # a column of ids
 
 
 def has_expired(files: RepositoryFiles, snapshot: ObjectId) -> bool:

@@ -65,6 +65,9 @@ class _Ancestry:
         self._names: dict[ObjectId, ObjectId] = {}  # ids in histories that are not those of files
         self._expired = set(id_list(expired))
         self.others: dict[ObjectId, None] = {}  # further parents, where two files name different ones: both are kept
+        self._short: dict[
+            ObjectId, FormatError
+        ] = {}  # histories that end too early, as far as no other file tells more
 
     def parent(self, snapshot: ObjectId) -> ObjectId | None:
         """The snapshot before one; None where there is none, or it has expired. Raises FormatError where something is missing."""
@@ -79,6 +82,8 @@ class _Ancestry:
         """Adds what comes before a snapshot as some file says, where that is not what is known: a history that ends too early would make garbage of what is not. Raises
         FormatError where it is not there."""
         known = self._parents[snapshot]
+        if named is not None:
+            self._short.pop(snapshot, None)
         if named is None or named in self._expired or named == known:
             return
         if named not in self._names:
@@ -106,19 +111,21 @@ class _Ancestry:
                     self.add_parent(at, found.parent)
                     break
                 self._parents[at], last = found.parent, at
-                if found.parent is None or found.parent in self._expired:
+                if found.parent in self._expired:
                     break
         except NotFoundError as error:
             raise _missing(self._files, start, error) from error
-        except FormatError:
-            following = None if last is None else self._parents[last]
-            if following is None:
+        except FormatError as error:
+            if last is None:
                 raise
-            if following not in self._parents:
+            following = self._parents[last]
+            if following is None:
+                self._short[last] = error
+            elif following not in self._parents:
                 self._walk(following)
 
     def live(self, starts: Sequence[ObjectId]) -> tuple[Ids, Ids]:
-        """The snapshots that some lead to, themselves among them, sorted; and the parent of each, also one that has expired."""
+        """The snapshots that some lead to, themselves among them, sorted; and the parent of each, also one that has expired. Raises FormatError."""
         live: dict[ObjectId, ObjectId] = {}
         waiting = list(starts)
         while waiting:
@@ -130,6 +137,8 @@ class _Ancestry:
                 at = following
             if not waiting:
                 waiting = [other for other in self.others if other not in live]
+        for error in self._short.values():
+            raise error
         snapshots = id_column(list(live))
         order = snapshots.argsort()
         return snapshots[order], id_column(list(live.values()))[order]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from frazil.formats.ids import ObjectId
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.formats.snapshots import Snapshot
     from frazil.repository.format import RepositoryFormat
 
-__all__ = ["FormerSnapshots", "former_ids"]
+__all__ = ["FormerSnapshots", "former_ids", "parent_of"]
 
 _LONGEST: Final = 10_000  # former tips that are looked at
 _FOLLOWED: Final = 64  # those of which histories are followed
@@ -36,6 +36,34 @@ def former_ids(files: RepositoryFormat, branch: str | None, tip: ObjectId | None
         if found not in seen:
             seen.add(found)
             yield found
+
+
+def parent_of(files: RepositoryFormat, file: ObjectId) -> ObjectId | None:
+    """What came before a snapshot whose list of ancestors is wrong: the first of that list or, where it has none, the snapshot that a branch pointed to before it first pointed to this
+    one. None where that cannot be told, or has a wrong list itself. Raises StoreError."""
+    (named,) = files.listed(files.snapshot(file)).parents
+    candidates = {named} if named is not None else _stood_before(files, file)
+    if len(candidates) != 1:
+        return None
+    try:
+        parent = files.snapshot_id(candidates.pop())
+        written_at = files.snapshot(parent).metadata.written_at
+        is_wrong = files.history_fault(parent) is not None or written_at >= files.snapshot(file).metadata.written_at
+    except UNREADABLE:
+        return None
+    return None if is_wrong else parent
+
+
+def _stood_before(files: RepositoryFormat, file: ObjectId) -> set[ObjectId]:
+    found: set[ObjectId] = set()
+    for name in files.branches():
+        before: ObjectId | None = None
+        for tip, older in pairwise(_former_tips(files, name)):
+            if tip == file:
+                before = older
+        if before not in (None, file):
+            found.add(before)
+    return found
 
 
 def _former_tips(files: RepositoryFormat, branch: str) -> Iterator[ObjectId]:

@@ -50,7 +50,8 @@ class _Damage:
     paths        nodes of which problems name references
     beyond       nodes that have references where none may be, which go when their references are written again
     undecodable  chunks that cannot be decoded, by path
-    lists        the lists of files lack what nodes refer to"""
+    lists        the lists of files lack what nodes refer to
+    history      the list of ancestors is wrong"""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.files: set[ObjectId] = set()
@@ -58,6 +59,7 @@ class _Damage:
         self.beyond: set[str] = set()
         self.undecodable: dict[str, Columns] = {}
         self.lists = any(problem.kind == "list" for problem in problems)
+        self.history = any(problem.kind == "history" for problem in problems)
         for problem in problems:
             if problem.kind in ("manifest", "attributes") and problem.key is not None:
                 self.files.add(decode_id(problem.key.rpartition("/")[2]))
@@ -79,8 +81,9 @@ def plan_commit(
     former: FormerSnapshots,
     chunk_files: ChunkFiles,
     consents: Consents,
+    parent: ObjectId | None = None,
 ) -> Plan:
-    """What is to be committed over a snapshot that has problems. Raises StoreError."""
+    """What is to be committed over a snapshot that has problems. parent: what came before it, where its own list of ancestors is wrong. Raises StoreError."""
     plan = _Planning(files, ref, base, _Damage(problems), former, chunk_files, consents)
     for path in base.nodes:
         node = base.nodes.get(path)
@@ -94,14 +97,20 @@ def plan_commit(
         plan.hidden.append(Entry("node", text, ref))
     if plan.damage.lists:
         plan.hidden.append(Entry("node", "the lists of the files that nodes refer to are made anew", ref))
+    if parent is not None:
+        text = f"its list of ancestors is made anew, behind {encode_id(parent)}"
+        plan.repaired.append(Entry("history", text, ref))
+    elif plan.damage.history and not consents.history:
+        text = "its list of ancestors is wrong, and no file tells what came before it; history=True lets its history end there"
+        plan.lost.append(Entry("history", text, ref))
     is_visible = bool(plan.repaired or plan.lost)
     plan.repaired += plan.hidden
-    if not plan.nodes and not unused and not plan.damage.lists:
+    if not plan.nodes and not unused and not plan.damage.lists and parent is None:
         return Plan(None, tuple(plan.repaired), tuple(plan.lost), is_visible)
-    message = f"repair of {', '.join(list(plan.nodes)[:3])}{', ...' if len(plan.nodes) > 3 else ''}"
+    message = f"repair of {', '.join(list(plan.nodes)[:3]) or 'what refers to others'}{', ...' if len(plan.nodes) > 3 else ''}"
     commit = NewCommit(
         base_id, base, plan.nodes, plan.arrays, frozenset(), message, _properties(plan.repaired, plan.lost),
-        time.time_ns(), relists=True,
+        time.time_ns(), relists=True, base_parent=parent,
     )  # fmt: skip
     return Plan(commit, tuple(plan.repaired), tuple(plan.lost), is_visible)
 

@@ -5,6 +5,7 @@ Each step is one change of a branch. Whatever ends a repair, the next one goes o
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import ConflictError, FormatError
@@ -13,7 +14,7 @@ from frazil.repository.format import Tip, Written
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
 from frazil.repository.repair.branches import branch_name, commit_behind, last_complete, make_branch, move_back
-from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids
+from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids, parent_of
 from frazil.repository.repair.new_nodes import Plan, plan_commit
 from frazil.repository.repair.report import Consents, Entry, Repair
 from frazil.repository.verification.histories import UNREADABLE, Seen, is_first
@@ -107,6 +108,7 @@ class _Run:
         self.lost: list[Entry] = []
         self.writes = False
         self._sound: set[ObjectId] = set()  # snapshots that were repaired, or need not be
+        self._mended: set[ObjectId] = set()  # snapshots whose ancestors the commit behind them lists
 
     # --- what is there
 
@@ -198,8 +200,11 @@ class _Run:
 
     def _plan(self, ref: str, branch: str | None, file: ObjectId, snapshot: Snapshot, problems: Problems) -> Plan:
         former = FormerSnapshots(self._files, former_ids(self._files, branch, file), self._chunk_files)
+        parent = parent_of(self._files, file) if any(problem.kind == "history" for problem in problems) else None
+        if parent is not None:
+            self._mended.add(file)
         return plan_commit(
-            self._files, ref, file, snapshot, problems, former, self._chunk_files, self._consents
+            self._files, ref, file, snapshot, problems, former, self._chunk_files, self._consents, parent
         )  # fmt: skip
 
     def _write(self, ref: str, plan: Plan) -> Written | None:
@@ -301,11 +306,16 @@ class _Run:
         starts |= {f"tag {name}": self._tagged(name) for name in files.tags()}
         ends: dict[ObjectId, str] = {}
         whole: dict[ObjectId, str] = {}
+        last: dict[ObjectId, str] = {}
         for ref, start in starts.items():
             if start is not None:
                 self._find_ends(files, ref, start, expired, ends, whole)
+                self._find_last(files, ref, start, last)
         for end, ref in ends.items():
             text = f"it ends before {encode_id(end)}, which is damaged or missing"
+            self.repaired.append(Entry("history", text, ref))
+        for end, ref in last.items():
+            text = f"it ends with {encode_id(end)}, as its own list of ancestors has it"
             self.repaired.append(Entry("history", text, ref))
         for other in [other for other in whole if other not in ends]:
             text = (
@@ -313,9 +323,20 @@ class _Run:
                 f"a new branch at {encode_id(other)} shows that history"
             )
             self.lost.append(Entry("history", text, whole[other]))
-        if ends and not self._dry_run:
-            record_expired(files, id_column(sorted(ends)))
+        if (ends or last) and not self._dry_run:
+            record_expired(files, id_column(sorted(ends)), id_column(sorted(last)))
             self.writes = True
+
+    def _find_last(self, files: RepositoryFormat, ref: str, tip: ObjectId, last: dict[ObjectId, str]) -> None:
+        """Finds the snapshots of which no file tells what came before them: the tip, and the last of its history."""
+        at = tip
+        with suppress(*UNREADABLE):
+            for ancestor in files.ancestors(tip):
+                at = ancestor.snapshot
+        for one in (tip, at):
+            with suppress(*UNREADABLE):
+                if one not in self._mended and files.history_fault(one) is not None:
+                    last.setdefault(one, ref)
 
     def _tip_of(self, files: RepositoryFormat, name: str) -> ObjectId | None:
         try:
@@ -352,7 +373,8 @@ class _Run:
                         ends.setdefault(at, ref)
                         break
                     if problems:
-                        others += files.listed(files.snapshot(at)).parents
+                        named = files.listed(files.snapshot(at)).parents
+                        others += [other for other in named if other != ancestor.parent]
                     following = ancestor.parent
             except UNREADABLE:
                 others.append(following)

@@ -5,15 +5,24 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import islice
 
-from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError
+from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
-from frazil.repository.verification.report import Findings, Place
+from frazil.repository.verification.report import Findings, Subject
 
-__all__ = ["UNREADABLE", "Seen", "is_first", "read_refs", "tips_alone", "walk_histories", "walk_on"]
+__all__ = [
+    "UNREADABLE",
+    "Seen",
+    "check_own_history",
+    "is_first",
+    "read_refs",
+    "tips_alone",
+    "walk_histories",
+    "walk_on",
+]
 
 UNREADABLE: tuple[type[FrazilError], ...] = (
     DataError,
@@ -31,8 +40,8 @@ class Seen(Record):
     parent: ObjectId | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self.ref, encode_id(self.file))
+    def subject(self) -> Subject:
+        return Subject(self.ref, encode_id(self.file))
 
 
 def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple[str, ObjectId]]]:
@@ -47,7 +56,7 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
             else:
                 snapshot = files.tag(name)
         except UNREADABLE as error:
-            found.unreadable("ref", error, Place(ref))
+            found.unreadable("ref", error, Subject(ref))
             continue
         if snapshot is not None:
             tips.append((ref, snapshot))
@@ -59,7 +68,7 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
     try:
         expired = set(id_list(expired_ids(files)))
     except UNREADABLE as error:
-        found.unreadable("expiry", error, Place())
+        found.unreadable("expiry", error, Subject())
         expired = set()
     seen: dict[ObjectId, Seen] = {}
     for ref, start in tips:
@@ -73,10 +82,10 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
                 else "an ancestor is missing, and no record of an expiry names it"
             )
             found.unreadable(
-                "ref" if at_tip else "history", type(error)(text, key=error.key), Place(ref, encode_id(start))
+                "ref" if at_tip else "history", type(error)(text, key=error.key), Subject(ref, encode_id(start))
             )
         except UNREADABLE as error:
-            found.unreadable("history" if start in seen else "snapshot", error, Place(ref, encode_id(start)))
+            found.unreadable("history" if start in seen else "snapshot", error, Subject(ref, encode_id(start)))
             last = next(reversed(seen.values()), None)
             if last is not None and last.ref == ref and last.parent is not None:
                 _walk_known(files, ref, last.parent, expired, seen)
@@ -104,14 +113,23 @@ def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found:
             files.snapshot(start)
         except NotFoundError as error:
             text = "it points to a snapshot that is not there"
-            found.unreadable("ref", NotFoundError(text, key=error.key), Place(ref, encode_id(start)))
+            found.unreadable("ref", NotFoundError(text, key=error.key), Subject(ref, encode_id(start)))
             continue
         except UNREADABLE as error:
-            found.unreadable("snapshot", error, Place(ref, encode_id(start)))
+            found.unreadable("snapshot", error, Subject(ref, encode_id(start)))
             continue
         if start not in seen:
             seen[start] = Seen(start, ref, is_first(files, start))
     return list(seen.values())
+
+
+def check_own_history(files: RepositoryFormat, file: ObjectId, ref: str, found: Findings) -> None:
+    """Compares what a snapshot says of the ones before it with what is there: a commit over it carries that on, and later files hide it. Raises StoreError."""
+    with suppress(*UNREADABLE):  # of which others tell
+        fault = files.history_fault(file)
+        if fault is not None:
+            key = files.key(f"snapshots/{encode_id(file)}")
+            found.unreadable("history", FormatError(fault, key=key), Subject(ref, encode_id(file)))
 
 
 def is_first(files: RepositoryFormat, snapshot: ObjectId) -> bool:

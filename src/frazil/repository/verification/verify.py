@@ -10,9 +10,17 @@ from frazil.record import Record
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
 from frazil.repository.maintenance.listed import list_objects
 from frazil.repository.verification.digests import check_digests
-from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, tips_alone, walk_histories, walk_on
+from frazil.repository.verification.histories import (
+    UNREADABLE,
+    Seen,
+    check_own_history,
+    read_refs,
+    tips_alone,
+    walk_histories,
+    walk_on,
+)
 from frazil.repository.verification.references import ChunkFiles, References
-from frazil.repository.verification.report import Findings, Place, Problem, Verification
+from frazil.repository.verification.report import Findings, Problem, Subject, Verification
 from frazil.repository.verification.snapshots import Expected, add_expectations
 from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.keys.names import COPY_JOURNAL
@@ -58,6 +66,8 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     files.store.require("listable")
     refs, tips = read_refs(files, found)
     seen = walk_histories(files, tips, found) if depth.history else tips_alone(files, tips, found)
+    for start, ref in {start: ref for ref, start in reversed(tips)}.items():
+        check_own_history(files, start, ref, found)
     expected = Expected()
     new = seen
     while new:
@@ -117,7 +127,7 @@ def _find_copy(files: RepositoryFormat, found: Findings) -> None:
         raise
     if is_copy:
         text = "a copy to this place was broken off or is under way: what it has not brought is missing"
-        found.add("copy", text, Place(), key)
+        found.add("copy", text, Subject(), key)
 
 
 def _require_digests(files: RepositoryFormat, seen: list[Seen]) -> None:
@@ -145,8 +155,9 @@ def list_chunk_files(files: RepositoryFormat, progress: Progress) -> ChunkFiles:
 def problems_of(
     files: RepositoryFormat, seen: Seen, chunk_files: ChunkFiles, progress: Progress
 ) -> tuple[Problem, ...]:
-    """What is wrong with one snapshot and all that it refers to, whatever came before it. Raises StoreError."""
+    """What is wrong with one snapshot and all that it refers to; of what came before it, with what its own file says alone. Raises StoreError."""
     found = Findings()
+    check_own_history(files, seen.file, seen.ref, found)
     expected = Expected()
     add_expectations(files, [seen], expected, found, progress)
     _check_attributes(files, expected, found)
@@ -160,13 +171,13 @@ def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findin
     """Reads the attribute files, as every node that has attributes there would; those that are listed alone, too."""
     for file, listed in expected.listed_attributes.items():
         key = files.key(f"attributes/{encode_id(file)}")
-        for location, place in expected.attributes.get(file, {0: listed}).items():
+        for location, subject in expected.attributes.get(file, {0: listed}).items():
             try:
                 files.attributes(file, location)
             except NotFoundError as error:
                 found.unreadable("attributes", error, listed, key)
             except UNREADABLE as error:
-                found.add("attributes", error.message, place, error.key or key)
+                found.add("attributes", error.message, subject, error.key or key)
 
 
 def _orphans(files: RepositoryFormat, kind: ObjectKind, needed: Iterable[ObjectId]) -> Ids:
