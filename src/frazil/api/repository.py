@@ -299,7 +299,8 @@ class Repository(Inspected):
 
     def sync(self) -> None:
         """Flushes to the disk everything that sessions of this Repository object committed with durable=False, the commits of many threads and sessions at once. Raises
-        StoreError; then none of these commits is certain to be on the disk."""
+        StoreError; then none of these commits is certain to be on the disk. If the disk failed, every later sync and durable commit of this object raises, too: the system
+        would not tell again what it lost."""
         self._branches.sync(self._files.store)
 
     # --- history -------------------------------------------------------------------------------------------------------------------
