@@ -69,8 +69,8 @@ def _check_next(files: RepositoryFormat, tip: Tip, found: Findings) -> None:
     try:
         files.check_next(tip)
     except UNREADABLE as error:
-        place = Place(f"branch {tip.branch}")
-        found.add("ref", f"it cannot change any more, nor can garbage be collected: {error.message}", place, error.key)
+        subject = Subject(f"branch {tip.branch}")
+        found.add("ref", f"it cannot change any more, nor can garbage be collected: {error.message}", subject, error.key)
 
 
 def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:
