@@ -70,7 +70,9 @@ def _check_next(files: RepositoryFormat, tip: Tip, found: Findings) -> None:
         files.check_next(tip)
     except UNREADABLE as error:
         subject = Subject(f"branch {tip.branch}")
-        found.add("ref", f"it cannot change any more, nor can garbage be collected: {error.message}", subject, error.key)
+        found.add(
+            "ref", f"it cannot change any more, nor can garbage be collected: {error.message}", subject, error.key
+        )
 
 
 def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:
