@@ -1,4 +1,4 @@
-"""Does without the pauses before something is tried again, which tests/stores/test_retry.py is about."""
+"""Does without the pauses before something is tried again, which tests/stores/transfer/test_retry.py is about."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ import pytest
 def no_pauses() -> Iterator[None]:
     """As long as the block lasts, attempts follow each other at once; also a decorator. Not where rivals in threads get their turn in the pauses."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("frazil.stores.retry.time", SimpleNamespace(**{**vars(time), "sleep": lambda _: None}))
+        patched.setattr("frazil.stores.transfer.retry.time", SimpleNamespace(**{**vars(time), "sleep": lambda _: None}))
         yield

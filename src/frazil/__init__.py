@@ -20,6 +20,7 @@ from frazil.api.constructors import (  # at once, as the package array has the n
     ones,
     ones_like,
     open_like,
+    print_debug_info,
     save,
     save_array,
     save_group,
@@ -34,7 +35,7 @@ from frazil.array.group import Group
 from frazil.codecs.registry import Registry
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError
 from frazil.late import late_names
-from frazil.runtime import Runtime
+from frazil.runtime import Runtime, config
 
 if TYPE_CHECKING:
     from frazil import dask, extensions, storage, xarray, zarr
@@ -54,6 +55,7 @@ __all__ = [
     "array",
     "create_hierarchy",
     "open_like",
+    "print_debug_info",
     "storage",
     "tree",
     "zeros_like",
@@ -82,6 +84,7 @@ __all__ = [
     "Session",
     "checksum",
     "codecs",
+    "config",
     "consolidate_metadata",
     "convert",
     "copy",

@@ -280,7 +280,7 @@ def test_who_keeps_losing_waits_longer_each_time(monkeypatch: pytest.MonkeyPatch
             with repo.transaction(message="theirs") as root:
                 root["t"].attrs["turn"] = left[0]
 
-    monkeypatch.setattr("frazil.stores.retry.time.sleep", pauses.append)
+    monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", pauses.append)
     monkeypatch.setattr(frazil.Session, "rebase", overtaken)
     with repo.transaction(message="first of them") as root:
         root["t"].attrs["turn"] = 5

@@ -13,6 +13,8 @@ import pytest
 import frazil
 from frazil import errors
 from frazil.errors import InvalidInputError, MetadataError
+from frazil.stores import MemoryStore
+from tests.array.test_unerasable_stores import Unerasable
 
 
 def document(held: dict[str, bytes]) -> dict[str, Any]:
@@ -293,3 +295,41 @@ def test_arrays_of_a_group_take_its_format_by_the_older_name(zarr_format: int) -
     with pytest.raises(InvalidInputError, match="zarr_format is"):
         group.create_array("y", shape=3, dtype="i4", zarr_version=5 - zarr_format)
     assert list(group) == ["x"]
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/foo", "//foo", "///foo//bar/", None])
+def test_slashes_of_paths_do_not_count(path: str | None) -> None:
+    plain = "/".join(part for part in (path or "").split("/") if part)
+    held: dict[str, bytes] = {}
+    assert frazil.group(held, path=path).path == plain
+    assert frazil.open_group(held, "r", path=path).path == plain
+    other: dict[str, bytes] = {}
+    assert frazil.create(store=other, path=path, shape=2).path == plain
+    for node in (frazil.open(other, path=path), frazil.open_array(other, path=path)):
+        assert node.path == plain
+    saved: dict[str, bytes] = {}
+    frazil.save(saved, np.arange(3), path=path)
+    assert frazil.load(saved, path)[2] == 2
+    assert f"{plain}/zarr.json".strip("/") in saved
+
+
+def test_what_cannot_erase_is_saved_to_once() -> None:
+    store = Unerasable(MemoryStore())
+    frazil.save(store, a=np.arange(3), b=np.arange(4))
+    assert frazil.load(store)["b"].tolist() == [0, 1, 2, 3]
+    with pytest.raises(errors.StoreError, match="not erasable"):
+        frazil.save(store, a=np.arange(3))
+    assert frazil.load(store)["a"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["M8", "m8"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_times_that_were_never_written_are_none(kind: str, zarr_format: int) -> None:
+    array = frazil.create_array({}, shape=2, dtype=f"{kind}[10s]", zarr_format=zarr_format)
+    assert np.isnat(array[:]).all()
+    assert np.isnat(array.fill_value)
+    array[0] = 5
+    again = frazil.open_array(array.store)
+    assert again.dtype == f"{kind}[10s]"
+    assert again[:].astype("i8").tolist() == [5, np.iinfo("i8").min]
+    assert frazil.zeros(3, dtype=f"{kind}[s]")[0].astype("i8") == 0

@@ -167,7 +167,7 @@ def test_resize_and_append(tmp_path: Path) -> None:
     array[...] = values
     array.resize((5, 5))
     assert same(array[...], values[:5, :5])
-    array.resize((10, 6))
+    array.shape = (10, 6)
     expected = np.full((10, 6), -1, "i4")
     expected[:5, :5] = values[:5, :5]
     assert same(array[...], expected), "old values do not come back"

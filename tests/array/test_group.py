@@ -142,6 +142,7 @@ def test_a_refused_creation_leaves_everything(store: Store) -> None:
         (AlreadyExistsError, lambda: group.require_array("below", shape=4, dtype="i4")),
         (AlreadyExistsError, lambda: group.require_array("top", shape=5, dtype="i4")),
         (AlreadyExistsError, lambda: group.require_array("top", shape=4, dtype="f4")),
+        (AlreadyExistsError, lambda: group.require_array("top", shape=4, dtype="f8", exact=True)),
         (InvalidInputError, lambda: group.create_array("top/under", **SMALL)),
         (InvalidInputError, lambda: group.create_group("top/under/that", overwrite=True)),
         (InvalidInputError, lambda: group.create_arrays({"new": SMALL, "new/under": SMALL})),
@@ -163,7 +164,6 @@ def test_a_refused_creation_leaves_everything(store: Store) -> None:
             create()
         assert content(store) == before
     for name in (
-        "a//b",
         "../a",
         "a/..",
         ".",
@@ -195,9 +195,9 @@ def test_the_mapping(store: Store) -> None:
     assert [*group.values()] == [group["below"], group["top"]]
     assert [name for name, _ in group.arrays()] == ["top"]
     assert [name for name, _ in group.groups()] == ["below"]
-    for path in ("top", "/top", "top/", "below/deep/leaf", "/below/deep/leaf/"):
+    for path in ("top", "/top", "top/", "below/deep/leaf", "/below/deep/leaf/", "//below//deep/leaf"):
         assert path in group
-        assert group[path].path == path.strip("/")
+        assert group[path].path == path.strip("/").replace("//", "/")
     for path in ("", "/", "to", "top/c", "top/c/0", "below/leaf", "a//b", "..", 3, None, ("top",)):
         assert path not in group
     assert group.get("nothing") is None
@@ -360,7 +360,8 @@ def test_what_is_required_is_found_or_made(store: Store) -> None:
     group = filled(store)
     before = content(store)
     assert group.require_group("below/deep").path == "below/deep"
-    assert group.require_array("top", shape=4, dtype="int32").path == "top"
+    assert group.require_array("top", shape=4, dtype="int32", exact=True).path == "top"
+    assert group.require_array("top", shape=4, dtype="f8").dtype == "int32"
     assert content(store) == before
     assert group.require_group("new/one").path == "new/one"
     assert group.require_array("new/two", shape=4, dtype="i4", chunks=(2,)).chunks == (2,)

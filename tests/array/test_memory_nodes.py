@@ -164,7 +164,7 @@ def test_nodes_are_located_and_made_in_one_dialect() -> None:
     with pytest.raises(InvalidInputError, match="entry_point"):
         for_creation(place, "new", None, overwrite=False, entry_point={})
     with pytest.raises(InvalidInputError):
-        locate(place, "a//b")
+        locate(place, "a/../b")
     at, replaces = for_creation(place, "new/one", 3, overwrite=True)
     assert (at.path, replaces) == ("new/one", None)
     made = new_array(at, False, [1, 2, 3])

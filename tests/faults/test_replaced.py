@@ -20,8 +20,8 @@ import frazil
 from frazil.codecs import Bytes, ShardingIndexed
 from frazil.errors import ConflictError
 from frazil.stores import LocalStore, MemoryStore
-from frazil.stores.retry import Backoff
 from frazil.stores.store import Store
+from frazil.stores.transfer.retry import Backoff
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 

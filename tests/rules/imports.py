@@ -15,7 +15,7 @@ ROOT = "__init__"  # the room of frazil/__init__.py
 
 # ARCHITECTURE.md draws this. A room is a module or package directly in frazil.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "late", "missing_names", "record", "runtime", "_kernel"}),
+    frozenset({"errors", "late", "missing_names", "record", "runtime", "weak_references", "_kernel"}),
     frozenset({"metadata", "indexing", "formats"}),
     frozenset({"codecs", "stores"}),
     frozenset({"array", "repository", "extensions", "storage"}),

@@ -4,12 +4,14 @@ Opening and creating at a location is in nodes.py. Without a location these func
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 
+from frazil._kernel import kernel_info
 from frazil.api.nodes import create_array, create_group, open_array, open_group, open_node, planned_group
 from frazil.array.array import Array
 from frazil.array.group import Group
@@ -135,7 +137,7 @@ def save_group(
     group = open_group(
         store,
         "a",
-        path=path or "",
+        path=path,
         zarr_format=zarr_format,
         zarr_version=zarr_version,
         storage_options=storage_options,
@@ -177,7 +179,7 @@ def load(
     """All elements of the array at a location, or of the arrays of the group there, by their names. zarr_version: zarr_format by its older name.
     Raises NotFoundError, MetadataError, DataError, StoreError."""
     node = open_node(
-        store, path=path or "", zarr_format=zarr_format, zarr_version=zarr_version, storage_options=storage_options
+        store, path=path, zarr_format=zarr_format, zarr_version=zarr_version, storage_options=storage_options
     )
     return node.read() if isinstance(node, Array) else {name: member.read() for name, member in node.arrays()}
 
@@ -194,7 +196,7 @@ def group(
 ) -> Group:
     """The group at a location, to be read and written; made where there is none, or with overwrite=True anew; in memory without a location.
     zarr: other names of zarr-python, as in open_group. Raises InvalidInputError where an array is, MetadataError, ReadOnlyError, StoreError."""
-    location, path = given_location(_at(store), None, storage_options), path or ""
+    location = given_location(_at(store), None, storage_options)
     if not overwrite:
         try:
             return open_group(location, "r+", path=path, **zarr)
@@ -261,13 +263,24 @@ def tree(
     return found.tree(level)
 
 
+def print_debug_info() -> None:
+    """Prints the versions of the system, Python, NumPy, and of Frazil's kernel with its codecs, for reports of errors."""
+    versions = {
+        "platform": sys.platform,
+        "python": sys.version.split()[0],
+        "numpy": np.__version__,
+        **kernel_info(),
+    }
+    sys.stdout.write("".join(f"{name}: {value}\n" for name, value in versions.items()))
+
+
 def _at(store: Location | None) -> Location:
     return memory.MemoryStore() if store is None else store
 
 
 def _new(store: Location | None, arguments: Mapping[str, object]) -> Array:
     """create_array. Of the modes of zarr-python w overwrites; raises InvalidInputError for those that only open."""
-    given = {**arguments, "path": arguments.get("path") or ""}
+    given = {**arguments}
     mode = given.pop("mode", None)
     if mode not in (None, "a", "w", "w-"):
         raise InvalidInputError(

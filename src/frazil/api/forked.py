@@ -35,7 +35,7 @@ def store_of(session: Session) -> Store:
 
 def fork_for_many(session: Session) -> Session:
     """A fork as session.fork() gives it, after chunks that wait in memory have got their place, so that it is small. Raises ReadOnlyError, StoreError."""
-    fork_columns.place(session._transaction)
+    fork_columns.store_chunks(session._transaction)
     return session.fork()
 
 

@@ -56,7 +56,7 @@ def create_array(
     index_location: str = "end",
     storage_transformers: Sequence[object] = (),
     overwrite: bool = False,
-    path: str = "",
+    path: str | None = "",
     name: str | None = None,
     zarr_format: int | str | None = None,
     explicit_groups: bool = False,
@@ -73,7 +73,7 @@ def create_array(
 
     location    (or store) a folder, a URL, a Store, or what frazil.stores.adapt makes one of
     storage_options  of a bucket, with the names of fsspec (anon, key, secret, token, endpoint_url, client_kwargs) or of obstore
-    path        (or name) of nodes in the location; the groups above are made where they are missing
+    path        (or name) of nodes in the location, "" or None for the location itself; the groups above are made where they are missing
     shape       elements along each dimension; shape and dtype may come from `data`, which is then written
     data        an array; an array-like of dask, h5py, zarr, xarray, ..., which is read and written shard by shard; or an iterator of blocks that follow each other along the first
                 dimension, with `shape`. Where it cannot be read or written nothing is left of the array
@@ -81,7 +81,7 @@ def create_array(
     chunks      elements along each dimension of a chunk, the unit of reading; "auto" or True: about 1 MiB; one number: along all dimensions; False: one chunk
     shards      elements of a shard, the unit of writing, a multiple of chunks; None: each chunk is an object of its own; "auto": about 64 MiB
     codecs      "auto" (docs/design/004-defaults.md), or a list of codecs, objects of a document or names, or codecs of zarr-python or numcodecs; [] stores raw bytes
-    fill_value  what elements are that were never written: zero where it is left out; None: zero, and in Zarr v2 null, which leaves it to the reader
+    fill_value  what elements are that were never written: zero, and NaT of times, where it is left out; None: the same, and in Zarr v2 null, which leaves it to the reader
     storage_transformers  of the registry, array side first
     overwrite   whether what is there is removed first
     zarr_format 3 (Zarr v3.1), 2 (Zarr v2), "draft" (that of December 2022), "draft-2021" (its older dialect); None: that of the hierarchy at the location, or 3
@@ -135,7 +135,7 @@ def open_array(
     *,
     store: Location | None = None,
     storage_options: Mapping[str, object] | None = None,
-    path: str = "",
+    path: str | None = "",
     zarr_format: int | str | None = None,
     storage_transformers: Sequence[RuntimeTransformer] = (),
     cache: str | os.PathLike[str] | None = None,
@@ -203,7 +203,7 @@ def create_group(
     storage_options: Mapping[str, object] | None = None,
     attributes: Mapping[str, object] | None = None,
     overwrite: bool = False,
-    path: str = "",
+    path: str | None = "",
     zarr_format: int | str | None = None,
     explicit_groups: bool = False,
     entry_point: Mapping[str, object] | None = None,
@@ -229,7 +229,7 @@ def planned_group(
     location: Location,
     attributes: Mapping[str, object] | None = None,
     overwrite: bool = False,
-    path: str = "",
+    path: str | None = "",
     zarr_format: int | str | None = None,
     entry_point: Mapping[str, object] | None = None,
     registry: Registry = DEFAULT_REGISTRY,
@@ -255,7 +255,7 @@ def open_group(
     *,
     store: Location | None = None,
     storage_options: Mapping[str, object] | None = None,
-    path: str = "",
+    path: str | None = "",
     attributes: Mapping[str, object] | None = None,
     zarr_format: int | str | None = None,
     entry_point: Mapping[str, object] | None = None,
@@ -318,7 +318,7 @@ def open_node(
     *,
     store: Location | None = None,
     storage_options: Mapping[str, object] | None = None,
-    path: str = "",
+    path: str | None = "",
     zarr_format: int | str | None = None,
     storage_transformers: Sequence[RuntimeTransformer] = (),
     cache: str | os.PathLike[str] | None = None,
@@ -405,7 +405,7 @@ def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: s
 
 
 def _present(
-    node_location: NodeLocation, path: str, mode: str, kind: type[M], zarr_format: int | str | None
+    node_location: NodeLocation, path: str | None, mode: str, kind: type[M], zarr_format: int | str | None
 ) -> tuple[NodeLocation, M] | None:
     """The node to open; None where one is to be created."""
     if mode in ("w", "w-"):
@@ -427,20 +427,20 @@ def _present(
 
 
 def _locate(
-    node_location: NodeLocation, path: str, zarr_format: int | str | None, *, to_create: bool = False
+    node_location: NodeLocation, path: str | None, zarr_format: int | str | None, *, to_create: bool = False
 ) -> tuple[NodeLocation, Metadata | None]:
     """As locate; a repository without a node at its root has a group there."""
-    node_location, node = locate(node_location, path, zarr_format, to_create=to_create)
+    node_location, node = locate(node_location, path or "", zarr_format, to_create=to_create)
     if node is None and node_location.nodes is not None and not node_location.path:
         node = GroupMetadata(implicit=True)
     return node_location, node
 
 
-def _refuse_implied(node_location: NodeLocation, path: str) -> None:
+def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
     """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does.
     create_group finds everything else that is in the way."""
     try:
-        there, node = locate(node_location, path, to_create=True)
+        there, node = locate(node_location, path or "", to_create=True)
     except InvalidInputError:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
@@ -453,7 +453,7 @@ def _refuse_implied(node_location: NodeLocation, path: str) -> None:
 
 def _present_or_made(
     node_location: NodeLocation,
-    path: str,
+    path: str | None,
     mode: str,
     kind: type[M],
     zarr_format: int | str | None,
@@ -477,14 +477,14 @@ def _present_or_made(
 
 def _for_creation(
     node_location: NodeLocation,
-    path: str,
+    path: str | None,
     zarr_format: int | str | None,
     overwrite: bool,
     entry_point: Mapping[str, object] | None,
     is_array: bool,
 ) -> tuple[NodeLocation, str | None]:
     """The location of a node that is to be made, and the prefix of a hierarchy that goes for it, as for_creation says; with the guard of all destinations."""
-    made, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
+    made, replaces = for_creation(node_location, path or "", zarr_format, overwrite=overwrite, entry_point=entry_point)
     prefixes = {f"{made.path}/" if made.path else "", *([] if replaces is None else [replaces])}
     for prefix in prefixes:
         # an array finds by itself that something is there

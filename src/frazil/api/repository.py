@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from frazil.api import maintenance, repair, verification
 from frazil.api.destinations import check_destination
-from frazil.api.inspection import Inspected
 from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
+from frazil.api.maintenance import cleanup, repair, verification
+from frazil.api.maintenance.inspection import Inspected
 from frazil.api.references import split_reference
 from frazil.api.repository_arguments import (
     check_compatible,
@@ -41,7 +41,7 @@ from frazil.repository.verification.report import Verification
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location
-from frazil.stores.retry import retry
+from frazil.stores.transfer.retry import retry
 
 if TYPE_CHECKING:
     from frazil.array.interface import html_table
@@ -398,7 +398,7 @@ class Repository(Inspected):
     def garbage_collect(
         self,
         *,
-        wait: timedelta = maintenance.DEFAULT_WAIT,
+        wait: timedelta = cleanup.DEFAULT_WAIT,
         now: bool = False,
         dry_run: bool = False,
         progress: Callable[[str, int], object] | None = None,
@@ -412,7 +412,7 @@ class Repository(Inspected):
         A run may be interrupted at any time; the next run continues. Raises InvalidInputError, ConflictError while a copy to this location is running, FormatError if something
         is damaged or missing (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
         self.sync()  # a crash must not lose what the removal rests on
-        return maintenance.garbage_collect(self._files, wait, now=now, dry_run=dry_run, progress=progress)
+        return cleanup.garbage_collect(self._files, wait, now=now, dry_run=dry_run, progress=progress)
 
     def expire(
         self,
@@ -431,7 +431,7 @@ class Repository(Inspected):
         expire_branches  also deletes branches other than `main` whose last commit is old
         Raises InvalidInputError, FormatError for damaged histories, StoreError, ReadOnlyError."""
         self.sync()
-        return maintenance.expire(
+        return cleanup.expire(
             self._files, older_than, keep_last, keep_tagged=keep_tagged, branches_too=expire_branches, dry_run=dry_run
         )
 

@@ -14,7 +14,7 @@ from frazil.repository.alpha.file_cache import UNCHANGING, Files
 from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.session.transaction import Options
 from frazil.repository.virtual.prefixes import Prefixes
-from frazil.repository.virtual.virtual_fetch import open_places
+from frazil.repository.virtual.virtual_fetch import open_containers
 from frazil.runtime import Runtime
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
@@ -91,5 +91,5 @@ def session_options(
             f"attributes_file_bytes is {attribute_limit!r}; it must be a whole number, 0 or more, or None"
         )
     return Options(
-        packing == "auto", attribute_limit, False, runtime, open_places(prefixes, runtime.requests_in_flight)
+        packing == "auto", attribute_limit, False, runtime, open_containers(prefixes, runtime.requests_in_flight)
     )

@@ -30,7 +30,7 @@ from frazil.repository.session.set_references import Check, adopt_file, set_adop
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore, shown_to_zarr
-from frazil.stores.retry import Backoff, attempts
+from frazil.stores.transfer.retry import Backoff, attempts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

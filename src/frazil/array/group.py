@@ -361,16 +361,20 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
             raise NodeKindError("an array is there, not a group", path=node.path)
         return node
 
-    def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
-        """The array at a path, of this shape and dtype; created with the arguments of create_array if nothing is there.
-        Raises AlreadyExistsError if something else is there."""
+    def require_array(
+        self, path: str, *, shape: Lengths, dtype: object, exact: bool = False, **arguments: object
+    ) -> Array:
+        """The array at a path, of this shape, and of this dtype or, unless exact, of one that NumPy casts to it safely; created with the arguments of create_array if nothing is
+        there. Raises AlreadyExistsError if something else is there."""
+        check_flag(exact, "exact")
         array_metadata.check_arguments(
             arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes")
         )
         location = self._with_options(path, arguments.get("inner_order"), arguments.get("shard_writes"))
         node = self._required(location, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
         wanted = array_metadata.array_metadata(self._location.registry, shape=shape, dtype=dtype)
-        if not isinstance(node, Array) or node.shape != wanted.shape or node.dtype != wanted.dtype:
+        cast = np.can_cast(node.dtype if isinstance(node, Array) else "O", wanted.dtype, "equiv" if exact else "safe")
+        if not isinstance(node, Array) or node.shape != wanted.shape or not cast:
             raise AlreadyExistsError(f"something else is there: {node!r}", path=node.path)
         return node
 

@@ -188,7 +188,7 @@ def at_main(location: str) -> Named | None:
     return None
 
 
-def open_place(options: Namespace) -> Array | Group:
+def open_node_of(options: Namespace) -> Array | Group:
     """The node at LOCATION [PATH]. Raises NotFoundError, MetadataError."""
     return open_node(options.location, options.path or "")
 

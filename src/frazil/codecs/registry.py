@@ -182,13 +182,13 @@ class Registry(Value):
             )
         parsed = []
         for i, codec in enumerate(codecs):
-            place = item(path, i)
+            member_path = item(path, i)
             if isinstance(codec, Codec):
                 parsed.append(codec)
             elif isinstance(codec, Extension):
-                parsed.append(self._parse(codec, place))
+                parsed.append(self._parse(codec, member_path))
             else:
-                parsed.append(self._parse(parse_extension(as_json(codec, place), place), place))
+                parsed.append(self._parse(parse_extension(as_json(codec, member_path), member_path), member_path))
         return tuple(parsed)
 
     def transformer(self, extension: Extension, path: str) -> StorageTransformer:
@@ -213,18 +213,18 @@ class Registry(Value):
                 hint=suggestion(extension.name, [name for name, _ in self._codecs])
                 or "register it with Registry.with_codec",
             )
-        configuration, place = extension.configuration, f"{path}.configuration"
+        configuration, member_path = extension.configuration, f"{path}.configuration"
         for member in codec.required:
             if member not in configuration:
                 raise MetadataError(
-                    f"{member} is required by codec {extension.name}, but missing", path=f"{place}.{member}"
+                    f"{member} is required by codec {extension.name}, but missing", path=f"{member_path}.{member}"
                 )
         allowed = (*codec.required, *codec.optional)
         for member in configuration:
             if member not in allowed:
                 raise MetadataError(
                     f"{member} is not a member of codec {extension.name} (allowed: {', '.join(allowed) or 'none'})",
-                    path=f"{place}.{member}",
+                    path=f"{member_path}.{member}",
                 )
 
         def parse(value: object, member: str) -> tuple[Codec, ...]:
@@ -238,7 +238,7 @@ class Registry(Value):
                     raise call.wrong(made, "a codec")
                 return made
         except (MetadataError, UnknownExtensionError) as error:
-            error.path = place if error.path is None else f"{place}.{error.path}"
+            error.path = member_path if error.path is None else f"{member_path}.{error.path}"
             raise
 
 

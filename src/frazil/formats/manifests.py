@@ -55,15 +55,15 @@ _INT64_MAX: Final = 2**63 - 1
 class FileCheck(Record):
     """The state of a file in which virtual chunks lie. What is not known is -1 or "", and is not compared.
 
-    size      bytes
-    modified  when it was last written, in nanoseconds since 1970
-    tag       what else its store tells versions by, such as an ETag
-    place     where its prefix was mapped to. At another place only sizes are compared: a copy has other times and tags"""
+    size       bytes
+    modified   when it was last written, in nanoseconds since 1970
+    tag        what else its store tells versions by, such as an ETag
+    mapped_to  the address that the user mapped its prefix to. At another address only sizes are compared: a copy has other times and tags"""
 
     size: int = -1
     modified: int = -1
     tag: str = ""
-    place: str = ""
+    mapped_to: str = ""
 
 
 class Manifest(Record):
@@ -188,7 +188,7 @@ def join_manifests(
     """All references of several manifests, at least one, in order; where two have a key, the later manifest counts. Flags and checks are those of the caller."""
     joined = {name: np.concatenate([getattr(part, name) for part in manifests]) for name in _SIDE_BY_SIDE}
     starts, offsets, locations, texts = [manifests[0].starts[:1]], [], [], [manifests[0].location_starts[:1]]
-    for part, (row, inline, number, text) in zip(manifests, _places_before(manifests), strict=True):
+    for part, (row, inline, number, text) in zip(manifests, _positions_before(manifests), strict=True):
         starts.append(part.starts[1:] + row)
         offsets.append(np.where(part.kinds == INLINE, part.offsets + inline, part.offsets) if inline else part.offsets)
         locations.append(np.where(part.locations < 0, -1, part.locations + number) if number else part.locations)
@@ -199,7 +199,7 @@ def join_manifests(
     return order_manifest(manifests[0]._replace(flags=flags, checks=checks, **joined))
 
 
-def _places_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, int, int]]:
+def _positions_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, int, int]]:
     """Of each manifest, how many coordinates, inline bytes, locations and bytes of these those before it have."""
     coordinates = inline = locations = text = 0
     for part in manifests:

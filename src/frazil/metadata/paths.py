@@ -58,15 +58,17 @@ def check_lenient_name(name: str) -> str:
     raise InvalidInputError(f"the name of a node must be text without '/', and not of periods alone, found {name!r}")
 
 
-def normalise(path: str, check: Callable[[str], str] = check_name) -> str:
-    """A path as users write it ("a/b", "/a/b", "/a/b/", "/" for the root) as "a/b"; InvalidInputError for "a//b" and names that `check` refuses."""
+def normalise(path: str | None, check: Callable[[str], str] = check_name) -> str:
+    """A path as users write it ("a/b", "/a/b", "//a//b/"; "/" or None for the root) as "a/b"; InvalidInputError for names that `check` refuses."""
+    if path is None:
+        return ""
     if not isinstance(path, str):
         raise InvalidInputError(f"the path of a node must be a string, found {path!r}")
-    inner = path.removeprefix("/").removesuffix("/")
+    inner = path.strip("/")
     if not inner:
-        if path in ("", "/"):
-            return ""
-        raise InvalidInputError("the name of a node must not be empty", path=path)
+        return ""
+    if "//" in inner:
+        inner = "/".join([name for name in inner.split("/") if name])
     for name in inner.split("/"):
         try:
             check(name)

@@ -56,7 +56,7 @@ def entries_of_node(node: Array | Group, *, recursive: bool = False, sizes: bool
         yield _entry(path[above:], metadata, node._location.at(path), sizes)
 
 
-def entries_of_place(store: Store, prefix: str, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
+def entries_of_prefix(store: Store, prefix: str, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
     """Where no node is: arrays, groups, repositories and folders directly below, and keys; recursive: all keys. Raises NotFoundError where nothing is, StoreError."""
     keys: list[Entry] = []
     empty = True

@@ -16,8 +16,8 @@ from frazil.late import LateModule
 from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
 from frazil.stores.local.kernel_results import file_version, read_documents
 from frazil.stores.port import KernelRoot, StorePort
-from frazil.stores.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
     ANY,
@@ -29,6 +29,7 @@ from frazil.stores.values import (
     Columns,
     NameColumn,
     Page,
+    Pieces,
     Version,
     check_not_lost,
     no_names,
@@ -160,6 +161,13 @@ class Store(StorePort):
     def create(self, key: str, value: Buffer) -> bool:
         """Stores a value under a key that has none, and that nobody ever replaces: whether it did (see CREATE_ONLY in `put_many`)."""
         return not isinstance(self.put(key, value, CREATE_ONLY), Changed)
+
+    @final
+    def put_own(self, names: Sequence[str], pieces: Pieces) -> None:
+        """Stores values under valid keys that nobody else writes, such as new ids, and that are never replaced. As put_many, of what may be there when it fails."""
+        # a disk needs no locks then; a request is repeated when its answer is lost, where a condition would be in the way
+        expect = CREATE_ONLY if self.capabilities.local else ANY
+        self.put_many(names, pieces, [expect] * len(names))
 
     @final
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:

@@ -46,7 +46,7 @@ from frazil.repository.maintenance.expired import has_expired, require_history
 from frazil.repository.session.transaction import Options
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
-from frazil.stores.retry import WRITES, attempts
+from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, Changed, Version
 
 _NAME: Final = "state"

@@ -103,7 +103,7 @@ def test_what_is_refused_changes_nothing(store: Store, dialect: int | str) -> No
         (InvalidInputError, "a", "top/in/it"),
         (InvalidInputError, "", "new"),
         (InvalidInputError, "a", "/"),
-        (InvalidInputError, "a", "b//c"),
+        (InvalidInputError, "a", "b/../c"),
     ]
     for kind, path, to in refused:
         with pytest.raises(kind):

@@ -30,7 +30,7 @@ def test_a_file_in_a_bucket(kind: str, s3: S3, tmp_path: Path) -> None:
     repo = frazil.Repository.create(MemoryStore(), virtual_prefixes=prefixes)
     session = repo.writable_session()
     scanned = scan_file(url, virtual_prefixes=prefixes)
-    assert scanned.state.tag and scanned.state.place == "", "it lies under its own name"
+    assert scanned.state.tag and scanned.state.mapped_to == "", "it lies under its own name"
     import_scanned(session, scanned, url, mode="virtual", virtual_prefixes=prefixes)
     session.commit("references")
     assert store.bytes_read < len(data) / 10

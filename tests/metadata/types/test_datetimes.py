@@ -116,7 +116,7 @@ def test_datetimes_of_users() -> None:
         np.int32(1577836800),
     ):
         assert data_type.fill_from_user(value) == day
-    assert data_type.fill_from_user(None) == data_type.zero
+    assert data_type.fill_from_user(None) == data_type.parse_fill("NaT")
     for value in ("NaT", NAT, np.datetime64("NaT", "D")):
         assert data_type.fill_from_user(value) == counted(NAT, "M8[s]")
     too_far = np.int64(2**62).view("M8[D]")

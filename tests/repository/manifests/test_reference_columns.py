@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from frazil.errors import InvalidInputError
 from frazil.repository.manifests.reference_columns import reference_columns, set_checks
 from frazil.repository.virtual.locations import file_location
-from frazil.repository.virtual.virtual_fetch import NO_PLACES, open_places
+from frazil.repository.virtual.virtual_fetch import NO_CONTAINERS, open_containers
 
 
 @given(st.data(), st.integers(0, 3))
@@ -88,9 +88,9 @@ def test_checks_are_of_files_that_are_there(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     prefix = file_location(f"{tmp_path}/")
     found = reference_columns([[0], [1]], [prefix + "a", prefix + "b"], 0, 1, grid=(2,))
-    checked = set_checks(found, open_places([prefix]))
+    checked = set_checks(found, open_containers([prefix]))
     assert list(checked.checks) == [prefix + "a"] and checked.checks[prefix + "a"].size == 3
-    assert not set_checks(found, open_places([prefix]), look_up=False).checks
+    assert not set_checks(found, open_containers([prefix]), look_up=False).checks
     for look_up in (True, False):
         with pytest.raises(InvalidInputError, match="outside of the prefixes"):
-            set_checks(found, NO_PLACES, look_up=look_up)
+            set_checks(found, NO_CONTAINERS, look_up=look_up)

@@ -62,7 +62,7 @@ def test_a_copy_goes_its_own_way() -> None:
     changed.set(rows_at([(1,), (2,)], 1))
     copy = changed.copy()
     copy.set(rows_at([(1,)], 1, 9))
-    changed.place(np.array([0]), np.array([7]), ids=np.ones((1, 12), np.uint8))
+    changed.assign_objects(np.array([0]), np.array([7]), ids=np.ones((1, 12), np.uint8))
     assert changed.columns.kinds.tolist() == [NATIVE, PENDING]
     assert copy.columns.kinds.tolist() == [PENDING, PENDING, PENDING]
     assert changed.find(np.array([[1]])).tolist() == [0]
@@ -84,8 +84,8 @@ def test_own_rows_of_a_fork_are_told_after_pickling() -> None:
 def test_rows_settle_and_move() -> None:
     changed = ChangedReferences(2)
     numbers = changed.set(rows_at([(0, 0), (0, 1)], 2, 5))
-    changed.place(numbers[:1], np.array([40]), segment=3)
-    changed.place(numbers[1:], np.array([16]), ids=np.full((1, 12), 8, np.uint8))
+    changed.assign_objects(numbers[:1], np.array([40]), segment=3)
+    changed.assign_objects(numbers[1:], np.array([16]), ids=np.full((1, 12), 8, np.uint8))
     kept = changed.columns
     assert kept.kinds.tolist() == [PENDING, NATIVE]
     assert kept.objects.tolist() == [3, SHARED]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil.repository.session import changed_references, pending_chunks
-from frazil.repository.session.pending_chunks import PACK_BYTES, PACK_LIMIT, place_pending, plan_packs
+from frazil.repository.session.pending_chunks import PACK_BYTES, PACK_LIMIT, plan_packs, store_pending
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
 from frazil.stores import MemoryStore
@@ -149,7 +149,7 @@ def interrupted(transaction: Transaction, line: int, most_inline: int | None) ->
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        place_pending(transaction.changes, transaction.files, packing=True, digests=False, most_inline=most_inline)
+        store_pending(transaction.changes, transaction.files, packing=True, digests=False, most_inline=most_inline)
     except KeyboardInterrupt:
         return False
     finally:

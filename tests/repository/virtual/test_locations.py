@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
 from frazil.repository.virtual.locations import VirtualLocation, file_location, parse_location
-from frazil.repository.virtual.virtual_fetch import open_places
+from frazil.repository.virtual.virtual_fetch import open_containers
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1).filter(
     lambda name: name not in {".", ".."}
@@ -101,9 +101,9 @@ SECRET = "OPENSESAME"
 def test_no_message_shows_a_secret(text: str) -> None:
     for make in (
         parse_location,
-        lambda text: open_places([text]),
-        open_places,
-        lambda text: open_places({"s3://b/": text}),
+        lambda text: open_containers([text]),
+        open_containers,
+        lambda text: open_containers({"s3://b/": text}),
     ):
         with pytest.raises(InvalidInputError) as caught:
             make(text)

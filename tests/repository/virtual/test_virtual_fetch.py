@@ -17,7 +17,7 @@ from frazil.errors import DataError, FrazilError, InvalidInputError, StoreError
 from frazil.formats.manifests import FileCheck
 from frazil.repository.virtual import virtual_fetch
 from frazil.repository.virtual.locations import file_location
-from frazil.repository.virtual.virtual_fetch import NO_PLACES, VirtualPlaces, open_places
+from frazil.repository.virtual.virtual_fetch import NO_CONTAINERS, VirtualContainers, open_containers
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.values import Columns, Sources
@@ -41,7 +41,7 @@ def read(fetched: tuple[Sources, Columns]) -> list[bytes]:
     return [out[a:b].tobytes() for a, b in zip(starts, starts[1:], strict=False)]
 
 
-def bytes_of(places: VirtualPlaces, location: str, start: int = 0, length: int = 3) -> bytes:
+def bytes_of(places: VirtualContainers, location: str, start: int = 0, length: int = 3) -> bytes:
     return read(places.fetch([location], spans_of((0, start, length))))[0]
 
 
@@ -50,7 +50,7 @@ def bytes_of(places: VirtualPlaces, location: str, start: int = 0, length: int =
 
 def test_nothing_is_allowed_at_first(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
-    for places in (NO_PLACES, open_places(None), open_places([]), open_places({})):
+    for places in (NO_CONTAINERS, open_containers(None), open_containers([]), open_containers({})):
         with pytest.raises(InvalidInputError, match="outside of the prefixes") as caught:
             bytes_of(places, url(tmp_path, "a"))
         assert caught.value.key == url(tmp_path, "a")
@@ -65,7 +65,7 @@ def test_no_spelling_leads_out_of_a_prefix(tmp_path: Path, inside: str) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "secret").write_bytes(b"key")
     (tmp_path / "data-secret").write_bytes(b"key")
-    places = open_places([url(tmp_path, "data/")])
+    places = open_containers([url(tmp_path, "data/")])
     for location in (url(tmp_path, "data/") + inside, url(tmp_path, "data") + "-secret", url(tmp_path, "secret")):
         with pytest.raises(FrazilError):
             bytes_of(places, location)
@@ -81,7 +81,7 @@ def test_links_are_not_followed(tmp_path: Path, links: str) -> None:
     (tmp_path / "data" / place).symlink_to(tmp_path / target)
     location = url(tmp_path, "data/f" if links == "file" else "data/inner/f")
     with pytest.raises(StoreError, match="link") as caught:
-        bytes_of(open_places([url(tmp_path, "data/")]), location)
+        bytes_of(open_containers([url(tmp_path, "data/")]), location)
     assert caught.value.key == location
 
 
@@ -89,7 +89,7 @@ def test_a_folder_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "f").write_bytes(b"abc")
     (tmp_path / "named").symlink_to(tmp_path / "real")
-    assert bytes_of(open_places([url(tmp_path, "named/")]), url(tmp_path, "named/f")) == b"abc"
+    assert bytes_of(open_containers([url(tmp_path, "named/")]), url(tmp_path, "named/f")) == b"abc"
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_a_folder_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:
 )
 def test_prefixes_that_are_none_are_refused_at_opening(prefixes: list[str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        open_places(prefixes)
+        open_containers(prefixes)
 
 
 def test_other_schemes_are_refused_by_location() -> None:
     with pytest.raises(InvalidInputError, match="outside of the prefixes"):
-        open_places(["file:///"]).find("s3://bucket/x")
+        open_containers(["file:///"]).find("s3://bucket/x")
 
 
 def test_the_longest_prefix_counts(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_longest_prefix_counts(tmp_path: Path) -> None:
     outer.set("a/b/c", b"two")
     outer.set("a/d", b"three")
     for prefixes in ({"s3://x/": outer, "s3://x/a/b/": inner}, {"s3://x/a/b/": inner, "s3://x/": outer}):
-        places = open_places(prefixes)
+        places = open_containers(prefixes)
         assert bytes_of(places, "s3://x/a/b/c") == b"one"
         assert bytes_of(places, "s3://x/a/d") == b"thr"
 
@@ -137,7 +137,7 @@ def test_the_longest_prefix_counts(tmp_path: Path) -> None:
 def test_names_with_signs_that_urls_encode(tmp_path: Path) -> None:
     name = "ä b%25#?.nc"
     (tmp_path / name).write_bytes(b"abc")
-    places = open_places([url(tmp_path)])
+    places = open_containers([url(tmp_path)])
     assert bytes_of(places, url(tmp_path, name)) == b"abc"
     assert bytes_of(places, url(tmp_path) + "/ä%20b%2525%23%3F.nc") == b"abc"
     with pytest.raises(InvalidInputError, match="fragment"):
@@ -146,7 +146,7 @@ def test_names_with_signs_that_urls_encode(tmp_path: Path) -> None:
 
 def test_the_kernel_reads_local_files_itself(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abcdef")
-    fetched = open_places([url(tmp_path)]).fetch([url(tmp_path, "a")], spans_of((0, 2, 3), (0, 0, 1)))
+    fetched = open_containers([url(tmp_path)]).fetch([url(tmp_path, "a")], spans_of((0, 2, 3), (0, 0, 1)))
     assert fetched[0].files is not None and not fetched[0].buffers
     assert read(fetched) == [b"cde", b"a"]
 
@@ -164,7 +164,7 @@ def test_a_prefix_is_mapped(tmp_path: Path, kind: str) -> None:
         "memory": memory,
     }[kind]
     for prefix in ("s3://bucket/x/", "file:///not/here/"):
-        places = open_places({prefix: to})
+        places = open_containers({prefix: to})
         assert bytes_of(places, prefix + "in/f", 1, 2) == b"bc"
         checks = places.look_up([prefix + "in/f"])
         assert checks[prefix + "in/f"].size == 6
@@ -173,7 +173,7 @@ def test_a_prefix_is_mapped(tmp_path: Path, kind: str) -> None:
 
 def test_places_pickle(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
-    places = pickle.loads(pickle.dumps(open_places({url(tmp_path): None, "s3://b/": tmp_path})))
+    places = pickle.loads(pickle.dumps(open_containers({url(tmp_path): None, "s3://b/": tmp_path})))
     assert bytes_of(places, url(tmp_path, "a")) == bytes_of(places, "s3://b/a") == b"abc"
 
 
@@ -183,7 +183,7 @@ def test_places_pickle(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"abc")
     (tmp_path / "folder").mkdir()
-    places = open_places({url(tmp_path): None, "s3://gone/": tmp_path / "nowhere", "s3://memory/": MemoryStore()})
+    places = open_containers({url(tmp_path): None, "s3://gone/": tmp_path / "nowhere", "s3://memory/": MemoryStore()})
     for location in (
         url(tmp_path, "no"),
         url(tmp_path, "folder"),
@@ -201,7 +201,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 def test_a_file_that_changed_is_an_error(tmp_path: Path, change: str) -> None:
     file = tmp_path / "a"
     file.write_bytes(b"abc")
-    places, location = open_places([url(tmp_path)]), url(tmp_path, "a")
+    places, location = open_containers([url(tmp_path)]), url(tmp_path, "a")
     checks = list(places.look_up([location]).values())
     assert checks == [FileCheck(3, os.stat(file).st_mtime_ns)]
     assert read(places.fetch([location], spans_of((0, 0, 3)), checks=checks)) == [b"abc"]
@@ -220,7 +220,7 @@ def test_a_file_that_changed_is_an_error(tmp_path: Path, change: str) -> None:
 def test_a_changed_object_of_a_store_is_an_error() -> None:
     store = MemoryStore("virtual-changed")
     store.set("a", b"abc")
-    places = open_places({"s3://x/": store})
+    places = open_containers({"s3://x/": store})
     checks = list(places.look_up(["s3://x/a"]).values())
     store.set("a", b"abd")
     with pytest.raises(DataError, match="version"):
@@ -233,7 +233,7 @@ def test_a_copy_is_compared_by_its_size_alone(tmp_path: Path) -> None:
         (tmp_path / folder / "a").write_bytes(b"abc")
         os.utime(tmp_path / folder / "a", ns=(0, time))
     one, two = url(tmp_path, "one/"), url(tmp_path, "two/")
-    straight, mapped = open_places([one]), open_places({one: two})
+    straight, mapped = open_containers([one]), open_containers({one: two})
     location = one + "a"
     for places, others in ((straight, mapped), (mapped, straight)):
         checks = list(places.look_up([location]).values())
@@ -249,7 +249,7 @@ def test_reading_beyond_the_end_is_an_error(tmp_path: Path, to: str, span: tuple
     (tmp_path / "a").write_bytes(b"abcdef")
     memory = MemoryStore()
     memory.set("a", b"abcdef")
-    places = open_places({"s3://x/": tmp_path if to == "file" else memory})
+    places = open_containers({"s3://x/": tmp_path if to == "file" else memory})
     with pytest.raises(DataError, match="and it has 6") as caught:
         places.fetch(["s3://x/a"], spans_of(span))
     assert caught.value.key == "s3://x/a"
@@ -273,7 +273,7 @@ def test_places_of_every_kind_in_one_fetch(
             (folder / part / str(i)).write_bytes(contents[i])
         memory.set(str(i), contents[i])
     far = CountingStore(memory)
-    places = open_places(
+    places = open_containers(
         {f"file://{folder}/a/": None, "s3://one/": folder / "b", "s3://two/": memory, "https://three/": far}
     )
     spans = spans_of(*asked)
@@ -287,7 +287,7 @@ def test_places_of_every_kind_in_one_fetch(
 
 def test_the_same_file_may_be_asked_for_twice(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abcdef")
-    places, location = open_places([url(tmp_path)]), url(tmp_path, "a")
+    places, location = open_containers([url(tmp_path)]), url(tmp_path, "a")
     checks = [None, FileCheck(6), FileCheck(7)]
     assert read(places.fetch([location] * 2, spans_of((0, 0, 1), (1, 1, 2)), checks=checks)) == [b"a", b"bc"]
     with pytest.raises(DataError):
@@ -295,5 +295,5 @@ def test_the_same_file_may_be_asked_for_twice(tmp_path: Path) -> None:
 
 
 def test_nothing_is_asked_for() -> None:
-    _, rows = NO_PLACES.fetch([], spans_of())
+    _, rows = NO_CONTAINERS.fetch([], spans_of())
     assert len(rows) == 0

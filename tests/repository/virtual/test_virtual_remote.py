@@ -16,7 +16,7 @@ from tests.repository.virtual.test_virtual_fetch import read
 import frazil
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.repository.virtual.prefixes import StoreAt
-from frazil.repository.virtual.virtual_fetch import open_places
+from frazil.repository.virtual.virtual_fetch import open_containers
 from frazil.stores.memory import MemoryStore
 from frazil.stores.transfer.merged_spans import GAP
 from frazil.stores.values import Columns, Fetched, Version
@@ -104,7 +104,7 @@ def test_neighbours_alone_are_merged() -> None:
     inner = MemoryStore()
     inner.set("d", bytes(range(250)) * 5000)
     store = CountingStore(inner)
-    places = open_places({"s3://near/": store})
+    places = open_containers({"s3://near/": store})
     spans = np.array([(0, 0, 10), (0, FAR, 10), (0, 20, 10), (0, FAR + 10, 5)], np.int64)
     places.fetch(["s3://near/d"], spans)
     assert [(request.start, request.length) for request in store.requests] == [(0, 30), (FAR, 15)]
@@ -134,7 +134,7 @@ def test_stores_at_a_distance_are_asked_at_the_same_time() -> None:
         store.inner.set("a", bytes([number]) * 10)
         store.meeting = meeting
     spans = np.array([(2, 0, 1), (0, 0, 2), (1, 0, 3), (2, 5, 5)], np.int64)
-    fetched = open_places(prefixes).fetch([f"s3://{number}/a" for number in range(3)], spans)
+    fetched = open_containers(prefixes).fetch([f"s3://{number}/a" for number in range(3)], spans)
     assert read(fetched) == [b"\2", b"\0" * 2, b"\1" * 3, b"\2" * 5]
 
 
@@ -155,7 +155,7 @@ def test_two_prefixes_of_one_store_are_asked_together(sea: Sea) -> None:
     ["s3://nearby/d.bin", "s3://near/../d.bin", "https://far.example/d.bin", "s3://a:b@near/d.bin", "file:///d.bin"],
 )
 def test_what_lies_outside_is_refused_before_anything_is_asked(sea: Sea, outside: str) -> None:
-    places, spans = open_places(sea.prefixes), np.array([(0, 0, 1), (1, 0, 1)], np.int64)
+    places, spans = open_containers(sea.prefixes), np.array([(0, 0, 1), (1, 0, 1)], np.int64)
     with pytest.raises(InvalidInputError):
         places.fetch(["s3://near/d.bin", outside], spans)
     with pytest.raises(InvalidInputError):
@@ -217,7 +217,7 @@ def test_one_that_is_gone_beside_others(sea: Sea) -> None:
 
 
 def test_given_etags(sea: Sea) -> None:
-    (check,) = open_places(sea.prefixes).look_up(["s3://near/d.bin"]).values()
+    (check,) = open_containers(sea.prefixes).look_up(["s3://near/d.bin"]).values()
     for tag in (check.tag, check.tag.strip('"'), (200, check.tag)):
         sea.refer("s3://near/d.bin", check={"s3://near/d.bin": tag})
         assert (sea.array[...] == 7).all()
@@ -273,7 +273,7 @@ def test_a_store_is_opened_when_it_is_asked_and_once() -> None:
 
 
 def test_prefixes_of_one_bucket_share_its_store() -> None:
-    places = open_places(["s3://a/x/", "s3://a/y/", "s3://b/", "https://A:443/x/", "https://a/y/"]).places
+    places = open_containers(["s3://a/x/", "s3://a/y/", "s3://b/", "https://A:443/x/", "https://a/y/"]).containers
     urls = {place.prefix: place.source for place in places}
     assert urls["s3://a/x/"] is urls["s3://a/y/"] is not urls["s3://b/"]
     assert urls["https://A:443/x/"] is urls["https://a/y/"]
@@ -284,8 +284,8 @@ def test_prefixes_of_one_bucket_share_its_store() -> None:
         "https://A:443/x/": ("x/", ""),
         "https://a/y/": ("y/", ""),
     }
-    (own,) = open_places({"s3://a/x/": "s3://a/x"}).places
-    (other,) = open_places({"s3://a/x/": "https://host/a b%20c"}).places
+    (own,) = open_containers({"s3://a/x/": "s3://a/x"}).containers
+    (other,) = open_containers({"s3://a/x/": "https://host/a b%20c"}).containers
     assert (own.keys, own.address) == ("x/", "")
     assert (other.keys, other.address) == ("a b c/", "https://host/a%20b%20c/")
     assert not own.source._opened  # type: ignore[union-attr]
@@ -293,7 +293,7 @@ def test_prefixes_of_one_bucket_share_its_store() -> None:
 
 @given(st.binary(max_size=20))
 def test_what_is_expected_is_what_was_seen(version: bytes) -> None:
-    (place,) = open_places({"s3://a/": CountingStore(MemoryStore())}).places
+    (place,) = open_containers({"s3://a/": CountingStore(MemoryStore())}).containers
     check = place.seen("x", version, 3)
     expected = place.expected("x", check)
     assert expected in {version, None} or version.hex() == check.tag or expected == bytes.fromhex(check.tag)

@@ -21,7 +21,7 @@ from tests.servers.web import WebServer
 
 import frazil
 from frazil.errors import DataError, InvalidInputError, StoreError
-from frazil.repository.virtual.virtual_fetch import open_places
+from frazil.repository.virtual.virtual_fetch import open_containers
 from frazil.stores import ObjectStore
 from frazil.stores.memory import MemoryStore
 from frazil.testing import CountingStore
@@ -100,8 +100,8 @@ def test_other_clouds(kind: str, request: pytest.FixtureRequest) -> None:
     store.set("in/d.bin", DATA.tobytes())
     counting = CountingStore(store)
     repo = filled(MemoryStore(), {server.url(bucket) + "/": counting}, url)
-    (check,) = open_places({server.url(bucket) + "/": store}).look_up([url]).values()
-    assert check.size == DATA.nbytes and check.tag and not check.place
+    (check,) = open_containers({server.url(bucket) + "/": store}).look_up([url]).values()
+    assert check.size == DATA.nbytes and check.tag and not check.mapped_to
     counting.clear()
     assert np.array_equal(values(repo), DATA)
     assert counting.count() == 1

@@ -14,7 +14,7 @@ from tests.servers.web import serving
 
 import frazil
 from frazil.errors import StoreError
-from frazil.operations.listing import entries_of_node, entries_of_place
+from frazil.operations.listing import entries_of_node, entries_of_prefix
 from frazil.operations.usage import usage
 from frazil.stores.memory import MemoryStore
 from frazil.stores.objects.object_store import ObjectStore
@@ -207,7 +207,7 @@ def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
             assert use() == wanted
             assert bucket.asked == requests
         bucket.asked.clear()
-        entries = list(entries_of_place(array.store, "c/", sizes=True, recursive=True))
+        entries = list(entries_of_prefix(array.store, "c/", sizes=True, recursive=True))
         assert [entry.nbytes for entry in entries] == [1] * count
         assert len(bucket.asked) == -(-count // 1000)
 

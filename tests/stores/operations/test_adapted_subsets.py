@@ -218,7 +218,8 @@ RUBBISH = [None, 5, -5, True, 1.5, "x", b"", b"zz", object(), [None], [5], (1, 2
 def test_rubbish_and_any_exception_are_store_errors(
     name: str, others: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frazil.stores.retry.time.sleep", lambda _: None)  # versions that never settle are tried often
+    # versions that never settle are tried often
+    monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", lambda _: None)
     for answer in (*RUBBISH, ZeroDivisionError("boom"), AttributeError("boom")):
 
         def bogus(*_: object, answer: object = answer) -> object:

@@ -268,7 +268,10 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         other = ZipStore(path)
         assert (other.get("a"), first.get("a")) == (b"old", b"new"), "until the end readers find the old archive"
         with (
-            patch("frazil.stores.zip.archive_file.FREE_FILES", frazil.stores.retry.FREE_FILES._replace(attempts=2)),
+            patch(
+                "frazil.stores.zip.archive_file.FREE_FILES",
+                frazil.stores.transfer.retry.FREE_FILES._replace(attempts=2),
+            ),
             pytest.raises(StoreError, match="another writer"),
         ):
             other.set("b", b"1")

@@ -440,12 +440,13 @@ def _check_free(location: NodeLocation, paths: Iterable[str]) -> None:
 
 def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: bool, told: bool) -> None:
     """told: whether putting the document tells whether one is there, and nothing is written before."""
-    store, layout = location.store, location.layout
+    store, layout, can = location.store, location.layout, location.store.capabilities
     if overwrite:
-        erase_node(location, path)
+        if can.erasable or not can.listable or not all(map(store.is_empty, layout.prefixes(path))):
+            erase_node(location, path)
         return
     prefix = layout.data_prefix(path)
-    looks_below = isinstance(node, ArrayMetadata) and store.capabilities.listable
+    looks_below = isinstance(node, ArrayMetadata) and can.listable
     if layout.implicit_groups:
         if looks_below and not store.is_empty(layout.documents_prefix(path)):  # a group, which another may replace
             raise already_there(location, path)

@@ -12,6 +12,7 @@ from frazil.errors import InvalidInputError, NodeKindError
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
     from typing import Protocol, Self
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
             self, nodes: Mapping[str, object]
         ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]: ...
         def require_group(self, path: str) -> Self: ...
-        def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array: ...
+        def require_array(
+            self, path: str, *, shape: Lengths, dtype: object, exact: bool = False, **arguments: object
+        ) -> Array: ...
 
     ParentT = TypeVar("ParentT", bound=Parent)
 else:
@@ -105,6 +108,11 @@ class ZarrGroup(Handle):
     def basename(self: Parent) -> str:
         """Last part of the path."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def store_path(self: Parent) -> StorePath:
+        """The store and the path in it, as a location."""
+        return StorePath(self.store, self.path)
 
     def array_keys(self: Parent) -> Iterator[str]:
         """Names of the arrays among the direct members."""
@@ -208,10 +216,16 @@ class ZarrGroup(Handle):
         return self.create_array(name, **arguments)
 
     def require_dataset(
-        self: Parent, name: str, *, shape: Lengths, dtype: object = "float64", **arguments: object
+        self: Parent,
+        name: str,
+        *,
+        shape: Lengths,
+        dtype: object = "float64",
+        exact: bool = False,
+        **arguments: object,
     ) -> Array:
         """require_array by its older name."""
-        return self.require_array(name, shape=shape, dtype=dtype, **arguments)
+        return self.require_array(name, shape=shape, dtype=dtype, exact=exact, **arguments)
 
     def require_groups(self: ParentT, *names: str) -> tuple[ParentT, ...]:  # noqa: PYI019 (as above)
         """require_group of each."""

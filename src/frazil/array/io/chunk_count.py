@@ -13,7 +13,7 @@ from frazil.array.shards.shard_lookup import Shards, fetch_indexes, open_shards,
 from frazil.errors import DataError
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
-from frazil.stores.retry import READS, attempts, replaced
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSel
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.retry import READS, attempts, when_files_are_free
+from frazil.stores.transfer.retry import READS, attempts, when_files_are_free
 from frazil.stores.values import Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:

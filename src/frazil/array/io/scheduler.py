@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.stores.retry import FREE_FILES, lacks_files, when_files_are_free
+from frazil.stores.transfer.retry import FREE_FILES, lacks_files, when_files_are_free
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:

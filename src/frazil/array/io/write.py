@@ -55,8 +55,8 @@ from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.retry import WRITES, attempts
 from frazil.stores.store import NO_SPANS
+from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
     changed = yield from _attempt(access, part, rows, source._replace(confirm=None) if part.confirmed else source)
     if not changed:
         return
-    with access.retry_lock:
+    with access.retry_lock.lock:
         for _ in attempts(WRITES):
             rows = rows[changed]
             changed = _answer(

@@ -89,8 +89,8 @@ class CastValue(ArrayToArray):
             return cast.all(array)
         made, left = np.zeros(array.shape, target), np.ones(array.shape, np.bool_)
         for number, becomes in self.scalar_map[way]:
-            place = f"{path}.scalar_map.{way}"
-            key, value = scalar_of(number, array.dtype, place), scalar_of(becomes, target, place)  # type: ignore[arg-type]
+            member_path = f"{path}.scalar_map.{way}"
+            key, value = scalar_of(number, array.dtype, member_path), scalar_of(becomes, target, member_path)  # type: ignore[arg-type]
             here = left & ((array == key) | ((array != array) & (key != key)))  # noqa: PLR0124  a NaN is not itself
             made[here] = value
             left &= ~here
@@ -218,10 +218,10 @@ def _pairs(scalar_map: Mapping[str, Sequence[Sequence[object]]]) -> dict[str, Pa
         raise MetadataError(f"scalar_map is {scalar_map!r}; it must be an object", path="scalar_map")
     made = {}
     for name, pairs in scalar_map.items():
-        place = f"scalar_map.{name}"
+        member_path = f"scalar_map.{name}"
         if name not in {"encode", "decode"}:
-            raise MetadataError(f"{name} is not a member of scalar_map (allowed: encode, decode)", path=place)
+            raise MetadataError(f"{name} is not a member of scalar_map (allowed: encode, decode)", path=member_path)
         if not isinstance(pairs, list | tuple) or any(not isinstance(p, list | tuple) or len(p) != 2 for p in pairs):
-            raise MetadataError(f"{name} is {pairs!r}; it must be a list of pairs [number, number]", path=place)
+            raise MetadataError(f"{name} is {pairs!r}; it must be a list of pairs [number, number]", path=member_path)
         made[name] = tuple((number, becomes) for number, becomes in pairs)
     return made

@@ -19,7 +19,7 @@ Order = Literal["C", "F", "morton", "written"]
 
 
 def grid_coordinates(level: Level, numbers: Columns) -> Columns:
-    """int64[n, d]: places in the grid of a shard, by dimension of the array."""
+    """int64[n, d]: positions in the grid of a shard, by dimension of the array."""
     return _coordinates(numbers, level.strides, level.counts)
 
 
@@ -28,7 +28,7 @@ def _coordinates(numbers: Columns, strides: tuple[int, ...], counts: tuple[int, 
 
 
 def ranks(coords: Columns, counts: tuple[int, ...]) -> Columns:
-    """int64[n]: places in C order."""
+    """int64[n]: positions in C order."""
     found = np.zeros(len(coords), np.int64)
     for axis, count in enumerate(counts):
         found = found * count + coords[:, axis]
@@ -36,7 +36,7 @@ def ranks(coords: Columns, counts: tuple[int, ...]) -> Columns:
 
 
 def morton_keys(coords: Columns, counts: tuple[int, ...]) -> Columns:
-    """int64[n]: places in Morton order: the bits of the coordinates in turn, those of the first dimension lowest; a dimension has as many bits as its count needs."""
+    """int64[n]: positions in Morton order: the bits of the coordinates in turn, those of the first dimension lowest; a dimension has as many bits as its count needs."""
     keys, at = np.zeros(len(coords), np.int64), 0
     bits = [(count - 1).bit_length() for count in counts]
     for bit in range(max(bits, default=0)):

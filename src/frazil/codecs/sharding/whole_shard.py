@@ -119,8 +119,8 @@ def _boxes(level: Level) -> list[tuple[tuple[slice, ...], int]]:
     """Where each inner chunk of a shard lies, and its number in the index."""
     return [
         (
-            tuple(slice(at * extent, (at + 1) * extent) for at, extent in zip(place, level.inner, strict=True)),
-            sum(at * stride for at, stride in zip(place, level.strides, strict=True)),
+            tuple(slice(at * extent, (at + 1) * extent) for at, extent in zip(position, level.inner, strict=True)),
+            sum(at * stride for at, stride in zip(position, level.strides, strict=True)),
         )
-        for place in product(*map(range, level.counts))
+        for position in product(*map(range, level.counts))
     ]

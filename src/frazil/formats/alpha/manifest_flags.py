@@ -13,9 +13,7 @@ from frazil.formats.msgpack import Reader, pack, write_map
 
 __all__ = ["CHECKS_FLAG", "read_flags", "write_flags"]
 
-CHECKS_FLAG: Final = (
-    "frazil.virtual"  # a map: location -> [size, time of change, tag, place], what is not known at the end left out
-)
+CHECKS_FLAG: Final = "frazil.virtual"  # a map: location -> [size, time of change, tag, address of the mapped prefix], what is not known at the end left out
 
 _NAME: Final = pack(CHECKS_FLAG)
 _HIGH: Final = 2**63 - 1
@@ -49,11 +47,13 @@ def _read(reader: Reader) -> FileCheck:
     if isinstance(found, list) and len(found) <= 4:
         row = [unknown if value is None else value for value, unknown in zip_longest(found, FileCheck())]
         match row:
-            case [int(size), int(modified), str(tag), str(place)] if (
+            case [int(size), int(modified), str(tag), str(mapped_to)] if (
                 -1 <= size <= _HIGH and -_HIGH <= modified <= _HIGH
             ):
-                return FileCheck(size, modified, tag, place)
-    raise reader.fail("the check of a file must be its size, time of change, tag and place", start)
+                return FileCheck(size, modified, tag, mapped_to)
+    raise reader.fail(
+        "the check of a file must be its size, time of change, tag and the address of its mapped prefix", start
+    )
 
 
 def write_flags(flags: Mapping[bytes, bytes], checks: Mapping[str, FileCheck]) -> bytes:
@@ -74,7 +74,7 @@ def _trimmed(check: FileCheck) -> list[int | str | None]:
         None if check.size < 0 else check.size,
         None if check.modified == -1 else check.modified,
         check.tag or None,
-        check.place or None,
+        check.mapped_to or None,
     ]
     while row and row[-1] is None:
         row.pop()

@@ -34,11 +34,11 @@ class ChunkColumns(Record):
 class Library(Record):
     """What decodes an array whose chunks no codec here decodes. Such an array can be copied, but not be referred to.
 
-    name     of the reader in decoded_chunks.py;  place: of the array in the file, as the library names it
+    name     of the reader in decoded_chunks.py;  address: of the array in the file, as the library names it
     reason   why, in words;  filters: of HDF5, that the library must have"""
 
     name: str
-    place: str
+    address: str
     reason: str
     filters: tuple[int, ...] = ()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
 
     from frazil.integrations.xarray.layout import Extents
-    from frazil.integrations.xarray.locations import Place
+    from frazil.integrations.xarray.locations import DatasetLocation
     from frazil.integrations.xarray.new_variables import Mode
     from frazil.integrations.xarray.region import Region
 
@@ -31,7 +31,7 @@ class DatasetAccessor:
 
     def write(
         self,
-        target: Place,
+        target: DatasetLocation,
         mode: Mode | None = None,
         group: str | None = None,
         region: Region = None,
@@ -68,8 +68,8 @@ class DatasetAccessor:
         The id of the snapshot, where it was committed. A plain store may be half written where this fails; in a session `discard` gives up the changes.
         Raises AlreadyExistsError, NotFoundError, InvalidInputError, MetadataError, ReadOnlyError, ConflictError, StoreError."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        place = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # which is checked there
-        return write_dataset(self._dataset, place, mode, group, region, append_dim, encoding, options)
+        location = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # which is checked there
+        return write_dataset(self._dataset, location, mode, group, region, append_dim, encoding, options)
 
 
 class DataArrayAccessor(DatasetAccessor):
@@ -87,7 +87,7 @@ class TreeAccessor:
 
     def write(
         self,
-        target: Place,
+        target: DatasetLocation,
         mode: Mode | None = None,
         group: str | None = None,
         region: Region = None,
@@ -111,9 +111,9 @@ class TreeAccessor:
         write_inherited_coords  whether coordinates that a node has from its parents are written there too
         The others as for datasets."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        place = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # which is checked there
+        location = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # which is checked there
         return write_tree(
-            self._tree, place, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
+            self._tree, location, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
         )
 
 

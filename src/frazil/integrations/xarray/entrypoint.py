@@ -64,14 +64,14 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
     ) -> Dataset:
         """The dataset of one group.
 
-        group         its path below the place
+        group         its path below the location
         consolidated  as the zarr engine has it; without effect, as members are read in one batch
         use_zarr_fill_value_as_mask  whether fill values of arrays mark missing values; None: in other dialects than Zarr v3
         virtual_prefixes  places that virtual chunks of a repository may be read from, as for Repository.open
         storage_options   of a bucket or web server, with the names of fsspec, as for frazil.open
         The others are xarray's. Raises NotFoundError, MetadataError, StoreError."""
-        place = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
-        opened = group_to_read(place, group, virtual_prefixes)
+        location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
+        opened = group_to_read(location, group, virtual_prefixes)
         members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}
         decoders = {
             "mask_and_scale": mask_and_scale,
@@ -101,8 +101,8 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         storage_options: Mapping[str, object] | None = None,
     ) -> dict[str, Dataset]:
         """The datasets of a group and of all groups below it, by their paths; arguments as for open_dataset."""
-        place = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
-        root = group_to_read(place, group, virtual_prefixes)
+        location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
+        root = group_to_read(location, group, virtual_prefixes)
         groups: dict[str, tuple[Group, dict[str, Array]]] = {"": (root, {})}
         for path, node in members_of(root, drop_variables, None):
             above, _, name = path.rpartition("/")

@@ -16,9 +16,19 @@ from frazil.stores.locations import Location
 if TYPE_CHECKING:
     from frazil.repository.virtual.prefixes import Prefixes
 
-__all__ = ["Place", "at_main", "branch_of", "expanded", "group_to_read", "joined", "named_of", "session_at", "store_of"]
+__all__ = [
+    "DatasetLocation",
+    "at_main",
+    "branch_of",
+    "expanded",
+    "group_to_read",
+    "joined",
+    "named_of",
+    "session_at",
+    "store_of",
+]
 
-Place: TypeAlias = "Location | Group | Session | Repository"
+DatasetLocation: TypeAlias = "Location | Group | Session | Repository"
 _MAIN = "main"
 
 
@@ -27,27 +37,27 @@ def joined(*paths: str | None) -> str:
     return "/".join([path.strip("/") for path in paths if path and path.strip("/")])
 
 
-def group_to_read(place: Place, path: str | None = None, virtual_prefixes: Prefixes | None = None) -> Group:
+def group_to_read(target: DatasetLocation, path: str | None = None, virtual_prefixes: Prefixes | None = None) -> Group:
     """The group at a place, and at a path below it. A repository without a reference is read at `main`.
 
     virtual_prefixes  places that virtual chunks of the repository that a location names may be read from, as for Repository.open
     Raises NotFoundError, MetadataError, InvalidInputError for an array, and for prefixes where no location of a repository is given."""
     if virtual_prefixes:
-        named = named_of(expanded(place)) if isinstance(place, str | os.PathLike) else None
+        named = named_of(expanded(target)) if isinstance(target, str | os.PathLike) else None
         if named is None:
             raise InvalidInputError(
                 "virtual_prefixes are for the location of a repository",
-                hint="open the repository with them: frazil.Repository.open(place, virtual_prefixes=...)",
+                hint="open the repository with them: frazil.Repository.open(target, virtual_prefixes=...)",
             )
-        place, path = session_at(named, virtual_prefixes), joined(named.path, path)
-    if isinstance(place, Repository):
-        place = place.readonly_session(_MAIN)
-    if isinstance(place, Session):
-        node = place.open(joined(path)) if joined(path) else place.root
-    elif isinstance(place, Group):
-        node = place[joined(path)] if joined(path) else place
+        target, path = session_at(named, virtual_prefixes), joined(named.path, path)
+    if isinstance(target, Repository):
+        target = target.readonly_session(_MAIN)
+    if isinstance(target, Session):
+        node = target.open(joined(path)) if joined(path) else target.root
+    elif isinstance(target, Group):
+        node = target[joined(path)] if joined(path) else target
     else:
-        node = _opened(expanded(place), joined(path))
+        node = _opened(expanded(target), joined(path))
     if not isinstance(node, Group):
         raise NodeKindError(
             "an array is there, not a group", path=node.path or "/", hint="open the group that it is in"
@@ -90,33 +100,33 @@ def at_main(text: str, path: str) -> str | None:
     return None
 
 
-def expanded(place: Location) -> Location:
+def expanded(target: Location) -> Location:
     """The location with the home folder in place of a "~" that it begins with."""
-    return os.path.expanduser(place) if isinstance(place, str) and "://" not in place else place
+    return os.path.expanduser(target) if isinstance(target, str) and "://" not in target else target
 
 
-def branch_of(place: Place) -> tuple[Session, str] | None:
+def branch_of(target: DatasetLocation) -> tuple[Session, str] | None:
     """A new writable session of the branch that sea.repo@BRANCH/PATH names, and the path; of `main` for a Repository. None for any other place. Raises NotFoundError."""
-    if isinstance(place, Repository):
-        return place.writable_session(_MAIN), ""
-    if not isinstance(place, str | os.PathLike) or "@" not in os.fspath(place):
+    if isinstance(target, Repository):
+        return target.writable_session(_MAIN), ""
+    if not isinstance(target, str | os.PathLike) or "@" not in os.fspath(target):
         return None
-    named = split_reference(expanded(place))
+    named = split_reference(expanded(target))
     if named is None:
         return None
     return Repository.open(named.repository).writable_session(named.reference or _MAIN), named.path
 
 
-def store_of(place: Place) -> tuple[Location, str]:
+def store_of(target: DatasetLocation) -> tuple[Location, str]:
     """What is written to, and the path in it, of any place but a branch. Raises ReadOnlyError, InvalidInputError where a repository is named without a branch."""
-    if isinstance(place, Session | Group):
-        if place.read_only:
+    if isinstance(target, Session | Group):
+        if target.read_only:
             raise ReadOnlyError(
-                f"{place!r} was opened for reading",
+                f"{target!r} was opened for reading",
                 hint='open it with mode="r+", or use repo.writable_session("main")',
             )
-        return place.store, "" if isinstance(place, Session) else place.path
-    location = expanded(place)  # type: ignore[arg-type] # a Repository is a branch
+        return target.store, "" if isinstance(target, Session) else target.path
+    location = expanded(target)  # type: ignore[arg-type] # a Repository is a branch
     if isinstance(location, str | os.PathLike) and has_repository(location):
         raise InvalidInputError(
             "a repository is written on a branch",

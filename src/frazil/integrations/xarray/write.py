@@ -15,7 +15,7 @@ from frazil.array.group import Group
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.integrations.xarray.data_store import FrazilDataStore
 from frazil.integrations.xarray.layout import Layout, layout_of
-from frazil.integrations.xarray.locations import Place, branch_of, joined, store_of
+from frazil.integrations.xarray.locations import DatasetLocation, branch_of, joined, store_of
 from frazil.integrations.xarray.new_variables import Mode, Target
 from frazil.integrations.xarray.region import checked_region
 from frazil.integrations.xarray.writer import Writer
@@ -62,7 +62,7 @@ def as_dataset(array: DataArray) -> Dataset:
 
 def write_dataset(
     dataset: Dataset,
-    place: Place,
+    target: DatasetLocation,
     mode: Mode | None,
     group: str | None,
     region: object,
@@ -88,12 +88,12 @@ def write_dataset(
         )
         return writer.sync(compute=options.compute)
 
-    return _into(place, group, options, write)
+    return _into(target, group, options, write)
 
 
 def write_tree(
     tree: DataTree,
-    place: Place,
+    target: DatasetLocation,
     mode: Mode | None,
     group: str | None,
     region: object,
@@ -133,7 +133,7 @@ def write_tree(
             )
         return writer.sync(compute=options.compute)
 
-    return _into(place, group, options, write)
+    return _into(target, group, options, write)
 
 
 def _mode(mode: Mode | None, append_dim: str | None, region: object) -> Mode:
@@ -210,18 +210,18 @@ def _opened(location: Location, path: str, mode: Mode) -> Group:
 
 
 def _into(
-    place: Place, group: str | None, options: Options, write: Callable[[Location, str], Delayed | None]
+    target: DatasetLocation, group: str | None, options: Options, write: Callable[[Location, str], Delayed | None]
 ) -> Delayed | str | None:
     """Lets `write` write to a place. Of a branch, the id of the snapshot."""
     check_flag(options.consolidated, "consolidated")
-    branch = branch_of(place)
+    branch = branch_of(target)
     if branch is None:
         if options.message is not None:
             raise InvalidInputError(
                 "nothing is committed here",
                 hint="the message is for a branch, as in sea.repo@main, or for session.commit",
             )
-        location, path = store_of(place)
+        location, path = store_of(target)
         _check_consolidated(options, in_repository=isinstance(location, NodeStore))
         done = write(location, path)
         if options.consolidated:

@@ -9,7 +9,7 @@ from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.draft.codec_chain import attributes_with, emit_chain, is_filters
 from frazil.metadata.draft.fill_values import emit_fill
 from frazil.metadata.draft.transformers import emit_shards, without_shards
-from frazil.metadata.draft.types import emit_type, states_order
+from frazil.metadata.draft.types import check_units, emit_type, states_order
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import SeparatedKeys
 from frazil.metadata.json_text import Json, as_json
@@ -41,6 +41,7 @@ def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
         )
     chain, chunk, shards = without_shards(metadata.codecs, grid.chunk_shape)
     data_type = metadata.data_type
+    check_units(data_type)
     stated = states_order(emit_type(data_type, big=False, old=old))
     emitted = emit_chain(chain, ndim=metadata.ndim, itemsize=data_type.itemsize, old=old, endian_codec=not stated)
     attributes = json_object(metadata.attributes, "attributes")

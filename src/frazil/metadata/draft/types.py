@@ -335,7 +335,6 @@ def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
     A type of the core says nothing of its byte order in December 2022: there an `endian` codec does, and big is not looked at. The older
     dialect has it as zarr-python 2.18 wrote it. Raises MetadataError for what the dialect has no words for."""
     order: Literal["<", ">"] = ">" if big else "<"
-    _check_units(data_type)
     core = _is_core(data_type)
     if core and not old:
         return f"r{8 * data_type.itemsize}" if isinstance(data_type, RawType) else data_type.name
@@ -356,11 +355,11 @@ def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
     return {"extension": f"https:{_PURL}{extension}/1.0", "type": spelt, "fallback": fallback}
 
 
-def _check_units(data_type: DataType) -> None:
-    """Refuses datetimes that count no unit, or several units in one, also as fields: zarr-python 2 refused them too."""
+def check_units(data_type: DataType) -> None:
+    """Raises MetadataError for datetimes that count no unit, or several units in one, also as fields: Zarr v2 has them, the draft has not."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
-            _check_units(field.data_type)
+            check_units(field.data_type)
     if isinstance(data_type, DatetimeType) and (data_type.unit == "generic" or data_type.scale_factor != 1):
         raise MetadataError(
             f"datetimes in the draft of 2022 count one of the units {', '.join(UNITS)}, not {data_type.label}",

@@ -62,10 +62,10 @@ class DatetimeType(DataType):
         return "NaT" if number == _NAT else number
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
-        """A time of NumPy's or of the module datetime, ISO 8601 text, "NaT", or an integer, which counts units; None is 0. Raises
+        """A time of NumPy's or of the module datetime, ISO 8601 text, "NaT", or an integer, which counts units; None is NaT. Raises
         MetadataError for what this unit cannot hold exactly."""
         if value is None:
-            return self.zero
+            return FillValue(parse_integer(_NAT, _INT64, path), self.dtype)
         if isinstance(value, FillValue):
             value = value.scalar
         if isinstance(value, (np.generic, np.ndarray)):

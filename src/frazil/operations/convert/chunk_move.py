@@ -26,9 +26,9 @@ from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_keys
 from frazil.stores.local.mtimes import changed_at, written_at
-from frazil.stores.retry import lacks_files
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.retry import lacks_files
 from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
 
 _AT_FIRST = 32  # objects of the first batch of an array: they show how large its objects are

@@ -38,8 +38,8 @@ from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, key_prefix, resolve
-from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
+from frazil.stores.transfer.retry import READS, attempts, replaced
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository

@@ -16,9 +16,9 @@ from frazil.errors import DataError, FrazilError, StoreError
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
 from frazil.stores.local.appended_shards import was_restored
-from frazil.stores.retry import READS, attempts
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import FOUND, Columns
 
 __all__ = [

@@ -84,14 +84,14 @@ def validate(
         run.objects,
         run.indexes,
         run.decoded_nbytes,
-        tuple(sorted(found.problems, key=_place_of)),
+        tuple(sorted(found.problems, key=_position_of)),
         found.omitted,
         unlisted=not node.store.capabilities.listable,
-        repaired=tuple(sorted(run.repaired, key=_place_of)),
+        repaired=tuple(sorted(run.repaired, key=_position_of)),
     )
 
 
-def _place_of(problem: Problem) -> tuple[str, str, tuple[int, ...]]:
+def _position_of(problem: Problem) -> tuple[str, str, tuple[int, ...]]:
     return problem.path, problem.key or "", problem.chunk or ()
 
 

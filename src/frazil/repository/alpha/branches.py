@@ -51,8 +51,8 @@ from frazil.repository.alpha.reference_files import (
 )
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
-from frazil.stores.retry import WRITES, attempts
 from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import Columns
 
 __all__ = [

@@ -89,10 +89,10 @@ def _with_words(value: object, word: Callable[[str], object]) -> object:
 
 
 def _to_extensions(entries: Sequence[NamedConfiguration], path: str) -> list[Extension]:
-    places = [item(path, at) for at in range(len(entries))]
+    paths = [item(path, at) for at in range(len(entries))]
     return [
-        Extension(entry.name, _to_object(entry.configuration, member(place, "configuration")), path=place)
-        for place, entry in zip(places, entries, strict=True)
+        Extension(entry.name, _to_object(entry.configuration, member(member_path, "configuration")), path=member_path)
+        for member_path, entry in zip(paths, entries, strict=True)
     ]
 
 
@@ -300,17 +300,17 @@ def _from_fill(metadata: ArrayMetadata, name: str) -> FillValue:
 def _from_extensions(extensions: Sequence[Extension], path: str) -> tuple[NamedConfiguration, ...]:
     entries: list[NamedConfiguration] = []
     for at, extension in enumerate(extensions):
-        place = item(path, at)
+        member_path = item(path, at)
         if not extension.must_understand:
             raise InvalidInputError(
                 f"{_FORMAT} cannot say that {extension.name} need not be understood, found must_understand false",
-                path=member(place, "must_understand"),
+                path=member(member_path, "must_understand"),
                 hint="leave the entry out, or the member: then every reader has to know it",
             )
         # an empty map where there is no configuration: the alpha library makes null of a missing one, which zarr-python does not open
         configuration = extension.to_json().get("configuration", {})
-        _check_json(configuration, member(place, "configuration"))
-        entries.append(NamedConfiguration(extension.name, check_object(configuration, place)))
+        _check_json(configuration, member(member_path, "configuration"))
+        entries.append(NamedConfiguration(extension.name, check_object(configuration, member_path)))
     return tuple(entries)
 
 
@@ -321,8 +321,8 @@ def _check_json(value: Json, path: str) -> None:
     except InvalidInputError as error:
         children = [(member(path, name), child) for name, child in value.items()] if isinstance(value, dict) else []
         children += [(item(path, at), child) for at, child in enumerate(value)] if isinstance(value, list) else []
-        for place, child in children:
-            _check_json(child, place)
+        for member_path, child in children:
+            _check_json(child, member_path)
         error.path, error.hint = path, "write it as a string" if isinstance(value, int) else None
         raise
 

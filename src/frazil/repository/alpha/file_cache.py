@@ -21,7 +21,7 @@ from frazil.late import LateModule
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
-from frazil.stores.values import ANY, flat_buffer, pieces_of
+from frazil.stores.values import flat_buffer, pieces_of
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -222,7 +222,7 @@ class Files:
         names = [self.key(name) for name in files]
         if not self.store.capabilities.writable:
             raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
-        self.store.put_many(names, pieces_of(list(files.values())), [ANY] * len(names))
+        self.store.put_own(names, pieces_of(list(files.values())))
 
 
 _NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, what is neither nor a file

@@ -23,8 +23,8 @@ from frazil.formats.alpha.refs import (
 )
 from frazil.repository.alpha.file_cache import files_alone, no_file
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
-from frazil.stores.retry import Backoff, attempts
 from frazil.stores.store import Store
+from frazil.stores.transfer.retry import Backoff, attempts
 from frazil.stores.values import FOLDER, Columns
 
 __all__ = [

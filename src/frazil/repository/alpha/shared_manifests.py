@@ -87,8 +87,8 @@ def _have_twins(manifest: Manifest, rows: Columns, chunks: Columns, stop: int) -
     index = ChunkIndex(chunks)
     for other in np.unique(manifest.nodes[stop:]).tolist():
         theirs, their_chunks = rows_of_array(manifest, other, chunks.shape[1])
-        places = index.find(their_chunks)
-        found = np.flatnonzero(places >= 0)
-        if found.size and same_references(manifest, theirs[found], manifest, rows[places[found]]).any():
+        positions = index.find(their_chunks)
+        found = np.flatnonzero(positions >= 0)
+        if found.size and same_references(manifest, theirs[found], manifest, rows[positions[found]]).any():
             return True
     return False

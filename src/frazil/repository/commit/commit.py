@@ -28,7 +28,7 @@ from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, 
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL, distinct_numbers
-from frazil.repository.session.pending_chunks import PackingOrder, place_pending
+from frazil.repository.session.pending_chunks import PackingOrder, store_pending
 from frazil.repository.session.transaction import Transaction
 from frazil.repository.session.written_files import Intent
 
@@ -87,7 +87,7 @@ def attempt_commit(
         branches, packs = transaction.branches, transaction.changes.packs
         count = len(packs)
         try:
-            place_pending(
+            store_pending(
                 transaction.changes, files, packing=transaction.packing, digests=transaction.rules.digests, order=order
             )
         finally:
@@ -113,7 +113,7 @@ def write_waiting(transaction: Transaction, order: PackingOrder | None) -> None:
     with transaction.lock:
         if transaction.tip is not None and not transaction.written.intents:
             changes, files, rules = transaction.changes, transaction.files, transaction.rules
-            place_pending(changes, files, packing=transaction.packing, digests=rules.digests, order=order)
+            store_pending(changes, files, packing=transaction.packing, digests=rules.digests, order=order)
 
 
 def follow_held(transaction: Transaction) -> bool:

@@ -16,7 +16,7 @@ from frazil.formats.snapshots import Snapshot, SnapshotInfo
 from frazil.repository.inspection.listing import Everything, list_everything
 from frazil.repository.maintenance.id_columns import id_column
 from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, walk_histories
-from frazil.repository.verification.report import Findings, Place
+from frazil.repository.verification.report import Findings, Subject
 from frazil.repository.verification.snapshots import batches
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Scan:
                 if isinstance(value, Exception):
                     assert isinstance(value, UNREADABLE)
                     key = self._files.key(f"snapshots/{encode_id(own.file)}")
-                    self.found.unreadable("snapshot", value, own.place, key)
+                    self.found.unreadable("snapshot", value, own.subject, key)
                     self.infos.append(None)
                     continue
                 self.infos.append(value.metadata)
@@ -96,8 +96,8 @@ class Scan:
             node = nodes.get(path)
             if not isinstance(node, NodeSnapshot):
                 if node is not None:
-                    place = self.commits[number].place._replace(path=path)
-                    self.found.add("node", node.error.message, place)
+                    subject = self.commits[number].subject._replace(path=path)
+                    self.found.add("node", node.error.message, subject)
                 continue
             if isinstance(node.attributes, AttributesReference):
                 self.attributes.setdefault(node.attributes.id, number)
@@ -122,7 +122,7 @@ class Scan:
                 if isinstance(value, Exception):
                     assert isinstance(value, UNREADABLE)
                     key = self._files.key(f"manifests/{encode_id(file)}")
-                    self.found.unreadable("manifest", value, self.commits[commit].place, key)
+                    self.found.unreadable("manifest", value, self.commits[commit].subject, key)
                 else:
                     self._add_manifest(file, value, commit)
             self._progress("manifests read", len(values))
@@ -165,8 +165,8 @@ class Scan:
         if sum(map(len, self._waiting)) > _WAITING:
             self._sort_spans()
 
-    def _location(self, commit: int) -> Place:
-        return self.commits[commit].place
+    def _location(self, commit: int) -> Subject:
+        return self.commits[commit].subject
 
     def _sort_spans(self) -> None:
         """Puts what waits among the spans; of the same span the first stays, which the earliest commit refers to."""

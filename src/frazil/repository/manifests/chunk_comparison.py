@@ -58,8 +58,8 @@ class FoundRows(Record):
     numbers: Columns
     rows: Columns
 
-    def at(self, places: Columns) -> FoundRows:
-        return self._replace(numbers=self.numbers[places], rows=self.rows[places])
+    def at(self, positions: Columns) -> FoundRows:
+        return self._replace(numbers=self.numbers[positions], rows=self.rows[positions])
 
 
 def own_manifests(old: Listed, new: Listed) -> list[ObjectId]:
@@ -136,14 +136,14 @@ class _Listing:
         parts = [rows_of_array(manifest, self.side.node, self.rank) for manifest in listed]
         if len(chunks) <= _FEW:
             return _found_few(listed, parts, chunks, self.side.grid)
-        places = np.empty((sum(len(rows) for rows, _ in parts) + 1, 2), np.int64)
-        places[-1] = -1
-        places[:-1, 0] = np.repeat(np.arange(len(parts)), [len(rows) for rows, _ in parts])
-        places[:-1, 1] = np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in parts)])
+        positions = np.empty((sum(len(rows) for rows, _ in parts) + 1, 2), np.int64)
+        positions[-1] = -1
+        positions[:-1, 0] = np.repeat(np.arange(len(parts)), [len(rows) for rows, _ in parts])
+        positions[:-1, 1] = np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in parts)])
         coordinates = np.concatenate([no_coordinates(self.rank), *(part for _, part in parts)])
         keys = ChunkKeys(self.rank, coordinates).of(coordinates)
         first = np.append(np.unique(keys, return_index=True)[1], len(keys))  # the last is that of no chunk
-        numbers, rows = places[first[ChunkIndex(coordinates[first[:-1]]).find(chunks)]].T
+        numbers, rows = positions[first[ChunkIndex(coordinates[first[:-1]]).find(chunks)]].T
         return FoundRows(listed, np.where(within(chunks, self.side.grid), numbers, -1), rows)
 
     def _may_hold(self, chunks: Columns, everywhere: bool) -> list[ObjectId]:
@@ -151,7 +151,7 @@ class _Listing:
         if not self.side.free or not len(chunks):
             return []
         listed = self.side.manifests
-        own = [place for place, reference in enumerate(listed) if reference.id in self.own]
+        own = [position for position, reference in enumerate(listed) if reference.id in self.own]
         boxes = {
             reference.id: read_extents(reference.extents, self.rank)
             for reference in (listed if everywhere else listed[: max(own, default=0)])
@@ -168,13 +168,13 @@ def _found_few(
 ) -> FoundRows:
     """Where a few chunks are: to look at all rows is quicker than to make an index of them. parts: rows of each manifest, and their coordinates"""
     found = np.full((len(chunks), 2), -1, np.int64)
-    for place, chunk in enumerate(chunks.tolist()):
+    for position, chunk in enumerate(chunks.tolist()):
         if not all(at < count for at, count in zip(chunk, grid, strict=True)):
             continue
         for number, (rows, coordinates) in enumerate(parts):
             at = (coordinates == chunk).all(axis=1).nonzero()[0]
             if at.size:
-                found[place] = number, rows[at[0]]
+                found[position] = number, rows[at[0]]
                 break
     return FoundRows(manifests, *found.T)
 
@@ -182,14 +182,14 @@ def _found_few(
 # --- references -------------------------------------------------------------------------------------------------------------------------
 
 
-def _same(left: FoundRows, right: FoundRows, places: Columns) -> Booleans:
-    """Whether both say the same of the chunks at these places, which both have: bool[k]."""
-    same = np.zeros(len(places), np.bool_)
+def _same(left: FoundRows, right: FoundRows, positions: Columns) -> Booleans:
+    """Whether both say the same of the chunks at these positions, which both have: bool[k]."""
+    same = np.zeros(len(positions), np.bool_)
     count = len(right.manifests)
-    pairs, which = np.unique(left.numbers[places] * count + right.numbers[places], return_inverse=True)
+    pairs, which = np.unique(left.numbers[positions] * count + right.numbers[positions], return_inverse=True)
     for number, pair in enumerate(pairs.tolist()):
         chosen = which == number
-        rows = places[chosen]
+        rows = positions[chosen]
         one, other = left.manifests[pair // count], right.manifests[pair % count]
         same[chosen] = same_references(one, left.rows[rows], other, right.rows[rows])
     return same

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _KEY_BITS: Final = 63
-_ROOM: Final = 4  # places for each chunk of an index, up to which every key has a place
+_ROOM: Final = 4  # positions for each chunk of an index, up to which every key has a position
 
 
 class ChunkKeys:
@@ -92,7 +92,7 @@ class ChunkKeys:
 class ChunkIndex:
     """Finds chunks among some: int64[n, d] coordinates, distinct and sorted.
 
-    Where their keys are close together, a table has a place for each key; elsewhere the keys are searched."""
+    Where their keys are close together, a table has a position for each key; elsewhere the keys are searched."""
 
     __slots__ = ("_first", "_keys", "_sorted", "_table")
 
@@ -109,16 +109,16 @@ class ChunkIndex:
                 self._table[keys - self._first] = np.arange(len(keys))
 
     def find(self, coordinates: Columns) -> Columns:
-        """The place of each of int64[k, d] coordinates, -1 where it is not there: int64[k]."""
+        """The position of each of int64[k, d] coordinates, -1 where it is not there: int64[k]."""
         known, keys = self._keys.has(coordinates), self._keys.of(coordinates)
         if self._table is not None:
-            places = keys.astype(np.int64, copy=False) - self._first
-            known &= (places >= 0) & (places < len(self._table))
-            return np.where(known, self._table.take(places, mode="clip"), -1)
-        places = np.minimum(self._sorted.searchsorted(keys), len(self._sorted) - 1)
+            positions = keys.astype(np.int64, copy=False) - self._first
+            known &= (positions >= 0) & (positions < len(self._table))
+            return np.where(known, self._table.take(positions, mode="clip"), -1)
+        positions = np.minimum(self._sorted.searchsorted(keys), len(self._sorted) - 1)
         if len(self._sorted):
-            known &= self._sorted[places] == keys
-        return np.where(known, places, -1)
+            known &= self._sorted[positions] == keys
+        return np.where(known, positions, -1)
 
     def find_one(self, coordinates: Sequence[int]) -> int:
         """As find, for one chunk."""
@@ -126,10 +126,10 @@ class ChunkIndex:
         if key is None:
             return -1
         if self._table is not None:
-            place = int(key) - self._first
-            return self._table.item(place) if 0 <= place < len(self._table) else -1
-        place = int(self._sorted.searchsorted(key))
-        return place if place < len(self._sorted) and self._sorted[place] == key else -1
+            position = int(key) - self._first
+            return self._table.item(position) if 0 <= position < len(self._table) else -1
+        position = int(self._sorted.searchsorted(key))
+        return position if position < len(self._sorted) and self._sorted[position] == key else -1
 
 
 def grid_of(metadata: StoredMetadata) -> tuple[int, ...]:
@@ -152,7 +152,7 @@ def sorted_coordinates(rows: Columns) -> Columns:
 
 
 def sorting_order(rows: Columns) -> Columns:
-    """The places of int64[n, d] rows, from 0 on, in order; of equal ones as they come."""
+    """The positions of int64[n, d] rows, from 0 on, in order; of equal ones as they come."""
     return ChunkKeys(rows.shape[1], rows).of(rows).argsort(kind="stable")
 
 

@@ -17,7 +17,7 @@ from frazil.stores.values import Columns
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+    from frazil.repository.virtual.virtual_fetch import VirtualContainers
 
 __all__ = ["VirtualReferences", "reference_columns", "set_checks"]
 
@@ -72,7 +72,9 @@ def reference_columns(
     return VirtualReferences(chunks, numbers, starts, sizes, names)
 
 
-def set_checks(references: VirtualReferences, places: VirtualPlaces, *, look_up: bool = True) -> VirtualReferences:
+def set_checks(
+    references: VirtualReferences, containers: VirtualContainers, *, look_up: bool = True
+) -> VirtualReferences:
     """The references, with the present state of their files if look_up is set; a file that is not there has no check. Raises InvalidInputError for locations that are
     not allowed, StoreError."""
     for name in references.names:
@@ -81,9 +83,9 @@ def set_checks(references: VirtualReferences, places: VirtualPlaces, *, look_up:
                 "a location cannot end in a mark of ours", key=name, hint=f"give {plain_location(name)!r}"
             )
     if look_up:
-        return references._replace(checks=places.look_up(references.names))
+        return references._replace(checks=containers.look_up(references.names))
     for name in references.names:
-        places.find(name)
+        containers.find(name)
     return references
 
 

@@ -14,7 +14,7 @@ from frazil.errors import ConflictError, one_line
 from frazil.record import Record, by_value
 from frazil.repository.manifests.coordinates import among, sorted_coordinates
 from frazil.repository.merge.delta import Delta
-from frazil.repository.merge.places import Side, place_conflicts
+from frazil.repository.merge.path_conflicts import Side, path_conflicts
 from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.change_set import Append, above, append_of
 from frazil.repository.session.read_log import Reads
@@ -98,12 +98,12 @@ class _Comparison:
 
     def __init__(self, ours: Delta, theirs: Delta) -> None:
         self.ours, self.theirs = ours, theirs
-        self.our_places, self.their_places = Side(ours), Side(theirs)
+        self.our_paths, self.their_paths = Side(ours), Side(theirs)
         self.found: dict[tuple[str, str, bool], tuple[Columns | None, frozenset[Taken]]] = {}
 
     def conflicts(self, began: ObjectId, tip: ObjectId) -> list[Conflict]:
         nodes = [(kind, old) for old in self.ours.touched() & self.theirs.touched() for kind in self._compare(old)]
-        for kind, path, ours_may_stay in place_conflicts(self.our_places, self.their_places, nodes):
+        for kind, path, ours_may_stay in path_conflicts(self.our_paths, self.their_paths, nodes):
             self._add(kind, path, None, _BOTH if ours_may_stay else _THEIRS)
         if self.ours.reads is not None:
             self._compare_reads(self.ours.reads)
@@ -195,7 +195,7 @@ class _Comparison:
     def _compare_reads(self, reads: Reads) -> None:
         theirs = self.theirs
         changed = {*theirs.removed, *theirs.moved, *theirs.metadata, *theirs.attributes}
-        seen = {name for old in changed for name in self._names(old)} | self.their_places.placed
+        seen = {name for old in changed for name in self._names(old)} | self.their_paths.placed
         for path in (reads.nodes & seen) | (reads.listed & self._changed_groups()):
             self._add("read", path, None, _NONE)
         for old in {*reads.arrays, *reads.chunks}:
@@ -223,7 +223,7 @@ class _Comparison:
 
     def _changed_groups(self) -> set[str]:
         """All names of the groups that have other members on their side."""
-        theirs = self.their_places
+        theirs = self.their_paths
         left = {group for path in (*theirs.removed, *theirs.moved) for group in above(path)[-1:]}
         entered = {group for path in theirs.placed for group in above(path)[-1:]}
         groups = {name for group in left for name in self._names(group)}

@@ -14,7 +14,7 @@ from frazil.errors import ConflictError, InvalidInputError
 from frazil.record import Record
 from frazil.repository.manifests.coordinates import sorting_order
 from frazil.repository.session.changed_references import NATIVE, PENDING, SHARED, VIRTUAL, Rows
-from frazil.repository.session.pending_chunks import place_pending
+from frazil.repository.session.pending_chunks import store_pending
 from frazil.repository.session.read_log import Reads
 from frazil.repository.session.transaction import Transaction
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Octets = NDArray[np.uint8]
 
-__all__ = ["NOTHING", "Written", "again", "join", "place", "put", "written"]
+__all__ = ["NOTHING", "Written", "again", "join", "store_chunks", "put", "written"]
 
 
 class Written(Record):
@@ -37,12 +37,12 @@ class Written(Record):
 NOTHING = Written()
 
 
-def place(parent: Transaction) -> None:
+def store_chunks(parent: Transaction) -> None:
     """Writes all pending chunks, so that forks do not carry them. Raises ReadOnlyError, StoreError."""
     with parent.lock:
         parent.require_writable()
         parent.state += 1
-        place_pending(parent.changes, parent.files, packing=parent.packing, digests=parent.rules.digests)
+        store_pending(parent.changes, parent.files, packing=parent.packing, digests=parent.rules.digests)
 
 
 def again(fork: Transaction) -> Transaction:
@@ -58,7 +58,7 @@ def again(fork: Transaction) -> Transaction:
 
 def written(fork: Transaction) -> Written:
     """The chunks that a fork wrote since it began, in arrays that it began with. Those that are large enough get a file first. Raises StoreError."""
-    place(fork)
+    store_chunks(fork)
     arrays: dict[str, Rows] = {}
     parts: list[Octets] = []
     filled = 0

@@ -199,7 +199,7 @@ class ArrayChunks:
             values = picked(pieces, np.flatnonzero(large))
             ids = new_chunk_ids(values, digests=owner.rules.digests)
             names = [owner.files.key(f"chunks/{text}") for text in encode_ids(ids)]
-            owner.files.store.put_many(names, values, [None] * len(names))
+            owner.files.store.put_own(names, values)
         kinds, all_ids = np.where(large, NATIVE, PENDING).astype(np.uint8), np.zeros((len(coords), ID_BYTES), np.uint8)
         all_ids[large] = ids
         objects, offsets = np.zeros((2, len(coords)), np.int64)

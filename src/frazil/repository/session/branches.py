@@ -4,21 +4,19 @@ How branches are read and written is the format's question (repository/format.py
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
-from weakref import WeakSet
 
 from frazil.errors import StoreError
 from frazil.repository.format import Tip
 from frazil.stores.store import Store
+from frazil.weak_references import renew_after_fork
 
 __all__ = ["Branches"]
 
 _LONGEST_WAIT: Final = 10.0  # seconds
-_every: Final[WeakSet[Branches]] = WeakSet()  # of this process
 
 
 class Branches:
@@ -32,7 +30,7 @@ class Branches:
         self._lost: str | None = None  # what the system said when it could not write what is noted to the medium
         self._syncing = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}
-        _every.add(self)
+        renew_after_fork(self)
 
     def after_fork(self) -> None:
         """In a child process no thread goes on that held a lock."""
@@ -92,12 +90,3 @@ class Branches:
             yield
         finally:
             turn.release()
-
-
-def _after_fork() -> None:
-    for branches in list(_every):
-        branches.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

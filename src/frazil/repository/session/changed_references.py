@@ -200,9 +200,9 @@ class ChangedReferences:
         left = np.flatnonzero(self._keys.has(coordinates))
         keys = self._keys.of(coordinates if len(left) == len(coordinates) else coordinates[left])
         for run in reversed(self._runs):
-            places = np.minimum(run.keys.searchsorted(keys), len(run.keys) - 1)
-            hit = run.keys[places] == keys
-            found[left[hit]] = run.rows[places[hit]]
+            positions = np.minimum(run.keys.searchsorted(keys), len(run.keys) - 1)
+            hit = run.keys[positions] == keys
+            found[left[hit]] = run.rows[positions[hit]]
             left, keys = left[~hit], keys[~hit]
             if not len(left):
                 break
@@ -216,9 +216,9 @@ class ChangedReferences:
         if key is None:
             return -1
         for run in reversed(self._runs):
-            place = int(run.keys.searchsorted(key))
-            if place < len(run.keys) and run.keys[place] == key:
-                return run.rows.item(place)
+            position = int(run.keys.searchsorted(key))
+            if position < len(run.keys) and run.keys[position] == key:
+                return run.rows.item(position)
         return -1
 
     def row(self, number: int) -> tuple[int, bytes, int, int, int]:
@@ -233,7 +233,9 @@ class ChangedReferences:
             self._merge()
         return self._runs[0].rows if self._runs else np.zeros(0, np.int64)
 
-    def place(self, rows: Columns, offsets: Columns, *, segment: int = SHARED, ids: Octets | None = None) -> None:
+    def assign_objects(
+        self, rows: Columns, offsets: Columns, *, segment: int = SHARED, ids: Octets | None = None
+    ) -> None:
         """Pending rows now lie in another segment; with ids, in chunk files that may hold more."""
         columns = self._columns
         changed = columns._replace(objects=columns.objects.copy(), offsets=columns.offsets.copy())

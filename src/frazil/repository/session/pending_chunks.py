@@ -21,7 +21,7 @@ from frazil.repository.session.changed_references import PENDING, PendingBytes, 
 from frazil.repository.session.chunk_ids import new_chunk_ids
 from frazil.stores.values import Columns, Pieces, Sources
 
-__all__ = ["INLINE_LIMIT", "PACK_BYTES", "PACK_LIMIT", "Packs", "PackingOrder", "place_pending", "plan_packs"]
+__all__ = ["INLINE_LIMIT", "PACK_BYTES", "PACK_LIMIT", "Packs", "PackingOrder", "store_pending", "plan_packs"]
 
 PackingOrder: TypeAlias = "Callable[[str, NDArray[np.int64]], NDArray[np.int64]]"
 
@@ -43,7 +43,7 @@ class _Waiting(Record):
         return self._replace(numbers=self.numbers[which], rows=self.rows.pick(which))
 
 
-def place_pending(
+def store_pending(
     changes: ChangeSet,
     files: RepositoryFormat,
     *,
@@ -132,17 +132,16 @@ def _write_packs(
         order = np.concatenate([_order(part, by) + first for part, first in zip(parts, firsts, strict=False)])
         rows = rows[order]
         packs = plan_packs(rows[:, 2], packing=packing)
-    count = len(packs.bounds) - 1
     values = Pieces(sources, rows, packs.bounds)
     ids = new_chunk_ids(values, digests=digests)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
     if changes.begun is None:  # who else may refer to the files of a fork is not known here
         changes.packs.append(ids)
-    files.store.put_many(names, values, [None] * count)
+    files.store.put_own(names, values)
     place = np.argsort(order)
     for part, low, high in zip(parts, firsts, firsts[1:], strict=False):
         mine = place[low:high]
-        part.change.changed_references().place(part.numbers, packs.offset[mine], ids=ids[packs.pack[mine]])
+        part.change.changed_references().assign_objects(part.numbers, packs.offset[mine], ids=ids[packs.pack[mine]])
 
 
 def _order(part: _Waiting, by: PackingOrder | None) -> Columns:
@@ -185,6 +184,6 @@ def _compact(changes: ChangeSet, parts: list[_Waiting]) -> None:
     first = 0
     for part in parts:
         last = first + len(part.numbers)
-        part.change.changed_references().place(part.numbers, offsets[first:last], segment=segment)
+        part.change.changed_references().assign_objects(part.numbers, offsets[first:last], segment=segment)
         first = last
     changes.pending = pending.only(segment)

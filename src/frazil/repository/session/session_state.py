@@ -22,10 +22,10 @@ from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.branches import Branches
 from frazil.repository.session.change_set import ChangeSet, NodeChange
 from frazil.repository.session.changed_references import ChangedReferences
-from frazil.repository.session.pending_chunks import place_pending
+from frazil.repository.session.pending_chunks import store_pending
 from frazil.repository.session.read_log import ReadLog
 from frazil.repository.session.written_files import WrittenFiles
-from frazil.repository.virtual.virtual_fetch import NO_PLACES, VirtualPlaces
+from frazil.repository.virtual.virtual_fetch import NO_CONTAINERS, VirtualContainers
 from frazil.runtime import DEFAULT, Runtime
 
 __all__ = ["Options", "SessionState"]
@@ -42,7 +42,7 @@ class Options(Record):
     attribute_limit: int | None = None
     serializable: bool = False
     runtime: Runtime = DEFAULT
-    virtual: VirtualPlaces = NO_PLACES
+    virtual: VirtualContainers = NO_CONTAINERS
 
 
 class SessionState:
@@ -191,7 +191,7 @@ class SessionState:
         self.state += 1
         limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
         if self.changes.pending.nbytes > limit:
-            place_pending(
+            store_pending(
                 self.changes, self.files, packing=self.packing, digests=self.rules.digests, most_inline=limit // 2
             )
 

@@ -19,7 +19,7 @@ from frazil.repository.manifests.reference_columns import VirtualReferences, ref
 from frazil.repository.session.changed_references import NATIVE, SHARED, VIRTUAL, Rows
 from frazil.repository.session.chunk_ids import new_chunk_ids
 from frazil.repository.session.transaction import Transaction
-from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+from frazil.repository.virtual.virtual_fetch import VirtualContainers
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import location_text
 from frazil.stores.values import FOUND, NO_SPANS, WHOLE, Pieces
@@ -43,11 +43,11 @@ def set_virtual(
     """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file, or that which is given, where the format can
     hold it. Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError; then nothing was changed."""
     transaction.require_writable()
-    places, keeps = transaction.options.virtual, transaction.rules.checks
-    given = None if isinstance(check, bool) else _given_checks(check, places)
+    containers, keeps = transaction.options.virtual, transaction.rules.checks
+    given = None if isinstance(check, bool) else _given_checks(check, containers)
     grid = transaction.grid_of("/" + path)
     made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path="/" + path)
-    made = set_checks(made, places, look_up=check is True and keeps)
+    made = set_checks(made, containers, look_up=check is True and keeps)
     if given is not None:
         unknown = next((location for location in given if location not in made.names), None)
         if unknown is not None and made.names:
@@ -104,7 +104,7 @@ def _rows(made: VirtualReferences, kind: int, identity: ObjectId, objects: NDArr
     return Rows(made.coordinates, np.full(count, kind, np.uint8), ids, objects, made.offsets, made.lengths)
 
 
-def _given_checks(given: Mapping[str, Given], places: VirtualPlaces) -> dict[str, FileCheck]:
+def _given_checks(given: Mapping[str, Given], containers: VirtualContainers) -> dict[str, FileCheck]:
     """Checks of locations from what a user gives. Raises InvalidInputError."""
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"check is {given!r}; it must be True, False, or a mapping", hint=_MAPPING)
@@ -112,15 +112,15 @@ def _given_checks(given: Mapping[str, Given], places: VirtualPlaces) -> dict[str
     for location, value in given.items():
         if not isinstance(location, str):
             raise InvalidInputError(f"check has {location!r}, which is no location", hint=_MAPPING)
-        place, key = places.find(location)
-        checks[location] = _given_check(location, value, place.where(key))
+        container, key = containers.find(location)
+        checks[location] = _given_check(location, value, container.where(key))
     return checks
 
 
 _MAPPING: Final = 'from locations to ETags, or to (size, ETag): check={"s3://bucket/sea.nc": (4096, \'"0123abcd"\')}'
 
 
-def _given_check(location: str, value: Given, place: str) -> FileCheck:
+def _given_check(location: str, value: Given, mapped_to: str) -> FileCheck:
     match value:
         case FileCheck():
             return value
@@ -138,7 +138,7 @@ def _given_check(location: str, value: Given, place: str) -> FileCheck:
             key=location,
             hint="check=True keeps the time instead",
         )
-    return FileCheck(size, -1, tag if tag.endswith('"') else f'"{tag}"', place)
+    return FileCheck(size, -1, tag if tag.endswith('"') else f'"{tag}"', mapped_to)
 
 
 # --- adopted files ---------------------------------------------------------------------------------------------------------------------

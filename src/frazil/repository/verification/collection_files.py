@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from frazil.errors import FormatError
 from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.records import Folder, list_records, read_records
-from frazil.repository.verification.report import Findings, Place
+from frazil.repository.verification.report import Findings, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def check_collection_files(files: RepositoryFormat, found: Findings) -> None:
             try:
                 read_records(files, [record], names)
             except FormatError as error:
-                found.add("collection", f"{error.message}; {error.hint}", Place(), error.key)
+                found.add("collection", f"{error.message}; {error.hint}", Subject(), error.key)
         elif record.folder not in get_args(Folder):
             text = "no collection of this version writes such a file: a later version may be at work here"
-            found.add("collection", text, Place(), files.key(record.name))
+            found.add("collection", text, Subject(), files.key(record.name))

@@ -11,7 +11,7 @@ from frazil.record import Record
 from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
-from frazil.repository.verification.report import Findings, Place
+from frazil.repository.verification.report import Findings, Subject
 
 __all__ = [
     "UNREADABLE",
@@ -40,8 +40,8 @@ class Seen(Record):
     parent: ObjectId | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self.ref, encode_id(self.file))
+    def subject(self) -> Subject:
+        return Subject(self.ref, encode_id(self.file))
 
 
 def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple[str, ObjectId]]]:
@@ -58,7 +58,7 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
             else:
                 snapshot = files.tag(name)
         except UNREADABLE as error:
-            found.unreadable("ref", error, Place(ref))
+            found.unreadable("ref", error, Subject(ref))
             continue
         if snapshot is not None:
             tips.append((ref, snapshot))
@@ -69,8 +69,10 @@ def _check_next(files: RepositoryFormat, tip: Tip, found: Findings) -> None:
     try:
         files.check_next(tip)
     except UNREADABLE as error:
-        place = Place(f"branch {tip.branch}")
-        found.add("ref", f"it cannot change any more, nor can garbage be collected: {error.message}", place, error.key)
+        subject = Subject(f"branch {tip.branch}")
+        found.add(
+            "ref", f"it cannot change any more, nor can garbage be collected: {error.message}", subject, error.key
+        )
 
 
 def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:
@@ -78,7 +80,7 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
     try:
         expired = set(id_list(expired_ids(files)))
     except UNREADABLE as error:
-        found.unreadable("expiry", error, Place())
+        found.unreadable("expiry", error, Subject())
         expired = set()
     seen: dict[ObjectId, Seen] = {}
     for ref, start in tips:
@@ -92,10 +94,10 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
                 else "an ancestor is missing, and no record of an expiry names it"
             )
             found.unreadable(
-                "ref" if at_tip else "history", type(error)(text, key=error.key), Place(ref, encode_id(start))
+                "ref" if at_tip else "history", type(error)(text, key=error.key), Subject(ref, encode_id(start))
             )
         except UNREADABLE as error:
-            found.unreadable("history" if start in seen else "snapshot", error, Place(ref, encode_id(start)))
+            found.unreadable("history" if start in seen else "snapshot", error, Subject(ref, encode_id(start)))
             last = next(reversed(seen.values()), None)
             if last is not None and last.ref == ref and last.parent is not None:
                 _walk_known(files, ref, last.parent, expired, seen)
@@ -123,10 +125,10 @@ def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found:
             files.snapshot(start)
         except NotFoundError as error:
             text = "it points to a snapshot that is not there"
-            found.unreadable("ref", NotFoundError(text, key=error.key), Place(ref, encode_id(start)))
+            found.unreadable("ref", NotFoundError(text, key=error.key), Subject(ref, encode_id(start)))
             continue
         except UNREADABLE as error:
-            found.unreadable("snapshot", error, Place(ref, encode_id(start)))
+            found.unreadable("snapshot", error, Subject(ref, encode_id(start)))
             continue
         if start not in seen:
             seen[start] = Seen(start, ref, is_first(files, start))
@@ -139,7 +141,7 @@ def check_own_history(files: RepositoryFormat, file: ObjectId, ref: str, found: 
         fault = files.history_fault(file)
         if fault is not None:
             key = files.key(f"snapshots/{encode_id(file)}")
-            found.unreadable("history", FormatError(fault, key=key), Place(ref, encode_id(file)))
+            found.unreadable("history", FormatError(fault, key=key), Subject(ref, encode_id(file)))
 
 
 def is_first(files: RepositoryFormat, snapshot: ObjectId) -> bool:

@@ -129,13 +129,13 @@ class References:
         numbers = count()
         for values in batches(self._files.manifests, ids, _MANIFESTS):
             for value, number in zip(values, numbers, strict=False):
-                place, key = expected.listed_manifests[ids[number]], self._key(ids[number])
+                subject, key = expected.listed_manifests[ids[number]], self._key(ids[number])
                 if isinstance(value, Exception):
                     assert isinstance(value, UNREADABLE)
-                    self._found.unreadable("manifest", value, place, key)
+                    self._found.unreadable("manifest", value, subject, key)
                 elif order_manifest(value) is not value:
                     self._found.add(
-                        "manifest", "its references are not in order, or have the same coordinates", place, key
+                        "manifest", "its references are not in order, or have the same coordinates", subject, key
                     )
                 else:
                     self._check(ids[number], value, expected.manifests.get(ids[number], {}))
@@ -143,7 +143,7 @@ class References:
 
     def check_disjoint(self, expected: Expected) -> None:
         """Finds chunks that two manifests of an array have, of which programs differ in which counts. Manifests that cannot be read were told of. Raises StoreError."""
-        for (node, rank, ids), place in expected.disjoint.items():
+        for (node, rank, ids), subject in expected.disjoint.items():
             parts = [no_coordinates(rank)]
             for values in batches(self._files.manifests, ids, _MANIFESTS):
                 parts += [rows_of_array(one, node, rank)[1] for one in values if isinstance(one, Manifest)]
@@ -152,7 +152,7 @@ class References:
             twice = chunks[1:][(chunks[1:] == chunks[:-1]).all(axis=1)]
             if len(twice):
                 text = "several manifests of the array have these chunks, and programs differ in which counts"
-                self._found.add("reference", text, place, None, sorted_coordinates(twice))
+                self._found.add("reference", text, subject, None, sorted_coordinates(twice))
 
     def _key(self, file: ObjectId) -> str:
         return self._files.key(f"manifests/{encode_id(file)}")
@@ -162,7 +162,7 @@ class References:
         for use in uses.values():
             rows, chunks = rows_of_array(manifest, use.node.id, len(use.grid))
             self.references += rows.size
-            rows, chunks = self._check_places(file, manifest, use, rows, chunks)
+            rows, chunks = self._check_positions(file, manifest, use, rows, chunks)
             self.virtual += int(np.count_nonzero(manifest.kinds[rows] == VIRTUAL))
             for fault in faults(manifest, rows, states):
                 self._say(fault.kind, fault.text, use, file, chunks, fault.wrong)
@@ -170,7 +170,7 @@ class References:
                 for text, wrong in self._virtual_files.faults(manifest, rows):
                     self._say("virtual", text, use, file, chunks, wrong)
 
-    def _check_places(
+    def _check_positions(
         self, file: ObjectId, manifest: Manifest, use: Use, rows: Columns, chunks: Columns
     ) -> tuple[Columns, Columns]:
         """Checks the coordinates of an array; its rows within the grid, and their coordinates."""
@@ -182,11 +182,11 @@ class References:
             try:
                 self._files.check_references(file, manifest, use.node)
             except FormatError as error:
-                self._found.add("misplaced", error.message, use.place, self._key(file))
+                self._found.add("misplaced", error.message, use.subject, self._key(file))
         else:
             if other_ranks:
                 text = f"{other_ranks} references have another number of indices than the array has dimensions"
-                self._found.add("reference", text, use.place, self._key(file))
+                self._found.add("reference", text, use.subject, self._key(file))
             self._say("reference", "references lie outside of the grid of the array", use, file, chunks, ~inside)
         for extents in use.extents:
             box = read_extents(extents, len(use.grid))
@@ -194,7 +194,7 @@ class References:
                 continue
             if len(chunks) != box.count and not other_ranks:
                 text = f"it has {len(chunks)} references of the array, and the snapshot says {box.count}"
-                self._found.add("manifest", text, use.place, self._key(file))
+                self._found.add("manifest", text, use.subject, self._key(file))
             else:
                 text = "references lie outside of the box in which readers look for them"
                 self._say("reference", text, use, file, chunks, ~box.has_each(chunks))
@@ -202,4 +202,4 @@ class References:
 
     def _say(self, kind: Kind, text: str, use: Use, file: ObjectId, chunks: Columns, wrong: NDArray[np.bool_]) -> None:
         if wrong.any():
-            self._found.add(kind, text, use.place, self._key(file), chunks[wrong])
+            self._found.add(kind, text, use.subject, self._key(file), chunks[wrong])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Findings", "Kind", "Place", "Problem", "Verification", "chunks_text", "printable"]
+__all__ = ["Findings", "Kind", "Subject", "Problem", "Verification", "chunks_text", "printable"]
 
 Kind: TypeAlias = Literal[
     "ref",
@@ -42,7 +42,7 @@ Kind: TypeAlias = Literal[
 _SHOWN: Final = 3  # chunks of a problem in its text
 
 
-class Place(Record):
+class Subject(Record):
     """Where something was found. ref: "branch main" or "tag v1", the first that leads there; snapshot: its id as text; path: of the node. "" is none"""
 
     ref: str = ""
@@ -160,15 +160,17 @@ class Findings:
         self.problems: list[Problem] = list(problems)
         self._keys = {problem.key for problem in self.problems if problem.chunks is None}
 
-    def add(self, kind: Kind, text: str, place: Place, key: str | None = None, chunks: Columns | None = None) -> None:
+    def add(
+        self, kind: Kind, text: str, subject: Subject, key: str | None = None, chunks: Columns | None = None
+    ) -> None:
         if chunks is not None:
             chunks = chunks.copy()
             chunks.flags.writeable = False
-        self.problems.append(Problem(kind, text, *place, key, chunks))
+        self.problems.append(Problem(kind, text, *subject, key, chunks))
 
-    def unreadable(self, kind: Kind, error: FrazilError, place: Place, key: str | None = None) -> None:
+    def unreadable(self, kind: Kind, error: FrazilError, subject: Subject, key: str | None = None) -> None:
         """A file that is missing or makes no sense; said once."""
         key = error.key or key
         if key is None or key not in self._keys:
             self._keys.add(key)
-            self.add(kind, error.message, place, key)
+            self.add(kind, error.message, subject, key)

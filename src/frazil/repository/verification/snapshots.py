@@ -14,7 +14,7 @@ from frazil.formats.nodes import AttributesReference, BrokenNode, NodeFiles, Nod
 from frazil.repository.maintenance.expired import has_expired
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.verification.histories import UNREADABLE, Seen
-from frazil.repository.verification.report import Findings, Place
+from frazil.repository.verification.report import Findings, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,22 +33,22 @@ T = TypeVar("T")
 class Use:
     """What snapshots say of an array in a manifest.
 
-    node      as one snapshot has it, at `place`: that in which the grid is smallest
+    node      as one snapshot has it, at `subject`: that in which the grid is smallest
     grid      chunks along each dimension, the least that any snapshot has
     extents   the boxes that readers look into the manifest for; empty where they always do
     foreign   other programs write here, and may leave references that no reader uses"""
 
-    __slots__ = ("extents", "foreign", "grid", "node", "place")
+    __slots__ = ("extents", "foreign", "grid", "node", "subject")
 
-    def __init__(self, node: NodeSnapshot, place: Place, grid: tuple[int, ...], *, foreign: bool) -> None:
-        self.node, self.place, self.grid, self.foreign = node, place, grid, foreign
+    def __init__(self, node: NodeSnapshot, subject: Subject, grid: tuple[int, ...], *, foreign: bool) -> None:
+        self.node, self.subject, self.grid, self.foreign = node, subject, grid, foreign
         self.extents: set[tuple[tuple[int, ...], ...]] = set()
 
-    def narrow(self, node: NodeSnapshot, place: Place, grid: tuple[int, ...]) -> None:
+    def narrow(self, node: NodeSnapshot, subject: Subject, grid: tuple[int, ...]) -> None:
         """Another snapshot has the array in this grid."""
         least = tuple(map(min, self.grid, grid))
         if least != self.grid:
-            self.node, self.place, self.grid = node, place, least
+            self.node, self.subject, self.grid = node, subject, least
 
 
 class Expected:
@@ -64,31 +64,31 @@ class Expected:
 
     def __init__(self) -> None:
         self.manifests: dict[ObjectId, dict[tuple[int, int], Use]] = {}
-        self.attributes: dict[ObjectId, dict[int, Place]] = {}
-        self.disjoint: dict[tuple[int, int, tuple[ObjectId, ...]], Place] = {}
-        self.listed_manifests: dict[ObjectId, Place] = {}
-        self.listed_attributes: dict[ObjectId, Place] = {}
+        self.attributes: dict[ObjectId, dict[int, Subject]] = {}
+        self.disjoint: dict[tuple[int, int, tuple[ObjectId, ...]], Subject] = {}
+        self.listed_manifests: dict[ObjectId, Subject] = {}
+        self.listed_attributes: dict[ObjectId, Subject] = {}
         self.parents: dict[ObjectId, str] = {}
 
-    def add(self, node: NodeSnapshot, place: Place, rules: Rules) -> None:
+    def add(self, node: NodeSnapshot, subject: Subject, rules: Rules) -> None:
         """What a node refers to."""
         if isinstance(node.attributes, AttributesReference):
-            self.attributes.setdefault(node.attributes.id, {}).setdefault(node.attributes.location, place)
-            self.listed_attributes.setdefault(node.attributes.id, place)
+            self.attributes.setdefault(node.attributes.id, {}).setdefault(node.attributes.location, subject)
+            self.listed_attributes.setdefault(node.attributes.id, subject)
         if node.array is None:
             return
         grid = grid_of(node.array.metadata)
         ids = tuple(dict.fromkeys(manifest.id for manifest in node.array.manifests))
         if len(ids) > 1 and not rules.overlays:
-            self.disjoint.setdefault((node.id, len(grid), ids), place)
+            self.disjoint.setdefault((node.id, len(grid), ids), subject)
         for manifest in node.array.manifests:
-            self.listed_manifests.setdefault(manifest.id, place)
+            self.listed_manifests.setdefault(manifest.id, subject)
             uses = self.manifests.setdefault(manifest.id, {})
             use = uses.get((node.id, len(grid)))
             if use is None:
-                use = uses[node.id, len(grid)] = Use(node, place, grid, foreign=rules.foreign)
+                use = uses[node.id, len(grid)] = Use(node, subject, grid, foreign=rules.foreign)
             else:
-                use.narrow(node, place, grid)
+                use.narrow(node, subject, grid)
             if rules.extents:  # readers trust the boxes of manifests
                 use.extents.add(manifest.extents)
 
@@ -166,7 +166,7 @@ def add_expectations(
             own = seen[number]
             if isinstance(value, Exception):
                 assert isinstance(value, UNREADABLE)
-                found.unreadable("snapshot", value, own.place, files.key(f"snapshots/{encode_id(own.file)}"))
+                found.unreadable("snapshot", value, own.subject, files.key(f"snapshots/{encode_id(own.file)}"))
                 continue
             _check(files, own, value, before, expected, found)
         progress("snapshots read", len(values))
@@ -183,7 +183,7 @@ def _check(
     """Checks one snapshot, which is the last one from then on."""
     key = files.key(f"snapshots/{encode_id(own.file)}")
     if snapshot.metadata.id != own.file and not own.first:
-        found.add("snapshot", f"it says that its id is {encode_id(snapshot.metadata.id)}", own.place, key)
+        found.add("snapshot", f"it says that its id is {encode_id(snapshot.metadata.id)}", own.subject, key)
     nodes, rules = snapshot.nodes, files.rules(snapshot)
     every: Sequence[str] = list(nodes) if before.nodes is None else nodes.differing(before.nodes)
     before.files.update(nodes, every)
@@ -193,11 +193,11 @@ def _check(
     if paths:
         _check_ids(nodes, own, key, found)
     for path in paths:
-        node, place = nodes.get(path), own.place._replace(path=path)
+        node, subject = nodes.get(path), own.subject._replace(path=path)
         if isinstance(node, BrokenNode):
-            found.add("node", node.error.message, place, key)
+            found.add("node", node.error.message, subject, key)
         elif node is not None:
-            expected.add(node, place, rules)
+            expected.add(node, subject, rules)
     _check_lists(files, own, snapshot, before.files, expected, found, foreign=rules.foreign)
     before.nodes, before.foreign = nodes, rules.foreign
 
@@ -219,11 +219,11 @@ def _check_lists(
         (listed.attributes, expected.listed_attributes),
     ):
         for file in names:  # collections keep them, whether or not a node uses them
-            known.setdefault(file, own.place)
+            known.setdefault(file, own.subject)
     beside = [] if foreign else of_nodes.beside([*listed.manifests, *listed.attributes])
     if beside:
         text = f"it does not list {len(beside)} files that its nodes refer to, such as {encode_id(beside[0])}"
-        found.add("list", text, own.place, key)
+        found.add("list", text, own.subject, key)
     (parent,) = listed.parents
     if parent is None or parent == own.parent or not (own.first or own.parent is not None):
         return
@@ -231,7 +231,7 @@ def _check_lists(
         return
     said = "nothing" if own.parent is None else encode_id(own.parent)
     text = f"a snapshot after it says that {said} comes before it, but it names {encode_id(parent)}"
-    found.add("history", text, own.place, key)
+    found.add("history", text, own.subject, key)
     expected.parents.setdefault(parent, own.ref)
 
 
@@ -248,10 +248,10 @@ def _check_ids(nodes: Nodes, own: Seen, key: str, found: Findings) -> None:
         known: set[str] = set()
         twice = {path for path in nodes.stored.paths if path in known or known.add(path)}  # type: ignore[func-returns-value]
         for path in sorted(twice):
-            found.add("snapshot", "several nodes have this path", own.place._replace(path=path), key)
+            found.add("snapshot", "several nodes have this path", own.subject._replace(path=path), key)
     owners: dict[int, str] = {}
     for path in nodes:
         identity = nodes.id_of(path)
         if identity is not None and owners.setdefault(identity, path) != path:
             text = f"it has the same id, {identity}, as the node {owners[identity]}"
-            found.add("snapshot", text, own.place._replace(path=path), key)
+            found.add("snapshot", text, own.subject._replace(path=path), key)

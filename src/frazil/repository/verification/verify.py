@@ -21,7 +21,7 @@ from frazil.repository.verification.histories import (
     walk_on,
 )
 from frazil.repository.verification.references import ChunkFiles, References
-from frazil.repository.verification.report import Findings, Place, Problem, Verification
+from frazil.repository.verification.report import Findings, Problem, Subject, Verification
 from frazil.repository.verification.snapshots import Expected, add_expectations
 from frazil.repository.verification.virtual_files import VirtualFiles
 from frazil.stores.keys.names import COPY_JOURNAL
@@ -129,7 +129,7 @@ def _find_copy(files: RepositoryFormat, found: Findings) -> None:
         raise
     if is_copy:
         text = "a copy to this place was broken off or is under way: what it has not brought is missing"
-        found.add("copy", text, Place(), key)
+        found.add("copy", text, Subject(), key)
 
 
 def _require_digests(files: RepositoryFormat, seen: list[Seen]) -> None:
@@ -173,13 +173,13 @@ def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findin
     """Reads the attribute files, as every node that has attributes there would; those that are listed alone, too."""
     for file, listed in expected.listed_attributes.items():
         key = files.key(f"attributes/{encode_id(file)}")
-        for location, place in expected.attributes.get(file, {0: listed}).items():
+        for location, subject in expected.attributes.get(file, {0: listed}).items():
             try:
                 files.attributes(file, location)
             except NotFoundError as error:
                 found.unreadable("attributes", error, listed, key)
             except UNREADABLE as error:
-                found.add("attributes", error.message, place, error.key or key)
+                found.add("attributes", error.message, subject, error.key or key)
 
 
 def _orphans(files: RepositoryFormat, kind: ObjectKind, needed: Iterable[ObjectId]) -> Ids:

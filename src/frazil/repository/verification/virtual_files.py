@@ -9,7 +9,7 @@ import numpy as np
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import VIRTUAL, FileCheck, Manifest
 from frazil.repository.virtual.file_checks import plain_location, what_differs
-from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+from frazil.repository.virtual.virtual_fetch import VirtualContainers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,12 +22,12 @@ __all__ = ["VirtualFiles"]
 
 
 class VirtualFiles:
-    """What is known of files elsewhere, asked for when it is needed. places: where they may lie"""
+    """What is known of files elsewhere, asked for when it is needed. containers: where they may lie"""
 
-    __slots__ = ("_places", "_progress", "_seen")
+    __slots__ = ("_containers", "_progress", "_seen")
 
-    def __init__(self, places: VirtualPlaces, progress: Progress) -> None:
-        self._places, self._progress = places, progress
+    def __init__(self, containers: VirtualContainers, progress: Progress) -> None:
+        self._containers, self._progress = containers, progress
         self._seen: dict[str, FileCheck | str] = {}  # by location: its state, or why there is none
 
     def faults(self, manifest: Manifest, rows: Columns) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -58,11 +58,11 @@ class VirtualFiles:
         for location in dict.fromkeys(locations):
             if location not in self._seen:
                 try:
-                    self._places.find(location)
+                    self._containers.find(location)
                     new.append(location)
                 except InvalidInputError as error:
                     self._seen[location] = error.message
-        states = self._places.look_up(new) if new else {}
+        states = self._containers.look_up(new) if new else {}
         self._seen |= {location: states.get(location, "it is not there") for location in new}
         if new:
             self._progress("virtual files asked for", len(new))

@@ -25,7 +25,7 @@ def what_differs(check: FileCheck, seen: FileCheck) -> str | None:
     """In what a file is not the one that it was, in words; None where it is."""
     if check.size not in {-1, seen.size} and seen.size >= 0:
         return f"it had {check.size} bytes and has {seen.size}"
-    if check.place != seen.place:
+    if check.mapped_to != seen.mapped_to:
         return None
     if check.modified not in {-1, seen.modified} and seen.modified != -1:
         return f"it was written at {_time(check.modified)}, and again at {_time(seen.modified)}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.formats.manifests import FileCheck
-    from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+    from frazil.repository.virtual.virtual_fetch import VirtualContainers
     from frazil.stores.store import Store
 
     Columns = NDArray[np.int64]
@@ -55,14 +55,14 @@ class ObjectNames(ObjectList):
 
 def fetch_mixed(
     store: Store,
-    places: VirtualPlaces,
+    containers: VirtualContainers,
     located: Located,
     spans: Columns,
     *,
     expect: Sequence[Version | None] | None,
     single_read: bool,
 ) -> Fetched:
-    """ChunkStorage.fetch where some chunks are virtual. Raises what VirtualPlaces.fetch raises, too."""
+    """ChunkStorage.fetch where some chunks are virtual. Raises what VirtualContainers.fetch raises, too."""
     names = located.names
     assert isinstance(names, ObjectNames)
     virtual = located.kind == VIRTUAL_KIND
@@ -74,7 +74,7 @@ def fetch_mixed(
     moved = object_spans(located, spans[of_files])
     moved[:, 0] -= names.native
     try:
-        from_files = places.fetch(names[names.native :], moved, names.checks)
+        from_files = containers.fetch(names[names.native :], moved, names.checks)
     except FrazilError as error:
         _tell_chunk(error, names)
         raise

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     object_store = LateModule("frazil.stores.objects.object_store")
 
-__all__ = ["Prefixes", "StoreAt", "VirtualPlace", "make_places"]
+__all__ = ["Prefixes", "StoreAt", "VirtualContainer", "make_containers"]
 
 Prefixes: TypeAlias = "Iterable[str] | Mapping[str, Location | None]"
 
@@ -63,7 +63,7 @@ class StoreAt:
         return store
 
 
-class VirtualPlace(Record):
+class VirtualContainer(Record):
     """Where the files below one prefix are read.
 
     prefix   as the user wrote it; below: its parts
@@ -86,7 +86,7 @@ class VirtualPlace(Record):
         return self.keys + "/".join(location.parts[len(self.below.parts) :])
 
     def where(self, key: str) -> str:
-        """What a check calls the place of a file."""
+        """The address of a file where the user mapped its prefix; "" elsewhere."""
         return f"{self.address}{key}" if self.address else ""
 
     def seen(self, key: str, version: Version | None, size: int) -> FileCheck:
@@ -99,7 +99,7 @@ class VirtualPlace(Record):
     def expected(self, key: str, check: FileCheck | None) -> Version | None:
         """The version that a file of this check has here; None where that is not known. A tag of digits may stand for bytes or for text, so that a file of another
         version is to be looked at."""
-        if check is None or not check.tag or check.place != self.where(key) or isinstance(self.source, LocalStore):
+        if check is None or not check.tag or check.mapped_to != self.where(key) or isinstance(self.source, LocalStore):
             return None
         if len(check.tag) % 2 == 0 and _DIGITS.issuperset(check.tag):
             version = bytes.fromhex(check.tag)
@@ -116,8 +116,8 @@ def _is_plain(version: Version) -> bool:
     return version.isascii() and version.decode().isprintable()
 
 
-def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPlace, ...]:
-    """The places that a user allows, the longest prefix first. Raises InvalidInputError."""
+def make_containers(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualContainer, ...]:
+    """What a user allows, the longest prefix first. Raises InvalidInputError."""
     if isinstance(prefixes, str) or not isinstance(prefixes, Iterable):
         shown = without_secrets(prefixes) if isinstance(prefixes, str) else prefixes
         raise InvalidInputError(f"virtual_prefixes are several prefixes of URLs, found {shown!r}", hint=_EXAMPLE)
@@ -125,14 +125,14 @@ def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPla
     pairs: list[tuple[str, Location | None]] = list(mapped)
     redirects = _web_folders(pairs)
     shared: dict[str, StoreAt] = {}
-    places: list[VirtualPlace] = []
+    containers: list[VirtualContainer] = []
     for prefix, to in pairs:
         below = _prefix(prefix)
-        if isinstance(prefixes, Mapping) and any(place.below == below for place in places):
+        if isinstance(prefixes, Mapping) and any(container.below == below for container in containers):
             raise InvalidInputError("a prefix is mapped twice, in two spellings", key=prefix)
         if to is None and below.scheme == "file":
             store = LocalStore("/" + "/".join(below.parts), read_only=True)
-            places.append(VirtualPlace(prefix, below, store, "", ""))
+            containers.append(VirtualContainer(prefix, below, store, "", ""))
         elif to is None or (isinstance(to, str) and is_remote(to)):
             there = below if to is None else parse_location(f"{to}/")
             if not is_remote(there.root):
@@ -143,10 +143,10 @@ def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPla
                 )
             source = shared.setdefault(there.root, StoreAt(there.root, requests_in_flight, redirects))
             address = _unless_own(there.folder_url, below)
-            places.append(VirtualPlace(prefix, below, source, there.key_prefix, address))
+            containers.append(VirtualContainer(prefix, below, source, there.key_prefix, address))
         else:
-            places.append(_mapped(prefix, below, to, redirects))
-    return tuple(sorted(places, key=lambda place: -len(place.below.parts)))
+            containers.append(_mapped(prefix, below, to, redirects))
+    return tuple(sorted(containers, key=lambda container: -len(container.below.parts)))
 
 
 def _web_folders(mapped: Iterable[tuple[object, object]]) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def _prefix(prefix: object) -> VirtualLocation:
     raise InvalidInputError(f"a prefix of virtual chunks is a URL that ends in a slash, found {shown!r}", hint=_EXAMPLE)
 
 
-def _mapped(prefix: str, below: VirtualLocation, to: Location, redirects: Sequence[str]) -> VirtualPlace:
+def _mapped(prefix: str, below: VirtualLocation, to: Location, redirects: Sequence[str]) -> VirtualContainer:
     """A prefix whose files are read from a folder or store that is at hand."""
     if isinstance(to, str) and without_secrets(to) != to:
         parse_location(to)  # says what is wrong, and not what is secret
@@ -170,10 +170,10 @@ def _mapped(prefix: str, below: VirtualLocation, to: Location, redirects: Sequen
     if type(store) is LocalStore:
         address = file_location(store.path.rstrip("/") + "/")
         own = below.scheme == "file" and store.path == "/" + "/".join(below.parts)
-        return VirtualPlace(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
+        return VirtualContainer(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
     if isinstance(store, object_store.ObjectStore):
         store = store.redirected_below([*redirects, f"{store.url}/"])
-    return VirtualPlace(prefix, below, store, keys, _unless_own(_address(store), below))
+    return VirtualContainer(prefix, below, store, keys, _unless_own(_address(store), below))
 
 
 def _address(store: Store) -> str:
@@ -182,11 +182,11 @@ def _address(store: Store) -> str:
     while isinstance(inner, WrappedStore):
         inner = inner.inner
     if isinstance(inner, object_store.ObjectStore):
-        with contextlib.suppress(InvalidInputError):  # of a client whose place is no URL
+        with contextlib.suppress(InvalidInputError):  # of a client whose address is no URL
             return parse_location(f"{inner.url}/").folder_url
     return f"{store!r} "
 
 
 def _unless_own(address: str, below: VirtualLocation) -> str:
-    """The address, but for a store at the place that the prefix itself names."""
+    """The address, but for a store that is where the prefix itself says."""
     return "" if address == below.folder_url else address

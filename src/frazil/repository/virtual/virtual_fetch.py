@@ -15,14 +15,14 @@ from frazil.formats.manifests import FileCheck
 from frazil.record import Record
 from frazil.repository.virtual.file_checks import plain_location, what_differs
 from frazil.repository.virtual.locations import parse_location
-from frazil.repository.virtual.prefixes import Prefixes, VirtualPlace, make_places
+from frazil.repository.virtual.prefixes import Prefixes, VirtualContainer, make_containers
 from frazil.runtime import DEFAULT
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import joined_sources
 from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, NO_SPANS, STALE, Columns, Fetched, Sources
 
-__all__ = ["NO_PLACES", "VirtualPlaces", "open_places"]
+__all__ = ["NO_CONTAINERS", "VirtualContainers", "open_containers"]
 
 Ranges: TypeAlias = tuple[Sources, Columns]  # as in Fetched
 Checks: TypeAlias = "Sequence[FileCheck | None] | None"
@@ -32,33 +32,40 @@ _STORES_AT_ONCE: Final = 8
 _THREADS: Final = 4  # that read into memory: most of the time they wait
 
 
-def open_places(prefixes: Prefixes | None, requests_in_flight: int = DEFAULT.requests_in_flight) -> VirtualPlaces:
+def open_containers(
+    prefixes: Prefixes | None, requests_in_flight: int = DEFAULT.requests_in_flight
+) -> VirtualContainers:
     """What a user allows at opening (`virtual_prefixes=`): prefixes of URLs that end in "/", or a mapping from prefixes to where their files lie: a folder, a URL, a
     Store; None for under their own names. Nothing is opened yet. Raises InvalidInputError."""
-    return NO_PLACES if prefixes is None else VirtualPlaces(make_places(prefixes, requests_in_flight))
+    return NO_CONTAINERS if prefixes is None else VirtualContainers(make_containers(prefixes, requests_in_flight))
 
 
-class VirtualPlaces(Record):
+class VirtualContainers(Record):
     """All that a user allows, the longest prefix first. Safe to use from many threads; pickles by locations."""
 
-    places: tuple[VirtualPlace, ...]
+    containers: tuple[VirtualContainer, ...]
 
     @property
     def direct(self) -> bool:
         """Whether all files are at hand (Capabilities.direct), as none of a URL that is still to be opened are."""
-        return all(isinstance(place.source, Store) and place.source.capabilities.direct for place in self.places)
+        return all(
+            isinstance(container.source, Store) and container.source.capabilities.direct
+            for container in self.containers
+        )
 
     @property
     def elsewhere(self) -> tuple[object, ...]:
         """What files lie otherwise than where their names say: prefixes with the stores, and what keys begin with there."""
-        return tuple([(place.prefix, place.source, place.keys) for place in self.places if place.address])
+        return tuple(
+            [(container.prefix, container.source, container.keys) for container in self.containers if container.address]
+        )
 
-    def find(self, location: str) -> tuple[VirtualPlace, str]:
-        """The place of a location, and its key there. Raises InvalidInputError for one that is not allowed, or is none."""
+    def find(self, location: str) -> tuple[VirtualContainer, str]:
+        """The container of a location, and its key there. Raises InvalidInputError for one that is not allowed, or is none."""
         parsed = parse_location(location)
-        for place in self.places:
-            if parsed.is_below(place.below):
-                return place, place.key(parsed)
+        for container in self.containers:
+            if parsed.is_below(container.below):
+                return container, container.key(parsed)
         if parsed.folder:
             raise InvalidInputError("the location of a virtual chunk is a file, not a folder", key=location)
         raise InvalidInputError(
@@ -94,38 +101,38 @@ class VirtualPlaces(Record):
         return _joined(parts, spans, locations, checks)
 
 
-NO_PLACES: Final = VirtualPlaces(())
+NO_CONTAINERS: Final = VirtualContainers(())
 
 
 # --- fetching -------------------------------------------------------------------------------------------------------------------------
 
 
 class _Part(Record):
-    """Some files of one store: of a disk, as many as may be open at once. names, int64[k], are rows of the locations, and keys and places theirs."""
+    """Some files of one store: of a disk, as many as may be open at once. names, int64[k], are rows of the locations, and keys and containers are theirs."""
 
     store: Store
     names: Columns
     keys: Sequence[str]
-    places: Sequence[VirtualPlace]
+    containers: Sequence[VirtualContainer]
 
     def seen(self, fetched: Fetched, i: int) -> FileCheck:
         """The state of a file from what was fetched of these."""
-        return self.places[i].seen(self.keys[i], fetched.versions[i], int(fetched.sizes[i]))
+        return self.containers[i].seen(self.keys[i], fetched.versions[i], int(fetched.sizes[i]))
 
 
-def _parts(found: Sequence[tuple[VirtualPlace, str]], spans: Columns | None) -> list[_Part]:
+def _parts(found: Sequence[tuple[VirtualContainer, str]], spans: Columns | None) -> list[_Part]:
     """The files by store. The part with most bytes comes first, as it alone is read where it lies."""
     stores: dict[int, tuple[Store, list[int]]] = {}
-    for name, (place, _) in enumerate(found):
-        store = place.store
+    for name, (container, _) in enumerate(found):
+        store = container.store
         stores.setdefault(id(store), (store, []))[1].append(name)
     parts: list[_Part] = []
     for store, names in stores.values():
         most = _OPEN_AT_ONCE if store.capabilities.direct else len(names)
         for first in range(0, len(names), most):
             page = names[first : first + most]
-            places, keys = zip(*[found[name] for name in page], strict=True)
-            parts.append(_Part(store, np.array(page, np.int64), keys, places))
+            containers, keys = zip(*[found[name] for name in page], strict=True)
+            parts.append(_Part(store, np.array(page, np.int64), keys, containers))
     if spans is None or len(parts) < 2:
         return parts
     asked = np.zeros(len(found), np.float64)
@@ -150,7 +157,7 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
                 "the file of these virtual chunks is not there",
                 errno=errno.ENOENT,
                 key=locations[name],
-                hint="restore it, or map its prefix to its new place: virtual_prefixes={prefix: place}",
+                hint="restore it, or map its prefix to its new location: virtual_prefixes={prefix: location}",
             )
         check = None if checks is None else checks[name]
         if check is not None and (change := what_differs(check, part.seen(fetched, i))):
@@ -170,7 +177,9 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
 def _fetched_as_checked(part: _Part, spans: Columns, checks: Sequence[FileCheck | None]) -> Fetched:
     """The spans, where the server is told which version each file must have, and sends no bytes of another one. Where a file has another, the answer has no bytes, but
     the present versions, for the error."""
-    expect = [place.expected(key, check) for place, key, check in zip(part.places, part.keys, checks, strict=True)]
+    expect = [
+        container.expected(key, check) for container, key, check in zip(part.containers, part.keys, checks, strict=True)
+    ]
     if any(version is not None for version in expect):
         fetched = fetch_spans(part.store, part.keys, spans, expect=expect)
         if STALE not in fetched.status:
@@ -233,11 +242,11 @@ def _joined(parts: Sequence[_Part], spans: Columns, locations: Sequence[str], ch
 
 def _inner(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
     """Which spans of `count` files are of this part, and those with its own rows in place of theirs."""
-    place = np.full(count, -1, np.int64)
-    place[part.names] = np.arange(part.names.size)
-    which = np.flatnonzero(place[spans[:, 0]] >= 0)
+    position = np.full(count, -1, np.int64)
+    position[part.names] = np.arange(part.names.size)
+    which = np.flatnonzero(position[spans[:, 0]] >= 0)
     inner = spans[which]
-    inner[:, 0] = place[inner[:, 0]]
+    inner[:, 0] = position[inner[:, 0]]
     return which, inner
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from frazil.errors import StoreError
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
-from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.transfer.content import as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

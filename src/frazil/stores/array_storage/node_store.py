@@ -36,11 +36,11 @@ from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.locks import guard_of
 from frazil.stores.keys.names import check_key, is_prefix
-from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.fetch_pages import pages_of
+from frazil.stores.transfer.retry import READS, retry
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 __all__ = ["NodeStore", "shown_to_zarr"]
@@ -187,13 +187,15 @@ class NodeStore(Store):
 
     def _parsed(self, key: str, value: bytes) -> Metadata:
         """The node of a document that may be kept."""
+        path = key.rpartition("/")[0]
         try:
-            normalise(key.rpartition("/")[0])
+            if normalise(path) != path:
+                raise InvalidInputError("the path of a node has one slash between names", path=path)
         except InvalidInputError as error:
             error.key = key
             raise
         node = parse_node(value, self.known.metadata, key=key)
-        self.nodes.check(key.rpartition("/")[0], node)
+        self.nodes.check(path, node)
         return node.without_consolidated() if isinstance(node, GroupMetadata) else node
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:

@@ -19,10 +19,10 @@ from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.caches.memory_ranges import Addition, Filling, MemoryRanges, Part, RangeCache, Span
 from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
-from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_views
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     FOUND,

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
-from weakref import WeakValueDictionary
 
 from frazil.stores.values import ABSENT, Version
+from frazil.weak_references import WeakValues, renew_after_fork
 
 __all__ = ["Guard", "GuardState", "guard_of"]
 
@@ -29,9 +29,10 @@ class Guard:
     def __init__(self, state: GuardState | None = None) -> None:
         self._mark, self._count, self._floor, self._written = state or (os.urandom(8), 0, 0, {})
         self._busy: set[str] = set()
-        self.renew()
+        self.after_fork()
+        renew_after_fork(self)
 
-    def renew(self) -> None:
+    def after_fork(self) -> None:
         """In a forked child: what other threads of the parent held."""
         self._lock = threading.Lock()
         self._stripes = [threading.Lock() for _ in range(_STRIPES)]
@@ -110,28 +111,26 @@ class Guard:
 class _Guards:
     """The guards of this process. One belongs to an object as long as a store over that object lives: stores hold both."""
 
-    __slots__ = ("_by_object", "_choosing")
+    __slots__ = ("__weakref__", "_by_object", "_choosing")
 
     def __init__(self) -> None:
-        self._by_object: WeakValueDictionary[int | str, Guard] = WeakValueDictionary()
-        self._choosing = threading.Lock()
+        self._by_object: Final[WeakValues[int | str, Guard]] = WeakValues()
+        self.after_fork()
 
     def of(self, key: int | str, state: GuardState | None) -> Guard:
         with self._choosing:
             guard = self._by_object.get(key)
             if guard is None:
-                guard = self._by_object[key] = Guard(state)
+                guard = Guard(state)
+                self._by_object.put(key, guard)
             return guard
 
     def after_fork(self) -> None:
         self._choosing = threading.Lock()
-        for guard in list(self._by_object.values()):
-            guard.renew()
 
 
-_guards = _Guards()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_guards.after_fork)
+_guards: Final = _Guards()
+renew_after_fork(_guards)
 
 
 def guard_of(inner: object, state: GuardState | None = None) -> Guard:

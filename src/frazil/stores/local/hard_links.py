@@ -11,7 +11,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Final
 
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
-from frazil.stores.local.system_errors import failed_creation
+from frazil.stores.local.system_errors import not_synced
 
 __all__ = ["ABSENT", "NEEDS_A_COPY", "OpenFolders", "link_files", "sync_folders"]
 
@@ -146,7 +146,7 @@ def _sync(root: int, path: str) -> None:
             try:
                 os.fsync(folder)
             except OSError as error:
-                raise failed_creation(-(error.errno or EIO), path) from error
+                raise not_synced(error.errno or EIO, path) from error
             finally:
                 os.close(folder)
         if not path:

@@ -8,9 +8,11 @@ from typing import Final
 
 from frazil.errors import StoreError
 
-__all__ = ["NOWHERE", "failed_creation", "folder_hint", "reason_of", "refused"]
+__all__ = ["NOT_SYNCED", "NOWHERE", "REMOTE", "folder_hint", "not_synced", "reason_of", "refused"]
 
-_REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.ECONNRESET))
+NOT_SYNCED: Final = -3  # the kernel's code: the file is created, its folder could not be synced
+# Most codes of the system mean that nothing was done. These may come from a file system on a network, where a request may still arrive.
+REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.ECONNRESET))
 
 NOWHERE: Final = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
@@ -53,15 +55,11 @@ def refused(what: str, code: int, key: str, *, done: bool | None = None) -> Stor
     return StoreError(f"the object {what}: {reason}", errno=code, done=done, key=key, hint=hint)
 
 
-def failed_creation(code: int, key: str) -> StoreError:
-    """The error of a file that the kernel could not create; a negative code says that the file is there and its folder could not be synced.
-
-    Most codes of the system mean that nothing was done. Those in _REMOTE may come from a file system on a network, where a request may still arrive."""
-    if code >= 0:
-        return refused("cannot be written", code, key, done=None if code in _REMOTE else False)
+def not_synced(code: int, key: str) -> StoreError:
+    """The error of a file that was created while its folder could not be synced."""
     return StoreError(
-        f"the object is written, but its folder could not be synced: {os.strerror(-code)}",
-        errno=-code,
+        f"the object is written, but its folder could not be synced: {os.strerror(code)}",
+        errno=code,
         done=True,
         key=key,
         hint="a crash of the machine may lose it; check the disk",

@@ -16,7 +16,7 @@ from frazil.stores.objects.aws_profiles import read_profile
 from frazil.stores.objects.connections import Connection, environment, shared_connection
 from frazil.stores.objects.web_client import WebConnections
 from frazil.stores.objects.web_options import backoff_of, web_options
-from frazil.stores.retry import REQUESTS, Backoff
+from frazil.stores.transfer.retry import REQUESTS, Backoff
 
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient

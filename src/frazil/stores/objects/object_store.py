@@ -24,10 +24,10 @@ from frazil.stores.objects.responses import put_together
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.port import StorePort
-from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
 from frazil.stores.transfer.large_buffers import joined_value
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     FOUND,

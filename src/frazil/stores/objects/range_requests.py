@@ -14,8 +14,8 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.objects.client_errors import failure, meaning_of
 from frazil.stores.objects.clients import Clients
-from frazil.stores.retry import READS, attempts
 from frazil.stores.transfer.large_buffers import empty_buffer
+from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import Version, clip_span
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from frazil.record import Record
 from frazil.stores.objects.client_errors import status_failure, unanswered
 from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
-from frazil.stores.retry import attempts
+from frazil.stores.transfer.retry import attempts
 
 if TYPE_CHECKING:
     from http import client as http_client

@@ -11,7 +11,7 @@ from typing import Final
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
-from frazil.stores.retry import REQUESTS, Backoff
+from frazil.stores.transfer.retry import REQUESTS, Backoff
 
 __all__ = ["WebOptions", "backoff_of", "web_options"]
 

@@ -24,9 +24,9 @@ from frazil.stores.operations.protocols import (
     Readable,
     Writable,
 )
-from frazil.stores.retry import READS, attempts
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
+from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

@@ -12,7 +12,7 @@ from frazil.record import Record
 from frazil.stores.keys.listing import first_level
 from frazil.stores.keys.names import check_key
 from frazil.stores.operations.protocols import MISSING_ERRORS, Operations
-from frazil.stores.retry import READS, attempts
+from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import clip_span, flat_buffer
 
 if TYPE_CHECKING:

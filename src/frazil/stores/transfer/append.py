@@ -8,8 +8,8 @@ import numpy as np
 
 from frazil.errors import StoreError
 from frazil.stores.port import StorePort
-from frazil.stores.retry import WRITES, attempts
 from frazil.stores.transfer.composed_values import chained, composed, picked
+from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, ANY, MISSING, STALE, Changed, Pieces, Version, check_not_lost, whole_spans
 
 __all__ = ["append_by_put", "append_many"]

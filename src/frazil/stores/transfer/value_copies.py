@@ -8,8 +8,8 @@ from typing import Final, Protocol
 import numpy as np
 
 from frazil.errors import ConflictError, StoreError
-from frazil.stores.retry import Backoff, attempts
 from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.retry import Backoff, attempts
 from frazil.stores.values import (
     ANY,
     FOLDER,

@@ -15,11 +15,11 @@ from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import fetch_spans
-from frazil.stores.retry import WRITES, attempts
 from frazil.stores.store import Store
 from frazil.stores.transfer.append import append_many
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.transformer.shard_builder import Carried, Chunks, appended, rebuilt, table_after
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.transformer.shard_reader import Opened, in_batches, open_shards

@@ -17,10 +17,10 @@ from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.names import check_prefix, is_prefix
 from frazil.stores.operations.partial_access import Writes, check_all_starts
 from frazil.stores.operations.partial_values import check_starts, patched
-from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import ChunkRows, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing

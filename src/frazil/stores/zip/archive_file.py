@@ -17,7 +17,7 @@ from frazil.errors import FormatError, StoreError
 from frazil.record import Record
 from frazil.stores.local.kernel_results import pack_version
 from frazil.stores.local.system_errors import reason_of
-from frazil.stores.retry import FREE_FILES, attempts
+from frazil.stores.transfer.retry import FREE_FILES, attempts
 from frazil.stores.values import Version
 from frazil.stores.zip.headers import FIXED, end_records
 

@@ -21,10 +21,10 @@ from frazil.errors import FormatError, InvalidInputError, ReadOnlyError, StoreEr
 from frazil.stores.keys.listing import first_level, page_of
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.transfer.append import append_by_put
 from frazil.stores.transfer.content import join_pieces
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

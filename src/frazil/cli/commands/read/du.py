@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.locations import add_path, open_place
+from frazil.cli.locations import add_path, open_node_of
 from frazil.cli.output import add_json, say_result
 from frazil.operations.usage import lines, usage
 
@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    found = usage(open_place(options))
+    found = usage(open_node_of(options))
     if options.depth is not None:
         found = [node for node in found if not node.path or node.path.count("/") < options.depth]
     say_result(options, [node.to_json() for node in found], "\n".join(lines(found)))

@@ -8,7 +8,7 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.array.info import FORMATS, table
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_path, open_place
+from frazil.cli.locations import add_path, open_node_of
 from frazil.cli.output import add_json, say_result
 from frazil.errors import FrazilError
 from frazil.metadata.json_text import Json, as_json
@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    node = open_place(options)
+    node = open_node_of(options)
     if isinstance(node, Array):
         info = node.info
         say_result(options, {"kind": "array", **info.to_json()}, str(info))

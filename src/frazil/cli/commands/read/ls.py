@@ -6,10 +6,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import add_path, open_place
+from frazil.cli.locations import add_path, open_node_of
 from frazil.cli.output import add_json, say_result
 from frazil.errors import NotFoundError
-from frazil.operations.listing import Entry, entries_of_node, entries_of_place, lines
+from frazil.operations.listing import Entry, entries_of_node, entries_of_prefix, lines
 from frazil.stores.locations import resolve
 
 
@@ -38,12 +38,12 @@ def run(options: Namespace) -> None:
 
 def _entries(options: Namespace) -> Iterator[Entry]:
     try:
-        node = open_place(options)
+        node = open_node_of(options)
     except NotFoundError as missing:
         store, prefix = resolve(options.location, options.path or "")
         if "@" in options.location or not store.capabilities.listable or store.is_empty(prefix):
             raise missing from None
-        return entries_of_place(store, prefix, recursive=options.recursive, sizes=options.long)
+        return entries_of_prefix(store, prefix, recursive=options.recursive, sizes=options.long)
     return entries_of_node(node, recursive=options.recursive, sizes=options.long)
 
 

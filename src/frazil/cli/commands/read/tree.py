@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from frazil.array.array import Array
 from frazil.array.hierarchy.tree import Tree
 from frazil.cli.command import Command, add_location, whole_number
-from frazil.cli.locations import add_path, is_in_repository, open_place
+from frazil.cli.locations import add_path, is_in_repository, open_node_of
 from frazil.cli.output import add_json, say_result
 from frazil.errors import NotFoundError
 from frazil.metadata.json_text import Json
@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     try:
-        node = open_place(options)
+        node = open_node_of(options)
     except NotFoundError as error:
         if not is_in_repository(options.location):  # not the usual one: `frazil tree`
             error.hint = "a node is a folder with a zarr.json; `frazil ls` shows what is there"

@@ -114,7 +114,7 @@ def run(options: Namespace) -> None:
     remote = next((file for file in options.file if is_remote(file)), None)
     if options.mode == "adopt" and remote:
         options.refuse(f"{remote} is not on this machine: copy it here first to adopt it, or import it with --virtual")
-    prefixes = importer.remote_places(options.file)
+    prefixes = importer.remote_prefixes(options.file)
     scans = [scanner.scan_file(file, virtual_prefixes=prefixes, time_limit=options.time_limit) for file in options.file]
     files = _files(options, groups, scans)
     modes = {importer.mode_of(scanned, options.mode) for scanned in scans}

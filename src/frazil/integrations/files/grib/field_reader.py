@@ -31,7 +31,7 @@ def open_grib(
 
     def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
         assert array.library is not None
-        rank, places = json.loads(array.library.place)
+        rank, places = json.loads(array.library.address)
         before = array.shape[:rank]
 
         def read(box: tuple[slice, ...]) -> NDArray[np.generic]:

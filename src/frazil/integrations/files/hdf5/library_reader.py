@@ -45,14 +45,14 @@ def open_hdf5(
         for number in array.library.filters:
             is_available(h5py, number)  # registers those of hdf5plugin
     file: Any
-    if source.place is not None:
+    if source.container is not None:
         file = files.enter_context(h5py.File(files.enter_context(open_file(source)), "r"))
     else:
         file = files.enter_context(h5py.File(source.name, "r", locking="best-effort"))
 
     def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
         assert array.library is not None
-        dataset = file[array.library.place]
+        dataset = file[array.library.address]
 
         def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
             shape = [part.stop - part.start for part in box]

@@ -22,7 +22,7 @@ from frazil.integrations.files.imports.importer import (
     import_scanned,
     mode_of,
     plan_import,
-    remote_places,
+    remote_prefixes,
 )
 from frazil.integrations.files.imports.layout import AUTO, Extents, LayoutOptions
 from frazil.integrations.files.imports.selection import select_variables
@@ -104,7 +104,7 @@ def import_file(
         file, scanned = NAME, scan_dataset(source)
     else:
         file = os.fspath(source)
-        prefixes = virtual_prefixes or remote_places([file])
+        prefixes = virtual_prefixes or remote_prefixes([file])
         scanned = scan_file(file, virtual_prefixes=prefixes or None, time_limit=time_limit)
     selected = select_variables(scanned, skip, file, variables)
     mode = mode_of(selected, mode)

@@ -54,7 +54,7 @@ def folder_prefix(file: str) -> str:
     return source_of(file).prefix
 
 
-def remote_places(files: Iterable[str]) -> dict[str, Location]:
+def remote_prefixes(files: Iterable[str]) -> dict[str, Location]:
     """The bucket or web server of each remote file, and the one store that all files there are read from. Raises InvalidInputError."""
     roots = dict.fromkeys(parse_location(file).root for file in files if is_remote(file))
     return {f"{root}/": resolve(root)[0] for root in roots}
@@ -138,7 +138,7 @@ def import_scanned(
     Raises InvalidInputError where a remote file is to be adopted, for a variable that cannot be imported and is not left out, and for an array that the
     repository's format cannot hold; AlreadyExistsError where something has the path of an array, StoreError, also where the file changed meanwhile, and what reading it raises."""
     source = Source(file, "") if scanned.in_memory else source_of(file, virtual_prefixes)
-    if mode == "adopt" and source.place is not None:
+    if mode == "adopt" and source.container is not None:
         raise InvalidInputError(
             "a remote file cannot be adopted",
             key=file,

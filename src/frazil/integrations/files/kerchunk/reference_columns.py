@@ -33,26 +33,26 @@ class ChunkReferences(Record):
 
 
 class ObjectSizes:
-    """Bytes of whole objects and files, looked up once each: at a distance only where a prefix allows it, as a file of references may name any place."""
+    """Bytes of whole objects and files, looked up once each. Remote ones are looked up only if a prefix allows it, as a file of references may name any URL."""
 
     def __init__(self, prefixes: Prefixes | None) -> None:
         self._prefixes: Final = prefixes
         self._known: Final[dict[str, int]] = {}
 
-    def size(self, place: str) -> int:
+    def size(self, target: str) -> int:
         """Raises InvalidInputError for a place that may not be asked, StoreError."""
-        if place not in self._known:
-            if is_remote(place) and not self._prefixes:
+        if target not in self._known:
+            if is_remote(target) and not self._prefixes:
                 raise InvalidInputError(
-                    f"the size of {place} is needed, and remote places are contacted only if virtual_prefixes allows it"
+                    f"the size of {target} is needed, and it is requested only if virtual_prefixes allows it"
                 )
-            self._known[place] = source_of(place.removeprefix("file://"), self._prefixes).state().size
-        return self._known[place]
+            self._known[target] = source_of(target.removeprefix("file://"), self._prefixes).state().size
+        return self._known[target]
 
 
-def url_of(place: str) -> str:
+def url_of(target: str) -> str:
     """The URL of a file that references name by a URL or a path."""
-    return place if is_remote(place) or place.startswith("file://") else file_location(place)
+    return target if is_remote(target) or target.startswith("file://") else file_location(target)
 
 
 def virtual_array(

@@ -70,22 +70,22 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, sizes
         table = _table(beside, min(rows, count - first), rows)
         if table is None:
             continue
-        places, offsets, lengths, texts = (table[name] for name in _COLUMNS)
+        targets, offsets, lengths, texts = (table[name] for name in _COLUMNS)
         for row, text in enumerate(texts):
-            if text is not None and places[row] is None:
+            if text is not None and targets[row] is None:
                 at = np.unravel_index(first + row, tuple(grid))
                 given.append((tuple([int(part) for part in at]), text if isinstance(text, bytes) else text.encode()))
-        there = np.array([i for i, place in enumerate(places) if place is not None], np.int64)
+        there = np.array([i for i, target in enumerate(targets) if target is not None], np.int64)
         spans = np.array([offsets, lengths], np.int64)[:, there]
         whole = np.flatnonzero((spans == 0).all(axis=0))
-        spans[1, whole] = [sizes.size(places[there[i]]) for i in whole]
+        spans[1, whole] = [sizes.size(targets[there[i]]) for i in whole]
         if (spans < 0).any():
             raise FormatError("a row has a negative offset or size", key=beside.name)
         kept = np.flatnonzero(spans[1] > 0)
         numbers.append(there[kept] + first)
         ranges.append(spans[:, kept])
-        named = {place: url_of(place) for place in {places[row] for row in there[kept]}}
-        urls += [named[places[row]] for row in there[kept]]
+        named = {target: url_of(target) for target in {targets[row] for row in there[kept]}}
+        urls += [named[targets[row]] for row in there[kept]]
     flat = np.concatenate([np.zeros(0, np.int64), *numbers])
     spans = np.concatenate([np.zeros((2, 0), np.int64), *ranges], axis=1)
     coordinates = np.stack(np.unravel_index(flat, tuple(grid)), axis=1) if grid else np.zeros((len(flat), 0))

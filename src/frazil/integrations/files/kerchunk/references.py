@@ -171,11 +171,11 @@ def _chunks(
     rows: list[tuple[tuple[int, ...], str, int, int]] = []
     given: list[tuple[tuple[int, ...], bytes]] = []
     for key, value in below.items():
-        place = array.chunk_key_encoding.decode(key, array.ndim)
-        if place is None or any(at >= extent for at, extent in zip(place, array.grid_shape, strict=True)):
+        coordinates = array.chunk_key_encoding.decode(key, array.ndim)
+        if coordinates is None or any(at >= extent for at, extent in zip(coordinates, array.grid_shape, strict=True)):
             continue  # a document, or outside of the array, where nobody looks
         if isinstance(value, str):
-            given.append((place, _inline(value, prefix + key, name)))
+            given.append((coordinates, _inline(value, prefix + key, name)))
         elif isinstance(value, list) and len(value) in (1, 3) and isinstance(value[0], str):
             offset, length = (0, sizes.size(value[0])) if len(value) == 1 else value[1:]
             if any(
@@ -184,7 +184,7 @@ def _chunks(
             ):
                 raise FormatError(f"the reference of {prefix}{key} has no range of bytes", key=name)
             if length:
-                rows.append((place, url_of(value[0]), offset, length))
+                rows.append((coordinates, url_of(value[0]), offset, length))
         else:
             raise FormatError(f"the reference of {prefix}{key} is neither text nor [URL, offset, length]", key=name)
     rows.sort()

@@ -205,7 +205,7 @@ def _decoded(source: Source, array: ScannedArray) -> NDArray[np.generic]:
     assert array.library is not None
     expected = int(np.prod(array.shape, dtype=np.int64)) * array.dtype.itemsize
     try:
-        with open_file(source) as file, zipfile.ZipFile(file) as members, members.open(array.library.place) as member:
+        with open_file(source) as file, zipfile.ZipFile(file) as members, members.open(array.library.address) as member:
             header = read_header(member, source.name)
             if not expected:
                 return np.empty(array.shape, array.dtype)

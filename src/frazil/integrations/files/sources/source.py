@@ -10,8 +10,8 @@ from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.sources.ranged_file import RangedFile
 from frazil.record import Record
 from frazil.repository.virtual.locations import file_location, is_remote, parse_location
-from frazil.repository.virtual.prefixes import VirtualPlace
-from frazil.repository.virtual.virtual_fetch import open_places
+from frazil.repository.virtual.prefixes import VirtualContainer
+from frazil.repository.virtual.virtual_fetch import open_containers
 
 if TYPE_CHECKING:
     from frazil.repository.virtual.prefixes import Prefixes
@@ -26,12 +26,12 @@ class Source(Record):
 
     name      as its user called it: a path, or a URL
     location  for references to it. Links in a path are followed now, as they are not when chunks are read. "": it is a dataset in memory
-    place     where it is read, at a distance, and its key there; None: it is a file of this machine
+    container  where it is read, if it is remote, and its key there; None for a file of this machine
     """
 
     name: str
     location: str
-    place: VirtualPlace | None = None
+    container: VirtualContainer | None = None
     key: str = ""
 
     @property
@@ -42,22 +42,22 @@ class Source(Record):
     def beside(self, path: str) -> Source:
         """The file at a path below the folder that this one is in."""
         name, location = (text.rpartition("/")[0] + "/" + path for text in (self.name, self.location))
-        if self.place is None:
+        if self.container is None:
             return Source(os.path.join(os.path.dirname(self.name), path), location)
-        return Source(name, location, self.place, self.key.rpartition("/")[0] + "/" * ("/" in self.key) + path)
+        return Source(name, location, self.container, self.key.rpartition("/")[0] + "/" * ("/" in self.key) + path)
 
     def state(self) -> FileCheck:
         """What the file is like now. Raises StoreError."""
         if not self.location:
             return FileCheck(0)
-        if self.place is not None:
-            return state_of(cast(BinaryIO, RangedFile(self.place.store, self.key, self.name)), self)
+        if self.container is not None:
+            return state_of(cast(BinaryIO, RangedFile(self.container.store, self.key, self.name)), self)
         found = os.stat(self.name)
         return FileCheck(found.st_size, found.st_mtime_ns)
 
 
 def source_of(file: str | os.PathLike[str], prefixes: Prefixes | None = None) -> Source:
-    """The file at a path or URL; of a folder of references in Parquet, its `.zmetadata`. prefixes: as `virtual_prefixes` of a repository, and with other places and credentials than go without saying.
+    """The file at a path or URL; of a folder of references in Parquet, its `.zmetadata`. prefixes: as `virtual_prefixes` of a repository, which also allow redirects and give credentials.
 
     Raises InvalidInputError for what is neither, and for a URL outside of the prefixes."""
     name = os.fspath(file)
@@ -71,23 +71,23 @@ def source_of(file: str | os.PathLike[str], prefixes: Prefixes | None = None) ->
         name = f"{name.rstrip('/')}/{_TABLES}"
     if parse_location(name).folder:
         raise InvalidInputError("a folder is named, not a file", key=name)
-    place, key = open_places(prefixes or [name.rpartition("/")[0] + "/"]).find(name)
-    return Source(name, name, place, key)
+    container, key = open_containers(prefixes or [name.rpartition("/")[0] + "/"]).find(name)
+    return Source(name, name, container, key)
 
 
 def open_file(source: Source) -> BinaryIO:
     """The file, open for reading. Raises StoreError, or OSError on this machine."""
-    if source.place is None:
+    if source.container is None:
         return open(source.name, "rb")
-    return cast(BinaryIO, RangedFile(source.place.store, source.key, source.name))
+    return cast(BinaryIO, RangedFile(source.container.store, source.key, source.name))
 
 
 def state_of(file: BinaryIO, source: Source | None = None) -> FileCheck:
     """The state of an open file; source: which one it is."""
     if isinstance(file, RangedFile):
-        if source is None or source.place is None:
+        if source is None or source.container is None:
             return FileCheck(file.size)
-        return source.place.seen(source.key, file.version, file.size)
+        return source.container.seen(source.key, file.version, file.size)
     try:
         found = os.fstat(file.fileno())
     except OSError as error:

@@ -175,7 +175,7 @@ def open_tiff(
 
     def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
         assert array.library is not None
-        number, level, how = array.library.place.split("/")
+        number, level, how = array.library.address.split("/")
         series = tiff.series[int(number)].levels[int(level)]
         mapped: list[NDArray[np.generic]] = []
 

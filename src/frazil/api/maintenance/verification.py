@@ -22,7 +22,7 @@ from frazil.repository.manifests.coordinates import among, grid_of, sorted_coord
 from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.transaction import Options
 from frazil.repository.verification.histories import UNREADABLE
-from frazil.repository.verification.report import Findings, Place, Problem, Verification
+from frazil.repository.verification.report import Findings, Problem, Subject, Verification
 from frazil.repository.verification.verify import Depth, check
 from frazil.repository.verification.virtual_files import VirtualFiles
 
@@ -121,7 +121,7 @@ class _Decoding:
             own = self._files.snapshot(snapshot)
             session = open_session(self._files, snapshot)
         except UNREADABLE as error:
-            self.found.unreadable("snapshot", error, Place(ref, encode_id(snapshot)))
+            self.found.unreadable("snapshot", error, Subject(ref, encode_id(snapshot)))
             return
         trusted = self._files.rules(own).extents
         for path in own.nodes:
@@ -137,9 +137,9 @@ class _Decoding:
             )
             if identity not in self._seen:
                 self._seen.add(identity)
-                self._decode_array(session, node, Place(ref, encode_id(snapshot), path), trusted=trusted)
+                self._decode_array(session, node, Subject(ref, encode_id(snapshot), path), trusted=trusted)
 
-    def _decode_array(self, session: Session, node: NodeSnapshot, place: Place, *, trusted: bool) -> None:
+    def _decode_array(self, session: Session, node: NodeSnapshot, subject: Subject, *, trusted: bool) -> None:
         assert node.array is not None
         metadata = node.array.metadata
         try:
@@ -151,14 +151,14 @@ class _Decoding:
         except FrazilError as error:
             if isinstance(error, StoreError):
                 raise
-            self._say_once(error, place)
+            self._say_once(error, subject)
             return
         if not isinstance(array, Array):
-            self.found.add("decode", "the array cannot be opened", place)
+            self.found.add("decode", "the array cannot be opened", subject)
             return
         together = max(1, _TOGETHER // max(1, array.dtype.itemsize * prod(metadata.chunk_shape)))
         for run in _runs(chunks, together):
-            self._read(array, run, metadata.chunk_shape, place)
+            self._read(array, run, metadata.chunk_shape, subject)
             self.decoded += len(run)
             self._report("chunks decoded", len(run))
 
@@ -172,7 +172,7 @@ class _Decoding:
                     known |= (parts == number) & among(chunks, bad[(bad >= 0).all(axis=1)])
         return known
 
-    def _read(self, array: Array, chunks: Columns, shape: tuple[int, ...], place: Place) -> None:
+    def _read(self, array: Array, chunks: Columns, shape: tuple[int, ...], subject: Subject) -> None:
         """Reads chunks that lie side by side; where they cannot be read, each half of them."""
         box = tuple(
             slice(low * length, min((high + 1) * length, extent))
@@ -184,18 +184,18 @@ class _Decoding:
             array.read(box)
         except (DataError, StoreError) as error:
             if len(chunks) == 1:
-                self.found.add("decode", error.message, place, error.key, chunks)
+                self.found.add("decode", error.message, subject, error.key, chunks)
                 return
             middle = len(chunks) // 2
-            self._read(array, chunks[:middle], shape, place)
-            self._read(array, chunks[middle:], shape, place)
+            self._read(array, chunks[:middle], shape, subject)
+            self._read(array, chunks[middle:], shape, subject)
         except FrazilError as error:  # of the array, such as a codec that is not there
-            self._say_once(error, place, chunks)
+            self._say_once(error, subject, chunks)
 
-    def _say_once(self, error: FrazilError, place: Place, chunks: Columns | None = None) -> None:
+    def _say_once(self, error: FrazilError, subject: Subject, chunks: Columns | None = None) -> None:
         """What is wrong with an array or its manifests, where that was not told before."""
-        if not any(error.message == problem.text and problem.path == place.path for problem in self.found.problems):
-            self.found.add("decode", error.message, place, error.key, chunks)
+        if not any(error.message == problem.text and problem.path == subject.path for problem in self.found.problems):
+            self.found.add("decode", error.message, subject, error.key, chunks)
 
 
 def _runs(chunks: Columns, together: int) -> Iterator[Columns]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from frazil.api.verification import Asked, check_progress, decoder
+from frazil.api.maintenance.verification import Asked, check_progress, decoder
 from frazil.array.arguments import check_flag
 from frazil.formats.ids import ObjectId
 from frazil.repository.format import RepositoryFormat

@@ -1,4 +1,4 @@
-"""Where nodes of two deltas cannot be at once, by their places in the hierarchy. Pure.
+"""Where nodes of two deltas cannot be at once, by their paths. Pure.
 
 conflicts.py compares the nodes themselves, their metadata and chunks, and makes conflicts of what is found here."""
 
@@ -13,13 +13,13 @@ from frazil.repository.merge.delta import Delta
 from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.change_set import above
 
-__all__ = ["Side", "place_conflicts"]
+__all__ = ["Side", "path_conflicts"]
 
-PlaceConflict: TypeAlias = tuple[str, str, bool]  # kind, path, whether our change can solve it
+PathConflict: TypeAlias = tuple[str, str, bool]  # kind, path, whether our change can solve it
 
 
 class Side:
-    """A delta by the places of its nodes. sources: former paths of moved nodes by the new ones; placed: paths at which it put something; arrays: of these, the paths of
+    """A delta by the paths of its nodes. sources: former paths of moved nodes by the new ones; placed: paths at which it put something; arrays: of these, the paths of
     arrays"""
 
     def __init__(self, delta: Delta) -> None:
@@ -36,30 +36,28 @@ class Side:
         return None if path in self.made or path in self.removed or path in self.moved else path
 
 
-def place_conflicts(ours: Side, theirs: Side, nodes: Iterable[tuple[str, str]]) -> list[PlaceConflict]:
-    """All conflicts about places. nodes: kinds and paths in the base of nodes that are in conflict already, as we removed or renamed them"""
-    found = _Places(ours, theirs)
+def path_conflicts(ours: Side, theirs: Side, nodes: Iterable[tuple[str, str]]) -> list[PathConflict]:
+    """All conflicts about paths. nodes: kinds and paths in the base of nodes that are in conflict already, as we removed or renamed them"""
+    found = _PathConflicts(ours, theirs)
     for kind, old in nodes:
         found.take(kind, old if kind == "changed" else ours.name(old))
-    found.compare_our_places()
-    found.compare_their_places()
+    found.compare_our_paths()
+    found.compare_their_paths()
     found.follow_links()
     return found.conflicts
 
 
-class _Places:
+class _PathConflicts:
     def __init__(self, ours: Side, theirs: Side) -> None:
         self.ours, self.theirs = ours, theirs
-        self.conflicts: list[PlaceConflict] = []
+        self.conflicts: list[PathConflict] = []
         # nodes of the base that have to be where they have them if ours gives way; and those that have to in any case, which come first
         self._follow: tuple[list[str], list[str]] = [], []
-        self._linked: set[str] = (
-            set()
-        )  # our paths in conflict by their places; of nodes that we removed, the former paths
+        self._linked: set[str] = set()  # our paths in conflict, by path; of nodes that we removed, the former paths
 
     # --- what meets -----------------------------------------------------------------------------------------------------------------
 
-    def compare_our_places(self) -> None:
+    def compare_our_paths(self) -> None:
         """What we made or renamed, where they have something, or no group above."""
         ours, theirs = self.ours, self.theirs
         for path in ours.placed:
@@ -92,7 +90,7 @@ class _Places:
             return source not in self.ours.moved or not followed
         return group in self.theirs.arrays
 
-    def compare_their_places(self) -> None:
+    def compare_their_paths(self) -> None:
         """Groups that we removed or renamed, and arrays that we made, where they put something."""
         ours, theirs = self.ours, self.theirs
         for group in _groups_above(theirs.placed):
@@ -124,8 +122,8 @@ class _Places:
     def _entered(self) -> set[str]:
         """Paths to which, or beneath which, they renamed something that we left where it was: it must not be removed with them."""
         ours = self.ours
-        places = [at for at, old in self.theirs.sources.items() if old not in ours.removed and old not in ours.moved]
-        return {*places, *_groups_above(places)}
+        paths = [at for at, old in self.theirs.sources.items() if old not in ours.removed and old not in ours.moved]
+        return {*paths, *_groups_above(paths)}
 
     # --- what goes with it ------------------------------------------------------------------------------------------------------------
 
@@ -141,11 +139,11 @@ class _Places:
             done.add(old)
             if old in ours.moved:
                 self._link_beneath(ours.moved[old], must)
-            place = theirs.name(old)
-            if place in ours.placed and ours.sources.get(place) != old:
-                self._link(place, "created", must)
-                self._link_beneath(place, must)
-            for group in reversed(above(place)):
+            path = theirs.name(old)
+            if path in ours.placed and ours.sources.get(path) != old:
+                self._link(path, "created", must)
+                self._link_beneath(path, must)
+            for group in reversed(above(path)):
                 self._make_room(group, must)
 
     def _make_room(self, group: str, must: bool) -> None:

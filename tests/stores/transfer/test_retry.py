@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from frazil.errors import StoreError
-from frazil.stores.retry import FILES, Backoff, attempts, retry, when_files_are_free
+from frazil.stores.transfer.retry import FILES, Backoff, attempts, retry, when_files_are_free
 
 
 @pytest.fixture

@@ -1,0 +1,54 @@
+"""Ctrl-C at every line of what users do: it always arrives, and no lock, file or thread stays behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.faults.interrupted_lines import Interrupts, ends, first_times, open_files
+
+import frazil
+from frazil.stores import LocalStore, MemoryStore, Store
+
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _: MemoryStore(),
+    "disk": lambda path: LocalStore(path / "a"),
+}
+PARTS = 8
+
+
+def open_and_drop(store: Store) -> None:
+    array = frazil.open_array(store, "r+")
+    array[3:17, 3:17] = 2
+    array.refresh()
+
+
+def interrupt(store: Store, part: int) -> None:
+    frazil.create_array(store, shape=(20, 20), dtype="i4", chunks=(5, 5), shards=(10, 10))[...] = 1
+    open_and_drop(store)
+    whole = Interrupts()
+    assert whole.run(lambda: open_and_drop(store))
+    files = open_files()
+    for number in first_times(whole.seen)[part::PARTS]:
+        interrupted, place = Interrupts(number), whole.seen[number]
+        ended = interrupted.run(lambda: open_and_drop(store))
+        assert not interrupted.lost, place
+        assert not ended, place
+        assert ends(lambda: open_and_drop(store)), place
+        assert np.isin(frazil.open_array(store)[...], (0, 1, 2)).all(), place
+        assert open_files() == files, place
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_arrays_that_are_opened_and_dropped(kind: str, tmp_path: Path) -> None:
+    """The other places take eight times as long, and are in the campaign."""
+    interrupt(STORES[kind](tmp_path), 0)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("part", range(1, PARTS))
+@pytest.mark.parametrize("kind", STORES)
+def test_every_place(kind: str, part: int, tmp_path: Path) -> None:
+    interrupt(STORES[kind](tmp_path), part)
