@@ -142,10 +142,7 @@ def _sync(root: int, path: str) -> None:
     while True:
         folder = enter_folder(root, path)
         if folder is not None:
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            os.fsync(folder.fd)
         if not path:
             return
         path = path.rpartition("/")[0]
