@@ -69,6 +69,10 @@ class Descriptor:
     """The descriptor of a folder, opened here and closed when it is dropped. Raises OSError."""
 
     def __init__(self, path: str) -> None: ...
+    @staticmethod
+    def beneath(root: int, path: str) -> Descriptor | None:
+        """The folder at a path ("a/b/", "" is `root` itself) below another; None where there is none, or a link lies on the way."""
+
     @property
     def fd(self) -> int: ...
 

@@ -86,3 +86,24 @@ def test_no_key_stays_locked() -> None:
         assert not Interrupts(number).run(lambda guard=guard: write(guard)), number  # type: ignore[misc]
         assert ends(lambda guard=guard: write(guard), 20), whole.seen[number]  # type: ignore[misc]
         assert guard.versions(["a", "b", "c"]) is not None, whole.seen[number]
+
+
+def test_no_folder_stays_open(tmp_path: Path) -> None:
+    """Where a descriptor is a number, an interrupt may come between its opening and the block that closes it."""
+    store = LocalStore(tmp_path / "a")
+    keys = ["a", "b/c", "b/d/e", "f/g/h/i"]
+
+    def walk() -> None:
+        for key in keys:
+            store.set(f"x/{key}", b"1")
+        assert store.list_page("x/").keys == [f"x/{key}" for key in keys]
+        store.erase_prefix("x/")
+
+    whole = Interrupts()
+    walk()
+    assert whole.run(walk)
+    files = open_files()
+    for number in first_times(whole.seen)[::2]:
+        assert not Interrupts(number).run(walk), whole.seen[number]
+        assert open_files() == files, whole.seen[number]
+    walk()

@@ -231,7 +231,7 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, wait: &Wait<'_>) ->
     })
 }
 
-fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
+pub fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
     if root < 0 {
         return Err(wrong("root: not a descriptor"));
     }

@@ -144,11 +144,9 @@ def _sync(root: int, path: str) -> None:
         folder = enter_folder(root, path)
         if folder is not None:
             try:
-                os.fsync(folder)
+                os.fsync(folder.fd)
             except OSError as error:
                 raise not_synced(error.errno or EIO, path) from error
-            finally:
-                os.close(folder)
         if not path:
             return
         path = path.rpartition("/")[0]
