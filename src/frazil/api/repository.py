@@ -222,8 +222,8 @@ class Repository(Inspected):
         if tip is not None:
             self._files.check_commits(tip)
         known = self._registry.metadata
-        transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
-        transaction.branches = self._branches
+        state = identity, snapshot, tip, known, options, self._documents
+        transaction = Transaction(self._files, *state, branches=self._branches)
         return Session(transaction, self._registry, self._options.runtime)
 
     def _tagged(self, tag: str) -> ObjectId:

@@ -228,7 +228,7 @@ class ArrayChunks:
             segment, offsets = owner.changes.pending.add(pieces, lengths, 1)
             old = changed.find_one(place)
             left = changed.whole_files(np.array([old], np.int64)) if old >= 0 else None
-            kinds, ids = np.full(1, PENDING, np.uint8), np.zeros((1, ID_BYTES), np.uint8)
+            kinds, ids = np.array([PENDING], np.uint8), np.zeros((1, ID_BYTES), np.uint8)
             (number,) = changed.set(Rows(coords, kinds, ids, np.array([segment], np.int64), offsets, lengths)).tolist()
             if left is not None:
                 owner.written.superseded(left)
