@@ -10,11 +10,27 @@ import pytest
 from tests.faults.interrupted_lines import Interrupts, ends, first_times, open_files
 
 import frazil
-from frazil.stores import LocalStore, MemoryStore, Store
+from frazil.stores import LocalStore, MemoryStore, Store, adapt
+from frazil.stores.keys.locks import Guard
+
+
+class Values(dict[str, bytes]):
+    """A store of a user."""
+
+    def set(self, key: str, value: bytes) -> None:
+        self[key] = value
+
+    def erase(self, key: str) -> None:
+        self.pop(key, None)
+
+    def list(self) -> list[str]:
+        return [*self]
+
 
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda _: MemoryStore(),
     "disk": lambda path: LocalStore(path / "a"),
+    "adapted": lambda _: adapt(Values()),  # which has the locks of keys
 }
 PARTS = 8
 
@@ -52,3 +68,21 @@ def test_arrays_that_are_opened_and_dropped(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_every_place(kind: str, part: int, tmp_path: Path) -> None:
     interrupt(STORES[kind](tmp_path), part)
+
+
+def test_no_key_stays_locked() -> None:
+    """A lock that is taken by Python code instead of `with` itself stays locked where an interrupt comes between the two."""
+
+    def write(guard: Guard) -> None:
+        with guard.writing(["a", "b"]), guard.reading(["c"]):
+            pass
+        with guard.writing_all():
+            pass
+
+    whole, guard = Interrupts(), Guard()
+    assert whole.run(lambda: write(guard))
+    for number in first_times(whole.seen):
+        guard = Guard()
+        assert not Interrupts(number).run(lambda guard=guard: write(guard)), number  # type: ignore[misc]
+        assert ends(lambda guard=guard: write(guard), 20), whole.seen[number]  # type: ignore[misc]
+        assert guard.versions(["a", "b", "c"]) is not None, whole.seen[number]

@@ -155,7 +155,7 @@ pub(crate) fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>
         FileType::RegularFile => Ok(Some(stat)),
         FileType::Directory => Err(Errno::ISDIR),
         FileType::Symlink => Err(Errno::LOOP),
-        _ => Err(Errno::INVAL),
+        _ => Err(Errno::NXIO),
     }
 }
 

@@ -299,7 +299,7 @@ class Repository(Inspected):
 
     def sync(self) -> None:
         """Flushes to the disk everything that sessions of this Repository object committed with durable=False, the commits of many threads and sessions at once. Raises
-        StoreError; then none of these commits is certain to be on the disk."""
+        StoreError; then none of them is certain to be on the disk. If the disk failed, later syncs and durable commits raise too: the system tells such a loss once."""
         self._branches.sync(self._files.store)
 
     # --- history -------------------------------------------------------------------------------------------------------------------

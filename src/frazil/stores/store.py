@@ -327,7 +327,8 @@ class Store(StorePort):
         return self
 
     def sync_values(self, keys: Sequence[str]) -> builtins.list[str]:
-        """When it returns, what these keys have is on the medium, also what was written through `unsynced`. Returns the keys that are not there. Raises StoreError."""
+        """When it returns, what these keys have is on the medium, also what was written through `unsynced`. Returns the keys that are not there. Raises
+        StoreError: with `done` False where nothing was lost, and the call may be repeated; else what the keys had may be lost, whatever a later call says."""
         return []
 
     def erase_leftovers(self, prefix: str, before: int) -> int:

@@ -398,7 +398,7 @@ def test_what_is_in_the_way(tmp_path: Path) -> None:
     os.mkfifo(root / "fifo")
     expected = {
         "a": errno.EISDIR, "a/b/c": errno.ENOTDIR, "link/x": errno.ELOOP, "link/x/y": errno.ELOOP, "dangling": errno.ELOOP,
-        "fifo": errno.EINVAL, "n" * 249: errno.ENAMETOOLONG,
+        "fifo": errno.ENXIO, "n" * 249: errno.ENAMETOOLONG,
     }  # fmt: skip
     for key, code in expected.items():
         error = refusal(StoreError, lambda key=key: store.create(key, b"2"))  # type: ignore[misc]

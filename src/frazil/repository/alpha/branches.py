@@ -41,7 +41,7 @@ from frazil.formats.alpha.refs import (
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.alpha.alpha_library import keep_library_out, see_first_name
-from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.file_cache import Files, files_alone
 from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
     create_reference,
@@ -161,11 +161,12 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
     """Whether the file of a tip is as it was when the tip was read, and what the next file says, None where it is missing. Both are read in one batch."""
     folder = _folder(files, tip)
     names = [folder + branch_file(number) for number in (tip.sequence, tip.sequence + 1) if number <= LAST_SEQUENCE]
-    if files.store.capabilities.direct:  # every commit comes here: in one call of the kernel
-        own, *following = files.store.get_many(names)
-    else:
-        spans = _HEADS[: len(names)]
-        own, *following = read_values(files.store.fetch(names, spans), names, spans)
+    with files_alone():
+        if files.store.capabilities.direct:  # every commit comes here: in one call of the kernel
+            own, *following = files.store.get_many(names)
+        else:
+            spans = _HEADS[: len(names)]
+            own, *following = read_values(files.store.fetch(names, spans), names, spans)
     if own is None:
         return False, None
     says = Ref(tip.snapshot or None, tip.deleted)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 else:
     caching_store = LateModule("frazil.stores.caches.caching_store")
 
-__all__ = ["UNCHANGING", "FileBytes", "Files"]
+__all__ = ["UNCHANGING", "FileBytes", "Files", "files_alone", "no_file"]
 
 UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
 
@@ -132,7 +132,7 @@ class Files:
     def has_snapshot(self, file: ObjectId) -> bool:
         """Whether there is a snapshot file of this id: one request at most."""
         name = snapshot_key(file)
-        with _files_alone():
+        with files_alone():
             return self._known_snapshot(name) is not None or self.store.exists(self.key(name))
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
@@ -171,7 +171,7 @@ class Files:
     def _read(self, names: Sequence[str]) -> list[bytes]:
         keys = [self.key(name) for name in names]
         values: list[bytes] = []
-        with _files_alone():
+        with files_alone():
             found = self.store.get_many(keys, largest=None)
         for key, value in zip(keys, found, strict=True):
             if value is None:
@@ -225,22 +225,26 @@ class Files:
         self.store.put_own(names, pieces_of(list(files.values())))
 
 
-_NO_FILES: Final = (errno.ELOOP, errno.EINVAL)
+_NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, what is neither nor a file
 
 
 @contextmanager
-def _files_alone() -> Iterator[None]:
-    """What is no file in the place of one is damage, as a file that makes no sense is: nobody need try again."""
+def files_alone() -> Iterator[None]:
+    """What is no file in the place of one is damage, as a file that makes no sense is: nobody need try again. Raises FormatError."""
     try:
         yield
     except StoreError as error:
         if error.errno not in _NO_FILES:
             raise
-        raise FormatError(
-            "a link or something else that is no file lies in the place of a file of the repository",
-            key=error.key,
-            hint="put the file itself there",
-        ) from error
+        raise no_file(error.key) from error
+
+
+def no_file(key: str | None) -> FormatError:
+    return FormatError(
+        "a link, a folder or something else that is no file lies in the place of a file of the repository",
+        key=key,
+        hint="move it away; put the file itself there if a copy of the repository has it",
+    )
 
 
 _HINTS: Final = {

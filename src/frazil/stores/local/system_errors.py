@@ -34,7 +34,7 @@ _REASONS: Final[dict[int, tuple[str, str]]] = {
     errno.ENOTDIR: ("a part of the key is a key itself, and so a file", "choose another key, or erase the shorter one"),
     errno.ELOOP: ("a link lies there or on the way, and links are not followed", "open the store at the link's target"),
     errno.EXDEV: ("the key leads out of the store's folder", "open the store at the folder that holds it"),
-    errno.EINVAL: ("what lies there is neither a file nor a folder", "remove it"),
+    errno.ENXIO: ("what lies there is neither a file nor a folder", "remove it"),
     errno.ENAMETOOLONG: ("the name is too long for the disk", "components of a key have at most 248 bytes here"),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n), or fetch fewer objects at once"),
     errno.ENFILE: ("too many files are open", "raise the system's limit, or fetch fewer objects at once"),

@@ -93,7 +93,7 @@ def test_a_stored_member_that_is_damaged(mode: str, size: int, tmp_path: Path) -
     content = bytearray((tmp_path / "a.npz").read_bytes())
     content[content.index(values.tobytes()) + values.nbytes // 2] ^= 1
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(ChecksumError, match="CRC.*path 'x'"):
+    with pytest.raises(ChecksumError, match=r"CRC.*path 'x'"):
         frazil.import_file(tmp_path / "a.npz", tmp_path / "new.repo", mode)  # type: ignore[arg-type]
     assert frazil.import_file(tmp_path / "a.npz", MemoryStore(), skip=["x"]).arrays == ("good",)
 
