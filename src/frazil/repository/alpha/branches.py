@@ -80,6 +80,9 @@ __all__ = [
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _FORMER: Final = 64  # branch files that are read in one batch
+_LOST: Final = (
+    "if these are manifests/ and chunks/ of a repository, restore its refs/ from a copy; else choose another location"
+)
 _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo`, in which Icechunk 2 keeps everything
 
 
@@ -305,7 +308,8 @@ def require_repository(files: Files) -> None:
             key=key,
             hint="read it with the version of Icechunk that wrote it",
         )
-    raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint="Repository.create makes one")
+    hint = f"there are objects: {_LOST}" if files.has_objects() else "Repository.create makes one"
+    raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint=hint)
 
 
 def later_format(files: Files) -> str | None:
@@ -330,6 +334,8 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     )
     if exists(files) or later_format(files) is not None:
         raise there
+    if files.has_objects():  # which a collection of the new repository would remove
+        raise AlreadyExistsError("manifests or chunks are there already", key=files.key("chunks"), hint=_LOST)
     files.write_snapshot(file, snapshot)
     check_conditions(files, file)
     if has_freedoms(snapshot):

@@ -210,6 +210,11 @@ class Files:
         self._write({name: data})
         self._kept.put(name, data, len(data))
 
+    def has_objects(self) -> bool:
+        """Whether manifests or chunk files are there, as far as the store can tell."""
+        names = [self.key(name) for name in ("manifests/", "chunks/")]
+        return self.store.capabilities.listable and not all(map(self.store.is_empty, names))
+
     def erase(self, names: Iterable[str]) -> None:
         """Removes files by their names in the repository. What cannot be removed does no harm and stays."""
         if self.store.capabilities.erasable:
