@@ -73,6 +73,10 @@ KINDS = {
     "write raw": ("", write("[]").replace("2**30", "2**31")),
     "write zstd 3": ("", write("[frazil.codecs.Zstd(level=3)]")),
     "write zstd 19": ("", write("[frazil.codecs.Zstd(level=19)]")),
+    "write zstd 19, one chunk of 2^27": (
+        "",
+        write("[frazil.codecs.Zstd(level=19)]").replace("chunks=(2**20,), shards=(2**26,)", "chunks=(2**27,)"),
+    ),
     "write gzip 9": ("", write("[frazil.codecs.Gzip(level=9)]")),
     "write zstd 19, shards of 2^28": ("", write("[frazil.codecs.Zstd(level=19)]", shard="2**28")),
     "read S3": (REMOTE, REMOTE_READ),

@@ -9,11 +9,11 @@ import frazil
 from frazil import errors, extensions
 
 NAMES = {
-    "Array", "CommitUnknownError", "ConflictError", "FrazilError", "Group", "Registry", "Repository", "Runtime", "Session", "checksum", "codecs", "consolidate_metadata", "convert", "copy", "create_array", "create_group", "dask",
+    "Array", "CommitUnknownError", "ConflictError", "FrazilError", "Group", "Registry", "Repository", "Runtime", "Session", "checksum", "codecs", "config", "consolidate_metadata", "convert", "copy", "create_array", "create_group", "dask", "dtype",
     "errors",
     "export_file", "extensions", "import_file", "open",
     "array", "create", "empty", "empty_like", "from_array", "full", "full_like", "group", "load", "ones", "ones_like", "save", "save_array", "save_group", "zeros", "zeros_like",
-    "create_hierarchy", "open_like", "storage", "tree",
+    "create_hierarchy", "open_like", "print_debug_info", "storage", "tree",
     "open_array", "open_consolidated", "open_group", "rechunk", "shards", "stores", "validate", "xarray", "zarr",
 }  # fmt: skip
 FOR_EXTENSIONS = {

@@ -234,7 +234,7 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
             || Lease::take(largest),
             |worker, row| {
                 if let Ok(mut made) = made[row].lock()
-                    && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made)
+                    && let Err(fault) = chain.encode(&mut worker.tools, values[row], &mut made, &|| threads.ended())
                 {
                     failures.add(row as i64, row, fault);
                 }

@@ -20,6 +20,7 @@ from frazil.api.constructors import (  # at once, as the package array has the n
     ones,
     ones_like,
     open_like,
+    print_debug_info,
     save,
     save_array,
     save_group,
@@ -34,10 +35,10 @@ from frazil.array.group import Group
 from frazil.codecs.registry import Registry
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError
 from frazil.late import late_names
-from frazil.runtime import Runtime
+from frazil.runtime import Runtime, config
 
 if TYPE_CHECKING:
-    from frazil import dask, extensions, storage, xarray, zarr
+    from frazil import dask, dtype, extensions, storage, xarray, zarr
     from frazil.api.consolidated import consolidate_metadata, open_consolidated
     from frazil.api.repository import Repository
     from frazil.api.session import Session
@@ -54,6 +55,7 @@ __all__ = [
     "array",
     "create_hierarchy",
     "open_like",
+    "print_debug_info",
     "storage",
     "tree",
     "zeros_like",
@@ -82,12 +84,14 @@ __all__ = [
     "Session",
     "checksum",
     "codecs",
+    "config",
     "consolidate_metadata",
     "convert",
     "copy",
     "create_array",
     "create_group",
     "dask",
+    "dtype",
     "errors",
     "export_file",
     "extensions",
@@ -116,6 +120,7 @@ if not TYPE_CHECKING:
             "convert": "frazil.operations.convert.convert",
             "copy": "frazil.operations.copy.copy",
             "dask": "frazil.dask",
+            "dtype": "frazil.dtype",
             "export_file": "frazil.integrations.files.exports.export_file",
             "extensions": "frazil.extensions",
             "import_file": "frazil.integrations.files.imports.import_file",

@@ -69,6 +69,10 @@ class Descriptor:
     """The descriptor of a folder, opened here and closed when it is dropped. Raises OSError."""
 
     def __init__(self, path: str) -> None: ...
+    @staticmethod
+    def beneath(root: int, path: str) -> Descriptor | None:
+        """The folder at a path ("a/b/", "" is `root` itself) below another; None where there is none, or a link lies on the way."""
+
     @property
     def fd(self) -> int: ...
 
@@ -111,11 +115,18 @@ def publish_files(
 
     For each name: missing folders are made; an open-file-description write lock is taken on "<name>.__lock" (waiting for it, Ctrl-C aside),
     checked to be still the file of that name, the present version of <name> is compared with expect[i] (None: any; b"": must not
-    exist; else 24 bytes: inode, size, mtime_ns as little-endian int64), the pieces are written into the lock file, which is cut to
+    exist; one byte: see below; else 24 bytes: inode, size, mtime_ns as little-endian int64), the pieces are written into the lock file, which is cut to
     their length, synced if `sync` (and the folder after the rename), and renamed over <name>. When anything fails the lock file is removed and
     the old file stays as it was. Where expect[i] is b"" the rename replaces nothing, also where a writer that takes no locks has come between (Changed);
-    where the file system has no such rename, the value is written once more and linked, as in create_file. result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the
-    expected one (size -1: there is none), (errno, 0, 0, 0) when the system refused, (-2, failure code, 0, 0) when a piece could not be read.
+    where the file system has no such rename, the value is written once more and linked, as below.
+
+    Where every expect[i] is of one byte, the names are only ever created, and no lock is taken: a file has no name while it is written (O_TMPFILE), and is linked to its name when it is whole;
+    where the file system has no such files, it has a name in the same folder that begins with "~" and ends in ".__lock" until then. With `sync` files of neighbouring names are
+    synced together before they get their names, and then their folders, also that of a name that was taken.
+
+    result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the
+    expected one (size -1: there is none), (errno, 0, 0, 0) when the system refused, (-2, failure code, 0, 0) when a piece could not be read, (-3, errno, 0, 0) when a name was
+    created without a lock and its folder could not be synced.
     rows and pieces from `files` are copied inside the system where it can (copy_file_range). Names are handled in parallel."""
 
 def change_files(
@@ -137,17 +148,12 @@ def change_files(
     result, int64[n, 4]: (0, inode, size, mtime_ns) when changed, (-1, ...) as in publish_files, also where an earlier append was undone, (-3, 0, 0, 0) where the file is to be replaced whole instead
     (it has several names, belongs to another user, or may not be written), (errno, 0, 0, 0) when the system refused: then nothing was changed, with a journal."""
 
+def birth_time(fd: int) -> int:
+    """When an open file was made, in ns since 1970; 0 where the system does not say. With the inode it tells a file from a later one that has the same inode."""
+
 def restore_files(root: int, names: Sequence[str], look: bool, result: Columns) -> None:
     """Undoes appends to files that were killed, and waits for writers that are alive. result, int64[n, 1]: 0 where no writer was at the file; 1 where one was, and left nothing to undo;
     2 where an append was killed, which is now undone (look: which is not undone); -errno where the system refused."""
-
-def create_file(root: int, name: str, value: Buffer, sync: bool) -> tuple[int, int, int, int]:
-    """Creates a file beneath a root, without a lock. Returns (code, inode, size, mtime_ns). The code is 0; EEXIST where a file is there, which stays as it is; the system's number
-    where nothing was created; or the negative of it where the file was created and its folder could not be synced. The rest is of the file that is there, 0 with other codes.
-
-    Missing folders are made. The file has no name while it is written (O_TMPFILE) and is linked to its name when it is whole; where the file system
-    has no such files, it has a name in the same folder that begins with "~" and ends in ".__lock" until then. With `sync` the file is synced before it gets
-    its name, the folder and those that were made on the way after. Raises ValueError for a name that is none beneath the root."""
 
 def copy_files(
     source: int, sources: Sequence[str], root: int, names: Sequence[str], sync: bool, threads: int, result: Columns

@@ -8,15 +8,12 @@ from typing import Final
 __all__ = ["hint"]
 
 _SYNCHRONIZER: Final = "leave synchronizer out: threads and processes that write one chunk are safe"
-_CONFIG: Final = (
-    "there is no global configuration: pass runtime=frazil.Runtime(...) to the function that opens or creates"
-)
 _ASYNC: Final = "nothing is async: use Array, Group and the functions of frazil"
 _FOLDER: Final = 'a folder is named by its path: frazil.open("sea.zarr"), or frazil.storage.LocalStore(path)'
 _KEYS: Final = "give a mapping of keys to bytes in its place, such as a dict: frazil.open(mapping)"
 _BUCKET: Final = 'a bucket is named by its URL: frazil.open("s3://bucket/sea.zarr", storage_options={...})'
+_CACHE: Final = 'frazil.stores.CachingStore(store, limit) is a cache in memory; open(..., cache="folder") one on disk'
 _CODEC: Final = "frazil.codecs has codecs; objects of the package numcodecs are taken, too"
-_DATA_TYPE: Final = "dtype= takes what NumPy takes for one, and the names of registered data types"
 
 _STORES: Final[dict[str, str]] = {
     **dict.fromkeys(("DirectoryStore", "NestedDirectoryStore", "TempStore"), _FOLDER),
@@ -25,9 +22,8 @@ _STORES: Final[dict[str, str]] = {
         ("DBMStore", "LMDBStore", "SQLiteStore", "RedisStore", "MongoDBStore", "KVStore", "BaseStore"), _KEYS
     ),
     "N5Store": "N5 is not read here; zarr-python 2 or z5py converts it",
-    "LRUStoreCache": 'frazil.stores.CachingStore(store, limit) is a cache in memory; open(..., cache="folder") one on disk',
+    "LRUStoreCache": _CACHE,
     "ConsolidatedMetadataStore": "frazil.open_consolidated(location) reads consolidated metadata",
-    "StorePath": "give the location and path=",
     "WrapperStore": "frazil.stores.WrappedStore is a store over a store",
     "LoggingStore": "frazil.stores.WrappedStore is a store over a store, for whoever counts requests",
     "GpuMemoryStore": "arrays are read into the memory of NumPy",
@@ -78,14 +74,11 @@ _HINTS: Final[Mapping[str, Mapping[str, str]]] = {
             _CODEC,
         ),
         **dict.fromkeys(("MemoryStore", "ZipStore", "LocalStore", "FsspecStore"), "it is in frazil.storage"),
-        "config": _CONFIG,
-        "dtype": _DATA_TYPE,
         "copy_store": "frazil.copy(source, destination) copies a hierarchy, or a part of it",
         "copy_all": "frazil.copy(source, destination) copies a hierarchy, or a part of it",
-        "print_debug_info": "frazil.__version__ is the version",
         "abc": "frazil.extensions has what codecs and data types are written with, frazil.stores what stores are",
         "registry": "frazil.Registry is an argument of the functions that open and create",
-        "experimental": "nothing of it is here",
+        "experimental": f"nothing of it is here; {_CACHE}",
         "buffer": "arrays are read into NumPy arrays",
         "core": "Array and Group are frazil.Array and frazil.Group",
         "hierarchy": "Group is frazil.Group",
@@ -100,7 +93,6 @@ _HINTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Array": {
         "async_array": _ASYNC,
-        "store_path": "array.store is the store, array.path the path in it",
         "initialized": "nchunks_initialized",
         "hexdigest": "frazil.checksum(location)",
         "digest": "frazil.checksum(location)",
@@ -115,7 +107,6 @@ _HINTS: Final[Mapping[str, Mapping[str, str]]] = {
         "open": "frazil.open_array",
     },
     "Group": {
-        "store_path": "group.store is the store, group.path the path in it",
         "update_attributes_async": "update_attributes",
         "synchronizer": _SYNCHRONIZER,
         "chunk_store": "chunks are in group.store",

@@ -55,6 +55,7 @@ else:
             body["__slots__"] = ()
             body["__match_args__"] = body["_fields"] = fields
             body["_field_defaults"] = defaults
+            body["_places"] = {field: at for at, field in enumerate(fields)}
             body.update(zip(fields, _FIELDS, strict=False))
             return super().__new__(meta, name, bases, body)
 
@@ -68,10 +69,12 @@ else:
             return cls(*values)
 
         def _replace(self, /, **changes):
-            changed = _new(type(self), map(changes.pop, self._fields, self))
-            if changes:
-                raise TypeError(f"{type(self).__name__} has no field {next(iter(changes))!r}")
-            return changed
+            values = list(self)
+            for field, value in changes.items():
+                if (at := self._places.get(field)) is None:
+                    raise TypeError(f"{type(self).__name__} has no field {field!r}")
+                values[at] = value
+            return _new(type(self), values)
 
         def _asdict(self):
             return dict(zip(self._fields, self, strict=True))

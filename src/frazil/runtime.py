@@ -1,15 +1,22 @@
 """What a call may use of the machine: a frozen value that is passed in. It never changes what is stored or read.
 
-Where the values come from (options, environment) is the caller's business."""
+Where none is passed in, frazil.config says what a thread or task takes in its place: the settings of zarr-python that change nothing else, by their names
+(docs/design/068-names-of-zarr-python.md)."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, NotFoundError, shown
 from frazil.record import Record
 
-__all__ = ["DEFAULT", "Runtime", "cores"]
+if TYPE_CHECKING:
+    from typing import TextIO
+
+__all__ = ["DEFAULT", "Config", "Runtime", "config", "cores", "in_context"]
 
 
 class Runtime(Record):
@@ -49,3 +56,133 @@ def cores() -> int:
 
 
 DEFAULT = Runtime()
+
+
+# --- settings by the names of zarr-python ------------------------------------------------------------------------------------------
+
+
+class _Setting(Record):
+    """default: what it is where nobody sets it; allowed: which values it takes, and in words."""
+
+    default: object
+    allows: Callable[[object], bool]
+    allowed: str
+
+
+def _limit(default: object) -> _Setting:
+    def allows(value: object) -> bool:
+        return value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0)
+
+    return _Setting(default, allows, "a positive whole number, or None")
+
+
+def _one_of(*values: object, hint: str = "") -> _Setting:
+    words = " or ".join(map(repr, values))
+    return _Setting(
+        values[0], lambda value: any(type(value) is type(one) and value == one for one in values), words + hint
+    )
+
+
+_KNOWN: Final[Mapping[str, _Setting]] = {
+    "async.concurrency": _limit(DEFAULT.requests_in_flight),
+    "threading.max_workers": _limit(None),
+    "codec_pipeline.max_workers": _limit(None),
+    # without effect: they say how fast, or in which order of memory
+    "codec_pipeline.path": _Setting("frazil", lambda value: isinstance(value, str), "the name of a class"),
+    "codec_pipeline.batch_size": _limit(None),
+    "array.order": _one_of("C", "F"),
+    "array.write_empty_chunks": _one_of(False, True),
+    "array.sharding_coalesce_max_gap_bytes": _limit(None),
+    "array.sharding_coalesce_max_bytes": _limit(None),
+    # as Frazil always is
+    "array.rectilinear_chunks": _one_of(True),
+    "array.read_missing_chunks": _one_of(True),
+    "array.target_shard_size_bytes": _one_of(None, hint="; shards= is the shape of shards"),
+    "async.timeout": _one_of(None),
+    "default_zarr_format": _one_of(3, hint="; zarr_format= is an argument of the functions that create"),
+}
+_SETTINGS: Final[ContextVar[Mapping[str, object] | None]] = ContextVar("frazil.config", default=None)
+
+
+class Config:
+    """frazil.config: what a call uses that is given no runtime=, by the names of the settings of zarr-python. A setting counts in the thread or task that makes it, in
+    `with frazil.config.set({...})` until the end of the block.
+
+    async.concurrency is Runtime.requests_in_flight; threading.max_workers, or else codec_pipeline.max_workers, Runtime.threads. The others are without effect, or have one value
+    only: what would change what is read or stored is an argument of the functions that open and create."""
+
+    __slots__ = ()
+
+    def get(self, key: str, *default: object) -> object:
+        """The value of a setting; `default`, if one is given, where there is none of this name. Raises NotFoundError."""
+        known = _KNOWN.get(key)
+        if known is not None:
+            return (_SETTINGS.get() or {}).get(key, known.default)
+        if default:
+            return default[0]
+        raise NotFoundError(f"there is no setting {key!r}", hint=f"there are {', '.join(_KNOWN)}")
+
+    def set(self, settings: Mapping[str, object] | None = None, **named: object) -> _Restoring:
+        """Changes settings, by their names ("async.concurrency", or async__concurrency=) or in groups ({"async": {"concurrency": 8}}). As a context manager it restores them.
+        Raises InvalidInputError for settings and values that there are not; nothing is changed then."""
+        given = {**_flat(settings or {}), **{name.replace("__", "."): value for name, value in named.items()}}
+        for key, value in given.items():
+            known = _KNOWN.get(key)
+            if known is None:
+                raise InvalidInputError(
+                    f"there is no setting {key!r}",
+                    hint=f"arguments of the functions that open and create, as registry=, stand for others; there are {', '.join(_KNOWN)}",
+                )
+            if not known.allows(value):
+                raise InvalidInputError(f"{key} is {shown(value)}; it must be {known.allowed}")
+        before = _SETTINGS.get()
+        _SETTINGS.set({**(before or {}), **given})
+        return _Restoring(before)
+
+    def reset(self) -> None:
+        """Makes all settings of this thread or task what they are where nobody sets them."""
+        _SETTINGS.set(None)
+
+    def pprint(self, stream: TextIO | None = None, **_: object) -> None:
+        """Prints all settings, one a line."""
+        print("\n".join(f"{key}: {self.get(key)!r}" for key in _KNOWN), file=stream)
+
+    def __repr__(self) -> str:
+        return "frazil.config"
+
+
+config: Final = Config()
+
+
+class _Restoring:
+    """Puts back the settings that were in force before a call of Config.set, at the end of a `with` block."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self, before: Mapping[str, object] | None) -> None:
+        self._before = before
+
+    def __enter__(self) -> Config:
+        return config
+
+    def __exit__(self, *_: object) -> None:
+        _SETTINGS.set(self._before)
+
+
+def _flat(settings: Mapping[str, object], group: str = "") -> dict[str, object]:
+    if not isinstance(settings, Mapping):
+        raise InvalidInputError(f"settings are {shown(settings)}; they must be a mapping")
+    flat: dict[str, object] = {}
+    for name, value in settings.items():
+        flat.update(_flat(value, f"{group}{name}.") if isinstance(value, Mapping) else {f"{group}{name}": value})
+    return flat
+
+
+def in_context(runtime: Runtime) -> Runtime:
+    """The runtime that a call was given; where that was none, one with the settings of frazil.config."""
+    settings = _SETTINGS.get() if runtime is DEFAULT else None
+    if not settings:
+        return runtime
+    threads = settings.get("threading.max_workers") or settings.get("codec_pipeline.max_workers") or DEFAULT.threads
+    requests = settings.get("async.concurrency") or DEFAULT.requests_in_flight
+    return DEFAULT._replace(threads=threads, requests_in_flight=requests)  # type: ignore[arg-type] # which `set` checks

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from frazil.late import LateModule, late_names
 from frazil.stores.local import local_store
-from frazil.stores.locations import Location, given_location, resolve
+from frazil.stores.locations import Location, StorePath, given_location, resolve
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ else:
     wrappers = LateModule("frazil.stores.wrappers")
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
-__all__ = ["FsspecStore", "LocalStore", "MemoryStore", "ObjectStore", "ZipStore"]
+__all__ = ["FsspecStore", "LocalStore", "MemoryStore", "ObjectStore", "StorePath", "ZipStore"]
 
 
 def LocalStore(root: str | os.PathLike[str], *, read_only: bool = False) -> local_store.LocalStore:  # noqa: N802

@@ -83,3 +83,10 @@ def test_group_opens_or_makes() -> None:
     frazil.save_array(store, [1], path="c")
     with pytest.raises(InvalidInputError, match="array is there"):
         frazil.group(store, path="c")
+
+
+def test_versions_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    frazil.print_debug_info()
+    printed = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert printed["kernel"] == frazil.__version__
+    assert {"python", "numpy", "platform", "zstd"} <= set(printed)

@@ -135,12 +135,26 @@ def test_a_call_of_the_kernel_ends_at_a_signal(function: str, tmp_path: Path) ->
         array[:3] = part[:3]
     else:
         array[:] = part
+    assert interrupted(function, tmp_path / "a") == [function, part[:3].tolist()]
+
+
+def test_a_chunk_that_takes_long_ends_at_a_signal(tmp_path: Path) -> None:
+    """One chunk of zstd level 19 takes seconds."""
+    array = frazil.create_array(
+        tmp_path / "a", shape=(2**24,), dtype="u1", chunks=(2**24,), codecs=[frazil.codecs.Zstd(level=19)]
+    )
+    array[:3] = [1, 2, 3]
+    assert interrupted("encode_chunks", tmp_path / "a") == ["encode_chunks", [1, 2, 3]]
+
+
+def interrupted(function: str, path: Path) -> object:
+    """The function of the kernel that ended, and the first elements afterwards."""
     run = subprocess.run(
-        [sys.executable, "-c", RUNS[function] + CALL, str(tmp_path / "a")],
+        [sys.executable, "-c", RUNS[function] + CALL, str(path)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == [function, part[:3].tolist()]
+    return json.loads(run.stdout)

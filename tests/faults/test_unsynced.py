@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.stores.local_disks import fork
-from tests.stores.refused_system_calls import lack_sync_of, require_filters
+from tests.stores.refused_system_calls import lack, lack_sync_of, require_filters
 
 import frazil
 from frazil.errors import CommitUnknownError, StoreError
@@ -122,3 +122,22 @@ def test_a_folder_that_cannot_be_synced(act: Callable[[Unsynced, frazil.Reposito
 
     assert os.waitpid(fork(child), 0)[1] == 0
     assert "g" in frazil.Repository.open(tmp_path).readonly_session(as_of=None).root or act is reset
+
+
+def test_a_sync_of_the_system_that_fails(tmp_path: Path) -> None:
+    """What it lost is not known, so that nothing may rest on it; a file that cannot be opened is no loss."""
+    require_filters()
+    store = LocalStore(tmp_path / "s")
+    store.set("a/b", b"1")
+    (tmp_path / "s" / "a" / "link").symlink_to("b")
+
+    def child() -> None:
+        with pytest.raises(StoreError) as caught:
+            store.sync_values(["a/link"])
+        assert (caught.value.done, caught.value.key) == (False, "a/link")
+        lack("syncing")
+        with pytest.raises(StoreError) as caught:
+            store.sync_values(["a/b"])
+        assert (caught.value.done, caught.value.key) == (None, "a/b")
+
+    assert os.waitpid(fork(child), 0)[1] == 0

@@ -15,10 +15,10 @@ ROOT = "__init__"  # the room of frazil/__init__.py
 
 # ARCHITECTURE.md draws this. A room is a module or package directly in frazil.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "late", "missing_names", "record", "runtime", "_kernel"}),
+    frozenset({"errors", "late", "missing_names", "record", "runtime", "weak_references", "_kernel"}),
     frozenset({"metadata", "indexing", "formats"}),
     frozenset({"codecs", "stores"}),
-    frozenset({"array", "repository", "extensions", "storage"}),
+    frozenset({"array", "repository", "dtype", "extensions", "storage"}),
     frozenset({"api", "operations", "testing", ROOT}),
     frozenset({"integrations", "dask", "xarray", "zarr", "cli", "__main__"}),
 )

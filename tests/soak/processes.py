@@ -7,7 +7,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -22,7 +22,7 @@ from tests.soak.plan import HOUR, SCALE, Life, Round
 WAIT: Final = timedelta(hours=1)
 STOP: Final = "stop"
 _WAIT_SECONDS: Final = HOUR / SCALE / 1e9
-_EVER: Final = timedelta(days=-1)  # everything was written before tomorrow
+_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)  # everything was written before
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, MemoryError)
 _TOLD: Final = (StoreError, CommitUnknownError, ConflictError, *_INTERRUPTS)
 _TRIES: Final = 4

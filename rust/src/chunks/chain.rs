@@ -6,7 +6,7 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::codecs::{Blosc, Codec, Contexts, Refusal};
+use crate::codecs::{Blosc, Codec, Contexts, Ended, Refusal};
 use crate::columns::wrong;
 use crate::failures::{Code, Fault, Outcome};
 use crate::memory::{Growing, Memory};
@@ -141,14 +141,14 @@ impl Chain {
     }
 
     /// Does the codecs and appends what comes out; the number of bytes. What a codec refuses is a failure of encoding, not of the bytes that are stored.
-    pub fn encode(&self, tools: &mut Tools, input: &[u8], out: &mut Growing) -> Outcome<usize> {
-        self.encode_all(tools, input, out).map_err(|fault| match fault.code {
+    pub fn encode(&self, tools: &mut Tools, input: &[u8], out: &mut Growing, ended: Ended<'_>) -> Outcome<usize> {
+        self.encode_all(tools, input, out, ended).map_err(|fault| match fault.code {
             Code::Io => fault, // there is no memory
             _ => Fault { code: Code::Encode, ..fault },
         })
     }
 
-    fn encode_all(&self, tools: &mut Tools, input: &[u8], out: &mut Growing) -> Outcome<usize> {
+    fn encode_all(&self, tools: &mut Tools, input: &[u8], out: &mut Growing, ended: Ended<'_>) -> Outcome<usize> {
         let start = out.len();
         let last = self.codecs.iter().rposition(|codec| !codec.is_checksum());
         let mut at = Decoded::Input(0..input.len());
@@ -160,7 +160,7 @@ impl Chain {
                 _ => (input, one, 0),
             };
             let room = stage.room(bound(codec, bytes.len())?)?;
-            at = Decoded::Stage(number, 0..codec.encode(&mut tools.contexts, bytes, room)?);
+            at = Decoded::Stage(number, 0..codec.encode(&mut tools.contexts, bytes, room, ended)?);
         }
         let bytes = match at {
             Decoded::Stage(number, range) => &tools.stages[number].bytes()[range],
@@ -169,7 +169,7 @@ impl Chain {
         match last {
             Some(last) => {
                 let codec = &self.codecs[last];
-                let made = codec.encode(&mut tools.contexts, bytes, out.tail(bound(codec, bytes.len())?)?)?;
+                let made = codec.encode(&mut tools.contexts, bytes, out.tail(bound(codec, bytes.len())?)?, ended)?;
                 out.advance(made);
             }
             None => out.append(bytes)?,
@@ -286,6 +286,7 @@ mod tests {
     use super::*;
 
     const ZSTD: Codec = Codec::Zstd { level: 3, checksum: true };
+    const NEVER: Ended<'static> = &|| false;
     const GZIP: Codec = Codec::Gzip { level: 5 };
     const ZLIB: Codec = Codec::Zlib { level: 1 };
     const LZ4: Codec = Codec::Lz4 { acceleration: 1 };
@@ -324,7 +325,7 @@ mod tests {
             for len in [1usize, 300, 70_000] {
                 let data = data(len);
                 let mut encoded = Growing::default();
-                let made = chain.encode(&mut tools, &data, &mut encoded).unwrap();
+                let made = chain.encode(&mut tools, &data, &mut encoded, NEVER).unwrap();
                 assert_eq!(made, encoded.len());
                 assert!(made <= chain.bound(len).unwrap());
                 let sizes = chain.sizes(Size::Exactly(len));
@@ -350,7 +351,7 @@ mod tests {
         let mut tools = Tools::default();
         for chain in chains() {
             let mut encoded = Growing::default();
-            chain.encode(&mut tools, &data(1000), &mut encoded).unwrap();
+            chain.encode(&mut tools, &data(1000), &mut encoded, NEVER).unwrap();
             for size in [Size::Exactly(999), Size::Exactly(1001), Size::AtMost(999)] {
                 let sizes = chain.sizes(size);
                 let fault = chain.view(&mut tools, encoded.bytes(), &sizes, ALL).unwrap_err();
@@ -362,7 +363,7 @@ mod tests {
     #[test]
     fn what_cannot_be_encoded_is_no_failure_of_decoding() {
         let codec = Codec::Blosc(Blosc { compressor: c"unknown".into(), level: 5, shuffle: 1, typesize: 2, blocksize: 0 });
-        let fault = Chain { codecs: vec![codec] }.encode(&mut Tools::default(), &data(100), &mut Growing::default()).unwrap_err();
+        let fault = Chain { codecs: vec![codec] }.encode(&mut Tools::default(), &data(100), &mut Growing::default(), NEVER).unwrap_err();
         assert_eq!(fault.code, Code::Encode);
         assert_eq!(bound(&LZ4, 1 << 31).unwrap_err().code, Code::Encode);
     }
@@ -374,7 +375,7 @@ mod tests {
         for codec in [ZSTD, GZIP, ZLIB, LZ4, snappy()] {
             let chain = Chain { codecs: vec![codec] };
             let mut encoded = Growing::default();
-            chain.encode(&mut tools, &zeros, &mut encoded).unwrap();
+            chain.encode(&mut tools, &zeros, &mut encoded, NEVER).unwrap();
             let mut tools = Tools::default();
             let sizes = chain.sizes(Size::AtMost(1 << 20));
             assert_eq!(chain.view(&mut tools, encoded.bytes(), &sizes, ALL).unwrap_err().code, Code::Size);
@@ -388,7 +389,7 @@ mod tests {
         for chain in chains() {
             let data = data(500);
             let mut encoded = Growing::default();
-            chain.encode(&mut tools, &data, &mut encoded).unwrap();
+            chain.encode(&mut tools, &data, &mut encoded, NEVER).unwrap();
             let sizes = chain.sizes(Size::Exactly(500));
             for cut in (0..encoded.len()).step_by(7) {
                 assert!(chain.view(&mut tools, &encoded.bytes()[..cut], &sizes, ALL).is_err());

@@ -146,7 +146,7 @@ impl<G: Gather> Encode<'_, G> {
                 return;
             }
             let start = slot.segment.len();
-            let length = self.encode(worker, local, inner_chunk, &mut slot.segment).unwrap_or_else(|fault| {
+            let length = self.encode(worker, local, inner_chunk, &mut slot.segment, threads).unwrap_or_else(|fault| {
                 failures.add(inner_chunk as i64, inner_chunk, fault);
                 Some(0)
             });
@@ -158,7 +158,14 @@ impl<G: Gather> Encode<'_, G> {
     }
 
     /// Appends a chunk; its length, or None where it is nothing but the fill value.
-    fn encode(&self, worker: &mut Worker, local: &mut G::Local<'_>, inner_chunk: usize, out: &mut Growing) -> Outcome<Option<usize>> {
+    fn encode(
+        &self,
+        worker: &mut Worker,
+        local: &mut G::Local<'_>,
+        inner_chunk: usize,
+        out: &mut Growing,
+        threads: &Threads,
+    ) -> Outcome<Option<usize>> {
         let program = self.program;
         let is_fill = |chunk: &[u8], stored: &[u8]| !self.keep_fill && is_all(chunk, stored);
         self.gather.select(local, inner_chunk);
@@ -167,7 +174,7 @@ impl<G: Gather> Encode<'_, G> {
         {
             // Nothing is swapped here, so the fill value is as it is stored.
             let skip = is_fill(chunk, &program.stored_fill);
-            return if skip { Ok(None) } else { program.chain.encode(&mut worker.tools, chunk, out).map(Some) };
+            return if skip { Ok(None) } else { program.chain.encode(&mut worker.tools, chunk, out, &|| threads.ended()).map(Some) };
         }
         if program.chain.is_empty() {
             self.assemble(worker, local, inner_chunk, Output::Segment(out))?;
@@ -182,7 +189,7 @@ impl<G: Gather> Encode<'_, G> {
             if is_fill(chunk, &program.stored_fill) {
                 return Ok(None);
             }
-            program.chain.encode(&mut worker.tools, chunk, out).map(Some)
+            program.chain.encode(&mut worker.tools, chunk, out, &|| threads.ended()).map(Some)
         });
         worker.chunk = scratch;
         done

@@ -45,6 +45,9 @@ pub enum Codec {
     },
 }
 
+/// Whether what is left of the call is not worth doing: asked by codecs that take long (`Threads::ended`).
+pub type Ended<'a> = &'a dyn Fn() -> bool;
+
 /// Why a codec could not decode.
 pub enum Refusal {
     /// There is more than fits in the room that it was given.
@@ -185,7 +188,7 @@ impl Codec {
     }
 
     /// Encodes into `out`, which has room for `bound` bytes; the number of bytes.
-    pub fn encode(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
+    pub fn encode(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
         match self {
             Codec::Crc32c | Codec::Fletcher32 => {
                 let (bytes, sum) = out.split_at_mut(input.len());
@@ -196,7 +199,7 @@ impl Codec {
             Codec::Shuffle { size } => Ok(shuffle::encode(*size, input, out)),
             Codec::Gzip { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Gzip, input, out),
             Codec::Zlib { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Zlib, input, out),
-            Codec::Zstd { level, checksum } => zstd::Compressor::lazy(&mut contexts.zstd_in, *level, *checksum)?.encode(input, out),
+            Codec::Zstd { level, checksum } => zstd::Compressor::lazy(&mut contexts.zstd_in, *level, *checksum)?.encode(input, out, ended),
             Codec::Blosc(blosc) => blosc.encode(input, out),
             Codec::Lz4 { acceleration } => lz4::encode(*acceleration, input, out),
             Codec::Gdeflate { level } => gdeflate::encode(Packer::lazy(&mut contexts.packer, *level)?, input, out),

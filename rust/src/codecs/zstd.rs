@@ -3,11 +3,16 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use zstd_safe::{CCtx, CParameter, ResetDirective};
-use zstd_sys::{self as sys, ZSTD_ErrorCode};
+use zstd_sys::{self as sys, ZSTD_EndDirective, ZSTD_ErrorCode, ZSTD_ResetDirective, ZSTD_cParameter};
 
-use super::Refusal;
+use super::{Ended, Refusal};
 use crate::failures::{Code, Fault, Outcome};
+
+/// Bytes that libzstd compresses as one block, and the step after which a long call is asked whether it has ended.
+const BLOCK: usize = 128 << 10;
+/// Levels from here on take up to 100 milliseconds for a block: what is larger is encoded in steps. At lower levels that begins at so many bytes.
+const SLOW_LEVEL: i32 = 13;
+const LARGE: usize = 1 << 20;
 
 pub fn bound(len: usize) -> Option<usize> {
     // Above this libzstd answers with an error code.
@@ -107,9 +112,19 @@ fn no_memory() -> Fault {
 
 /// A compression context and what it is set to.
 pub struct Compressor {
-    context: CCtx<'static>,
+    context: NonNull<sys::ZSTD_CCtx>,
     level: i32,
     checksum: bool,
+}
+
+// SAFETY: as for Decompressor.
+unsafe impl Send for Compressor {}
+
+impl Drop for Compressor {
+    fn drop(&mut self) {
+        // SAFETY: it lives, and nobody else has it.
+        unsafe { sys::ZSTD_freeCCtx(self.context.as_ptr()) };
+    }
 }
 
 impl Compressor {
@@ -122,7 +137,9 @@ impl Compressor {
         match slot {
             Some(known) => Ok(known),
             None => {
-                let mut made = Compressor { context: CCtx::try_create().ok_or_else(no_memory)?, level, checksum };
+                // SAFETY: no arguments; null where there is no memory.
+                let context = NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?;
+                let mut made = Compressor { context, level, checksum };
                 made.set(level, checksum)?;
                 Ok(slot.insert(made))
             }
@@ -130,22 +147,60 @@ impl Compressor {
     }
 
     fn set(&mut self, level: i32, checksum: bool) -> Outcome {
-        self.context.reset(ResetDirective::SessionAndParameters).map_err(refused)?;
-        self.context.set_parameter(CParameter::CompressionLevel(level)).map_err(refused)?;
-        self.context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(refused)?;
+        let context = self.context.as_ptr();
+        // SAFETY: the context lives; the others are numbers. Parameter 9 is ZSTD_c_stableInBuffer: the input is read where it is, not copied first.
+        unsafe {
+            done(sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_and_parameters))?;
+            done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_compressionLevel, level))?;
+            done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_checksumFlag, checksum.into()))?;
+            done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_experimentalParam9, 1))?;
+        }
         (self.level, self.checksum) = (level, checksum);
         Ok(())
     }
 
     /// One frame with its content size in the header.
-    pub fn encode(&mut self, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
-        self.context.compress2(out, input).map_err(refused)
+    pub fn encode(&mut self, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
+        if input.len() > if self.level < SLOW_LEVEL { LARGE } else { BLOCK } {
+            return self.encode_in_steps(input, out, ended);
+        }
+        let (to, from) = (out.as_mut_ptr().cast(), input.as_ptr().cast());
+        // SAFETY: the context lives; pointers and lengths are those of the slices.
+        done(unsafe { sys::ZSTD_compress2(self.context.as_ptr(), to, out.len(), from, input.len()) })
+    }
+
+    /// The same block by block, until the call has ended.
+    fn encode_in_steps(&mut self, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
+        let context = self.context.as_ptr();
+        // SAFETY: the context lives. A call that ended may have left it in the middle of a frame.
+        unsafe {
+            done(sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_only))?;
+            done(sys::ZSTD_CCtx_setPledgedSrcSize(context, input.len() as u64))?;
+        }
+        let mut from = sys::ZSTD_inBuffer { src: input.as_ptr().cast(), size: 0, pos: 0 };
+        let mut to = sys::ZSTD_outBuffer { dst: out.as_mut_ptr().cast(), size: out.len(), pos: 0 };
+        loop {
+            if ended() {
+                return Err(Fault::new(Code::Encode, "zstd: interrupted"));
+            }
+            from.size = input.len().min(from.size + BLOCK);
+            let last = from.size == input.len();
+            let directive = if last { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
+            // SAFETY: the context lives; the buffers are parts of the slices, and the input stays what and where it is from one call to the next.
+            let left = done(unsafe { sys::ZSTD_compressStream2(context, &raw mut to, &raw mut from, directive) })?;
+            if last {
+                return if left == 0 { Ok(to.pos) } else { Err(Fault::new(Code::Decode, "zstd: the room is too small")) };
+            }
+        }
     }
 }
 
-#[cold]
-fn refused(error: usize) -> Fault {
-    Fault::new(Code::Decode, format!("zstd: {}", zstd_safe::get_error_name(error)))
+/// The answer of a call, unless it is an error.
+fn done(answer: usize) -> Outcome<usize> {
+    if failed(answer) {
+        return Err(Fault::new(Code::Decode, format!("zstd: {}", zstd_safe::get_error_name(answer))));
+    }
+    Ok(answer)
 }
 
 #[cfg(test)]
@@ -155,7 +210,7 @@ mod tests {
     fn encoded(data: &[u8], checksum: bool) -> Vec<u8> {
         let mut slot = None;
         let mut out = vec![0; bound(data.len()).unwrap()];
-        let made = Compressor::lazy(&mut slot, 3, checksum).unwrap().encode(data, &mut out).unwrap();
+        let made = Compressor::lazy(&mut slot, 3, checksum).unwrap().encode(data, &mut out, &|| false).unwrap();
         out.truncate(made);
         out
     }
@@ -178,6 +233,30 @@ mod tests {
         assert!(!context.decode_start(&frame, &mut out, 499_999));
         assert!(!context.decode_start(&frame[..4], &mut out, 1));
         assert!(!context.decode_start(&frame[..20], &mut out, 1));
+    }
+
+    #[test]
+    fn a_large_chunk_is_one_frame_of_its_size_and_ends_early() {
+        let data: Vec<u8> = (0..(3 << 20) + 12_345u32).map(|i| (i.wrapping_mul(i) >> 11) as u8 & 15).collect();
+        for (level, checksum) in [(-3, true), (3, false), (9, true), (13, false), (19, true)] {
+            let mut slot = None;
+            let context = Compressor::lazy(&mut slot, level, checksum).unwrap();
+            let (mut whole, mut out) = (vec![0; bound(data.len()).unwrap()], vec![0; bound(data.len()).unwrap()]);
+            let (to, from) = (whole.as_mut_ptr().cast(), data.as_ptr().cast());
+            // SAFETY: as in encode.
+            let size = done(unsafe { sys::ZSTD_compress2(context.context.as_ptr(), to, whole.len(), from, data.len()) }).unwrap();
+            let steps = std::cell::Cell::new(0);
+            let ended = || steps.replace(steps.get() + 1) == 3;
+            assert!(context.encode(&data, &mut out, &ended).is_err());
+            assert_eq!(steps.get(), 4);
+            let made = context.encode(&data, &mut out, &|| false).unwrap();
+            assert!(made <= size + size / 1000, "level {level}: {made} bytes instead of {size}");
+            let (mut slot, mut decoded) = (None, vec![0; data.len()]);
+            let context = Decompressor::lazy(&mut slot).unwrap();
+            assert!(context.decode(&out[..made], &mut decoded).is_ok_and(|size| size == data.len()));
+            assert!(decoded == data);
+            assert_eq!(context.decode_start(&out[..made], &mut decoded, 1), !checksum);
+        }
     }
 
     #[test]

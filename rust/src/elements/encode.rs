@@ -11,7 +11,7 @@ use crate::failures::{Code, FailureRows, Failures, Fault, MISSING, Outcome};
 use crate::memory::Growing;
 use crate::segment::Segment;
 use crate::sources::{Blob, Sources, span};
-use crate::threads::{Lease, Worker, on_threads};
+use crate::threads::{Lease, Threads, Worker, on_threads};
 
 /// Elements that a segment is made of, more or less.
 const SEGMENT: usize = 32 << 10;
@@ -27,7 +27,7 @@ struct Encode<'a> {
 
 impl Encode<'_> {
     /// Appends a chunk; its length, or None where the row is missing.
-    fn encode(&self, worker: &mut Worker, inner_chunk: usize, out: &mut Growing) -> Outcome<Option<usize>> {
+    fn encode(&self, worker: &mut Worker, inner_chunk: usize, out: &mut Growing, threads: &Threads) -> Outcome<Option<usize>> {
         let [blob, start, length] = self.rows[inner_chunk];
         let Some(Blob::Buffer(bytes)) = self.sources.blob(blob).filter(|_| blob != MISSING && length >= 0) else { return Ok(None) };
         let (start, length) = span(start, length, bytes.len() as u64)?;
@@ -35,7 +35,7 @@ impl Encode<'_> {
         let mut scratch = std::mem::take(&mut worker.chunk);
         let done = self
             .serialise(views, &mut scratch)
-            .and_then(|size| self.chain.encode(&mut worker.tools, &scratch.bytes()[..size], out).map(Some));
+            .and_then(|size| self.chain.encode(&mut worker.tools, &scratch.bytes()[..size], out, &|| threads.ended()).map(Some));
         worker.chunk = scratch;
         done
     }
@@ -94,8 +94,11 @@ fn encode_elements(
                 let Ok(mut held) = slots[slot].lock() else { return };
                 let (lengths, segment) = &mut *held;
                 for (i, length) in lengths.iter_mut().enumerate() {
+                    if threads.ended() {
+                        return;
+                    }
                     let (inner_chunk, start) = (slot * most + i, segment.len());
-                    let made = encode.encode(worker, inner_chunk, segment).unwrap_or_else(|fault| {
+                    let made = encode.encode(worker, inner_chunk, segment, threads).unwrap_or_else(|fault| {
                         segment.cut(start);
                         failures.add(inner_chunk as i64, inner_chunk, fault);
                         Some(0)

@@ -200,8 +200,8 @@ fn change(disk: &mut impl Disk, writes: &[Write<'_>], durable: bool) -> System<(
         if count == 1 {
             disk.write(Target::Shard, at, first)?;
         } else {
-            let gathered: Vec<u8> = rest[..count].iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
-            disk.write(Target::Shard, at, &gathered)?;
+            let gathered: Vec<&[u8]> = rest[..count].iter().map(|&(_, bytes)| bytes).collect();
+            disk.write(Target::Shard, at, &gathered.concat())?;
         }
         rest = &rest[count..];
     }

@@ -51,7 +51,7 @@ impl<'f> Shard<'f> {
 
 impl Disk for Shard<'_> {
     fn identity(&self) -> System<Identity> {
-        Ok(Identity { inode: self.stat()?.st_ino, birth_time: birth_time(self.file.as_fd()) })
+        Ok(Identity { inode: self.stat()?.st_ino, birth_time: birth_time_of(self.file.as_fd()) })
     }
 
     fn size(&self) -> System<u64> {
@@ -112,7 +112,7 @@ impl Disk for Shard<'_> {
 
 /// The time of birth in ns, 0 where the system does not say.
 #[cfg(target_os = "linux")]
-fn birth_time(file: BorrowedFd<'_>) -> u64 {
+fn birth_time_of(file: BorrowedFd<'_>) -> u64 {
     match rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME) {
         Ok(found) if found.stx_mask & StatxFlags::BTIME.bits() != 0 => {
             (found.stx_btime.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(found.stx_btime.tv_nsec))
@@ -122,7 +122,7 @@ fn birth_time(file: BorrowedFd<'_>) -> u64 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn birth_time(_: BorrowedFd<'_>) -> u64 {
+fn birth_time_of(_: BorrowedFd<'_>) -> u64 {
     0
 }
 
@@ -233,7 +233,7 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, wait: &Wait<'_>) ->
     })
 }
 
-fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
+pub fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
     if root < 0 {
         return Err(wrong("root: not a descriptor"));
     }
@@ -303,7 +303,15 @@ fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, resu
     })
 }
 
+/// The time of birth of an open file.
+#[pyfunction]
+fn birth_time(fd: i32) -> u64 {
+    // SAFETY: the caller keeps the file open during the call; nothing here closes it.
+    birth_time_of(unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(birth_time, module)?)?;
     module.add_function(wrap_pyfunction!(change_files, module)?)?;
     module.add_function(wrap_pyfunction!(restore_files, module)?)
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 const FILE: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Opens the regular file `name` ("c/0/1") beneath `root` for reading, and says what fstat said. A folder is EISDIR, what is neither is
-/// EINVAL.
+/// ENXIO, as the system says of sockets.
 pub fn open_beneath(root: BorrowedFd<'_>, name: &str) -> Result<(OwnedFd, Stat), Errno> {
     // NONBLOCK: a FIFO without a writer would wait for ever.
     let file = resolve_beneath(root, name, OFlags::RDONLY | FILE, Mode::empty())?;
@@ -18,7 +18,7 @@ pub fn open_beneath(root: BorrowedFd<'_>, name: &str) -> Result<(OwnedFd, Stat),
     match FileType::from_raw_mode(stat.st_mode as _) {
         FileType::RegularFile => Ok((file, stat)),
         FileType::Directory => Err(Errno::ISDIR),
-        _ => Err(Errno::INVAL),
+        _ => Err(Errno::NXIO),
     }
 }
 

@@ -1,14 +1,17 @@
 //! The descriptor of an open folder, which Python holds.
 
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::Errno;
 
+use crate::files::append_files::borrowed;
 use crate::files::beneath::retry;
+use crate::sources::as_os_error;
 
 /// Opened and closed by the kernel: an interrupt that comes between an `os.open` and the object that closes the descriptor would leave it open, and one that comes in a
 /// `__del__` is lost.
@@ -20,9 +23,24 @@ impl Descriptor {
     /// OSError where the folder cannot be opened; without its path, as Python would import pathlib for that, which needs a descriptor.
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Descriptor> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = py.detach(|| retry(|| open(&path, flags, Mode::empty())));
-        opened.map(Descriptor).map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string())))
+        py.detach(|| retry(|| open(&path, FOLDER, Mode::empty()))).map(Descriptor).map_err(as_os_error)
+    }
+
+    /// Goes down folder by folder: the path may be longer than the system takes. The root itself is opened anew, as two that read a folder must not share a position.
+    #[staticmethod]
+    fn beneath(py: Python<'_>, root: i32, path: PathBuf) -> PyResult<Option<Descriptor>> {
+        let root = borrowed(root)?;
+        let opened = py.detach(|| {
+            let mut folder = retry(|| openat(root, c".", FOLDER, Mode::empty()))?;
+            for part in path.as_os_str().as_bytes().split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+                folder = retry(|| openat(&folder, part, FOLDER | OFlags::NOFOLLOW, Mode::empty()))?;
+            }
+            Ok(Descriptor(folder))
+        });
+        match opened {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            opened => opened.map(Some).map_err(as_os_error),
+        }
     }
 
     #[getter]
@@ -30,6 +48,8 @@ impl Descriptor {
         self.0.as_raw_fd()
     }
 }
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Descriptor>()

@@ -106,7 +106,7 @@ fn open_file(folder: BorrowedFd<'_>, base: &str) -> System<(OwnedFd, Stat)> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((file, stat)),
         FileType::Directory => Err(Errno::ISDIR),
-        _ => Err(Errno::INVAL),
+        _ => Err(Errno::NXIO),
     }
 }
 

@@ -65,7 +65,7 @@ impl<'f> Lock<'f> {
             wait_for(file.as_fd(), wait)?;
             let held = rustix::fs::fstat(&file)?;
             if FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
-                return Err(Errno::INVAL);
+                return Err(Errno::NXIO);
             }
             if is_named(folder, &name, &held)? {
                 if held.st_nlink > 1 {

@@ -3,6 +3,7 @@
 pub(crate) mod append;
 pub(crate) mod append_files;
 pub(crate) mod beneath;
+pub(crate) mod create;
 pub(crate) mod descriptor;
 pub(crate) mod file_copies;
 pub(crate) mod folders;

@@ -1,5 +1,6 @@
 //! Threads that share the names of one call, with the GIL released. The caller says what is done with a name.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
@@ -32,6 +33,20 @@ pub(crate) fn carry_out<const W: usize, State: Default>(
     lost: [i64; W],
     step: impl Fn(usize, &mut State, &Wait<'_>) -> [i64; W] + Sync,
 ) -> PyResult<()> {
+    carry_out_runs(py, threads, result, lost, |run, state, wait| {
+        let mut asked = Instant::now();
+        run.map_while(|number| (!wait.poll(&mut asked)).then(|| step(number, state, wait))).collect()
+    })
+}
+
+/// As carry_out, of neighbours at once: `step` answers those at the front of a run that it has done.
+pub(crate) fn carry_out_runs<const W: usize, State: Default>(
+    py: Python<'_>,
+    threads: usize,
+    result: &mut [[i64; W]],
+    lost: [i64; W],
+    step: impl Fn(Range<usize>, &mut State, &Wait<'_>) -> Vec<[i64; W]> + Sync,
+) -> PyResult<()> {
     let count = result.len();
     let threads = threads.clamp(1, count.div_ceil(RUN).max(1));
     let (stop, next, busy) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(threads));
@@ -42,15 +57,10 @@ pub(crate) fn carry_out<const W: usize, State: Default>(
         let (mut state, mut answers, mut asked) = (State::default(), Vec::new(), Instant::now());
         loop {
             let run = next.fetch_add(RUN, Ordering::Relaxed);
-            for number in run..count.min(run.saturating_add(RUN)) {
-                if wait.poll(&mut asked) {
-                    break;
-                }
-                answers.push((number, step(number, &mut state, &wait)));
-            }
-            if run >= count || wait.stopped() {
+            if run >= count || wait.poll(&mut asked) {
                 break;
             }
+            answers.extend((run..).zip(step(run..count.min(run.saturating_add(RUN)), &mut state, &wait)));
         }
         answers
     };

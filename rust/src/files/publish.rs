@@ -2,9 +2,8 @@
 //!
 //! A value is written into the lock file and renamed over its key, so a reader sees the old file or the new one, and a crash leaves the old. Where no file
 //! may be there, the file system refuses to replace one: that holds also against writers that take no locks. What everybody only ever creates needs no
-//! lock at all (create_file, new_file.rs).
+//! lock at all (create.rs).
 
-use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
@@ -15,9 +14,10 @@ use rustix::io::{Errno, Result as System};
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::files::append_files::forget_journal;
 use crate::files::beneath::retry;
+use crate::files::create::create_run;
 use crate::files::folders::{Make, TRIES, check_names, open_folder, sync};
 use crate::files::lock::{Lock, Wait};
-use crate::files::name_threads::carry_out;
+use crate::files::name_threads::{carry_out, carry_out_runs};
 use crate::files::new_file::{cannot_rename, create_whole};
 use crate::files::pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
@@ -29,6 +29,8 @@ const LOST: Answer = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
 pub(crate) enum Expect {
     Any,
     Absent,
+    /// Absent, and nobody ever replaces what is created.
+    New,
     Is(Version),
 }
 
@@ -37,6 +39,7 @@ impl Expect {
         match bytes {
             None => Ok(Expect::Any),
             Some([]) => Ok(Expect::Absent),
+            Some([_]) => Ok(Expect::New),
             Some(bytes) => Version::parse(bytes).map(Expect::Is).ok_or_else(|| wrong("expect: a version is 24 bytes")),
         }
     }
@@ -44,24 +47,27 @@ impl Expect {
     pub(crate) fn admits(&self, present: Option<Version>) -> bool {
         match self {
             Expect::Any => true,
-            Expect::Absent => present.is_none(),
+            Expect::Absent | Expect::New => present.is_none(),
             Expect::Is(version) => present == Some(*version),
         }
     }
 }
 
-/// A row of the result.
-type Answer = [i64; 4];
+/// Writes the value of a name into an empty file. It is given scratch memory.
+pub(crate) type WriteValue<'a> = dyn Fn(usize, BorrowedFd<'_>, &mut Vec<u8>) -> Result<(), WriteError> + Sync + 'a;
 
-fn published(version: Version) -> Answer {
+/// A row of the result.
+pub(crate) type Answer = [i64; 4];
+
+pub(crate) fn published(version: Version) -> Answer {
     [0, version.inode, version.size, version.changed]
 }
 
-fn changed(present: Option<Version>) -> Answer {
+pub(crate) fn changed(present: Option<Version>) -> Answer {
     present.map_or([-1, 0, -1, 0], |version| [-1, version.inode, version.size, version.changed])
 }
 
-fn refused(error: &WriteError) -> Answer {
+pub(crate) fn refused(error: &WriteError) -> Answer {
     match error {
         WriteError::System(error) => [error.raw_os_error() as i64, 0, 0, 0],
         WriteError::Piece(code) => [-2, *code as i64, 0, 0],
@@ -69,11 +75,11 @@ fn refused(error: &WriteError) -> Answer {
 }
 
 /// Names beneath a root, with what must be there.
-struct Batch<'a> {
-    root: BorrowedFd<'a>,
-    names: &'a [String],
-    expect: Vec<Expect>,
-    sync: bool,
+pub(crate) struct Batch<'a> {
+    pub root: BorrowedFd<'a>,
+    pub names: &'a [String],
+    pub expect: Vec<Expect>,
+    pub sync: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -89,7 +95,7 @@ impl<'a> Batch<'a> {
         Ok(Batch { root: unsafe { BorrowedFd::borrow_raw(root) }, names, expect, sync })
     }
 
-    fn make(&self, missing: bool) -> Make {
+    pub fn make(&self, missing: bool) -> Make {
         match (missing, self.sync) {
             (false, _) => Make::Nothing,
             (true, false) => Make::Loose,
@@ -100,14 +106,14 @@ impl<'a> Batch<'a> {
 
 /// What one thread keeps from name to name: the folder it was in last, and scratch memory.
 #[derive(Default)]
-struct ThreadState {
+pub(crate) struct ThreadState {
     folder: Option<(String, OwnedFd)>,
-    scratch: Vec<u8>,
+    pub scratch: Vec<u8>,
 }
 
 impl ThreadState {
     /// Calls `act` with the folder of `name` and its last component; again in a new folder when the folder was removed meanwhile.
-    fn within<T>(
+    pub fn within<T>(
         &mut self,
         batch: &Batch<'_>,
         name: &str,
@@ -134,7 +140,7 @@ impl ThreadState {
 }
 
 /// The version of the file under a name in a folder.
-fn present(folder: BorrowedFd<'_>, base: &str) -> System<Option<Version>> {
+pub(crate) fn present(folder: BorrowedFd<'_>, base: &str) -> System<Option<Version>> {
     Ok(look_up(folder, base)?.as_ref().map(Version::of))
 }
 
@@ -149,7 +155,7 @@ pub(crate) fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>
         FileType::RegularFile => Ok(Some(stat)),
         FileType::Directory => Err(Errno::ISDIR),
         FileType::Symlink => Err(Errno::LOOP),
-        _ => Err(Errno::INVAL),
+        _ => Err(Errno::NXIO),
     }
 }
 
@@ -167,7 +173,7 @@ pub(crate) fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()>
 }
 
 /// What a written file needs before it gets its name.
-fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, WriteError> {
+pub(crate) fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, WriteError> {
     stamp(file, before)?;
     if durable {
         sync(file)?;
@@ -178,8 +184,7 @@ fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Resul
 fn publish_one(
     batch: &Batch<'_>,
     number: usize,
-    sources: &Sources<'_>,
-    rows: &[[i64; 3]],
+    write_value: &WriteValue<'_>,
     state: &mut ThreadState,
     wait: &Wait<'_>,
 ) -> Result<Answer, WriteError> {
@@ -187,7 +192,7 @@ fn publish_one(
     let make = !matches!(expect, Expect::Is(_)); // a folder made now has no file of that version
     let done = state.within(batch, &batch.names[number], make, |folder, base, scratch| {
         let mut write = |file: BorrowedFd<'_>, before| {
-            write_pieces(file, sources, rows, scratch)?;
+            write_value(number, file, scratch)?;
             finish(file, before, batch.sync)
         };
         if !matches!(expect, Expect::Any) {
@@ -207,7 +212,7 @@ fn publish_one(
         }
         let version = write(lock.file(), before)?;
         let answer = match expect {
-            Expect::Absent => publish_new(lock, folder, base, wait, version, |file| write(file, None))?,
+            Expect::Absent | Expect::New => publish_new(lock, folder, base, wait, version, |file| write(file, None))?,
             _ => lock.publish(base).map(|()| published(version))?,
         };
         if old.is_some() {
@@ -248,37 +253,6 @@ fn publish_new(
         }
     }
     Err(Errno::AGAIN.into())
-}
-
-/// What became of a file that was to be created.
-enum Created {
-    /// It is there. The error says why its folder could not be synced: a crash may lose it.
-    Now(Version, System<()>),
-    /// A file was there before, maybe one that its writer could not sync. The error is as that of `Now`.
-    Before(Version, System<()>),
-}
-
-/// Creates the one name of a batch. An error says that nothing was created. Whoever repeats a creation whose folder could not be synced meets the file that it
-/// made: so the folder is synced in both cases.
-fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<Created, WriteError> {
-    let sources = Sources { files: None, buffers: vec![value] };
-    let wait = Wait { stop: &AtomicBool::new(false), signals: None };
-    ThreadState::default().within(batch, &batch.names[0], true, |folder, base, scratch| {
-        let sync_folder = || if batch.sync { sync(folder) } else { Ok(()) };
-        for _ in 0..TRIES {
-            if let Some(version) = present(folder, base)? {
-                return Ok(Created::Before(version, sync_folder()));
-            }
-            let created = create_whole(folder, base, &wait, |file| {
-                write_pieces(file, &sources, &[[-1, 0, -1]], scratch)?;
-                finish(file, None, batch.sync)
-            })?;
-            if let Some(version) = created {
-                return Ok(Created::Now(version, sync_folder()));
-            }
-        }
-        Err(Errno::AGAIN.into())
-    })
 }
 
 fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wait<'_>) -> Result<Answer, WriteError> {
@@ -338,8 +312,12 @@ fn publish_files(
     if rows.iter().any(|row| sources.blob(row[0]).is_none()) {
         return Err(wrong("rows: a blob is neither a file nor a buffer"));
     }
+    let write = |number: usize, file: BorrowedFd<'_>, scratch: &mut Vec<u8>| write_pieces(file, &sources, values[number], scratch);
+    if batch.expect.iter().all(|expect| matches!(expect, Expect::New)) {
+        return carry_out_runs(py, threads, result.rows(), LOST, |run, state, wait| create_run(&batch, run, &write, state, wait));
+    }
     carry_out(py, threads, result.rows(), LOST, |number, state, wait| {
-        publish_one(&batch, number, &sources, values[number], state, wait).unwrap_or_else(|error| refused(&error))
+        publish_one(&batch, number, &write, state, wait).unwrap_or_else(|error| refused(&error))
     })
 }
 
@@ -360,23 +338,6 @@ fn erase_files(
     })
 }
 
-#[pyfunction]
-#[pyo3(signature = (root, name, value, sync))]
-fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>, sync: bool) -> PyResult<(i32, i64, i64, i64)> {
-    let names = [name];
-    let batch = Batch::new(root, &names, vec![Expect::Absent], sync)?;
-    let value = Bytes::new(value, "value")?;
-    let bytes = value.as_slice();
-    let (code, version) = match py.detach(|| create_one(&batch, bytes)) {
-        Ok(Created::Now(version, Ok(()))) => (0, Some(version)),
-        Ok(Created::Before(version, Ok(()))) => (Errno::EXIST.raw_os_error(), Some(version)),
-        Ok(Created::Now(_, Err(error)) | Created::Before(_, Err(error))) => (-error.raw_os_error(), None),
-        Err(WriteError::System(error)) => (error.raw_os_error(), None),
-        Err(WriteError::Piece(_)) => (Errno::IO.raw_os_error(), None),
-    };
-    Ok(version.map_or((code, 0, 0, 0), |found| (code, found.inode, found.size, found.changed)))
-}
-
 pub(crate) fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {
     let parse = |item: Bound<'_, PyAny>| {
         let bytes = (!item.is_none()).then(|| Bytes::new(&item, "expect")).transpose()?;
@@ -387,6 +348,5 @@ pub(crate) fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(publish_files, module)?)?;
-    module.add_function(wrap_pyfunction!(create_file, module)?)?;
     module.add_function(wrap_pyfunction!(erase_files, module)?)
 }

@@ -4,12 +4,14 @@ Opening and creating at a location is in nodes.py. Without a location these func
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 
+from frazil._kernel import kernel_info
 from frazil.api.nodes import create_array, create_group, open_array, open_group, open_node, planned_group
 from frazil.array.array import Array
 from frazil.array.group import Group
@@ -259,6 +261,17 @@ def tree(
     """Group.tree of a group, or of the one at a location. level: how deep it goes, None for all; expand: without effect."""
     found = grp if isinstance(grp, Group) else open_group(grp)
     return found.tree(level)
+
+
+def print_debug_info() -> None:
+    """Prints the versions of the system, Python, NumPy, and of Frazil's kernel with its codecs, for reports of errors."""
+    versions = {
+        "platform": sys.platform,
+        "python": sys.version.split()[0],
+        "numpy": np.__version__,
+        **kernel_info(),
+    }
+    sys.stdout.write("".join(f"{name}: {value}\n" for name, value in versions.items()))
 
 
 def _at(store: Location | None) -> Location:

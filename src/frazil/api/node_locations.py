@@ -14,7 +14,7 @@ from frazil.codecs.registry import Registry, RuntimeTransformer
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.late import LateModule
 from frazil.metadata.paths import ancestors
-from frazil.runtime import Runtime
+from frazil.runtime import Runtime, in_context
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
@@ -47,7 +47,7 @@ def node_location_of(
     one when they create a node."""
     if isinstance(location, NodeLocation):
         return location
-    check_surroundings(registry, runtime)
+    check_surroundings(registry, runtime := in_context(runtime))
     added = check_transformers(transformers, "storage_transformers")
     named = None
     if isinstance(location, str | os.PathLike) and "@" in str(location):

@@ -222,8 +222,8 @@ class Repository(Inspected):
         if tip is not None:
             self._files.check_commits(tip)
         known = self._registry.metadata
-        transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
-        transaction.branches = self._branches
+        state = identity, snapshot, tip, known, options, self._documents
+        transaction = Transaction(self._files, *state, branches=self._branches)
         return Session(transaction, self._registry, self._options.runtime)
 
     def _tagged(self, tag: str) -> ObjectId:
@@ -299,7 +299,7 @@ class Repository(Inspected):
 
     def sync(self) -> None:
         """Flushes to the disk everything that sessions of this Repository object committed with durable=False, the commits of many threads and sessions at once. Raises
-        StoreError; then none of these commits is certain to be on the disk."""
+        StoreError; then none of them is certain to be on the disk. If the disk failed, later syncs and durable commits raise too: the system tells such a loss once."""
         self._branches.sync(self._files.store)
 
     # --- history -------------------------------------------------------------------------------------------------------------------

@@ -4,11 +4,9 @@ Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py has th
 
 from __future__ import annotations
 
-import os
 from _thread import allocate_lock  # threading's Lock, without the module
 from errno import ENOMEM
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from frazil import _kernel
 from frazil.array.shards.shard_options import ShardOptions
@@ -28,6 +26,7 @@ from frazil.late import LateModule
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
+from frazil.weak_references import renew_after_fork
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,34 +90,19 @@ def variable_elements(metadata: ArrayMetadata) -> VariableElements | None:
 
 
 class ForkSafeLock:
-    """A lock that is open in the child of a fork, even if a thread of the parent holds it: that thread does not exist in the child."""
+    """A lock that is open in the child of a fork, even if a thread of the parent holds it: that thread does not exist in the child.
 
-    __slots__ = ("__weakref__", "_lock")
+    lock  to be taken by `with` itself: an interrupt within an __enter__ written in Python would leave it locked"""
+
+    __slots__ = ("__weakref__", "lock")
 
     def __init__(self) -> None:
         self.after_fork()
-        _locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        renew_after_fork(self)
 
     def after_fork(self) -> None:
-        self._lock = allocate_lock()
+        self.lock = allocate_lock()
 
-
-_locks: WeakSet[ForkSafeLock] = WeakSet()  # of this process, for its children
-
-
-def _after_fork() -> None:
-    for lock in _locks:
-        lock.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 _ERRORS: dict[int, type[DataError]] = {
     _kernel.FAILED_RANGE: FormatError,

@@ -20,7 +20,6 @@ from frazil.array.interface.indexer import Indexer, as_values
 from frazil.array.interface.zarr_array import ZarrArray, fields_of
 from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.single_chunk import read_single, write_single
-from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.array.tokens import OwnToken, token_of
@@ -50,11 +49,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from frazil.array import info as _info
-    from frazil.array.io import chunk_count
+    from frazil.array.io import chunk_count, write
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
 else:
     _shard_writer = LateModule("frazil.array.io.shard_writer")
+    write = LateModule("frazil.array.io.write")
     chunk_count = LateModule("frazil.array.io.chunk_count")
     _info = LateModule("frazil.array.info")
     rectilinear = LateModule("frazil.array.shape.rectilinear")
@@ -361,7 +361,7 @@ class Array(ZarrArray):
         selection = self._select(normalise, where)
         (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         for shaped, plan in self._plans(selection, access):
-            self._do(partial(write, shaped, plan, values, confirm))
+            self._do(partial(write.write, shaped, plan, values, confirm))
 
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
@@ -442,14 +442,14 @@ class Array(ZarrArray):
             confirm = self._access.document.confirm_for(basic(selection, grown.shape))
             access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(basic(selection, edges), access):
-                self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
+                self._do(partial(write.write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
         """Reads the document again, as others may have changed the shape or the attributes. Returns the array itself. One request.
 
         Raises NotFoundError, ConflictError if another array is there now."""
-        with self._changing:
+        with self._changing.lock:
             self._location = followed(self._location, self._storage)
             self._take(check_in_place(find_node(self._location), self._metadata, self._location, self._storage))
         self._own.drop()
@@ -465,7 +465,7 @@ class Array(ZarrArray):
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata], lengths_only: bool = False) -> ArrayMetadata:
         """Changes the stored document, as change_node. The lock keeps the order: of several threads the last to change it is the last to take it over."""
         self._location.require_writable()
-        with self._changing:
+        with self._changing.lock:
             location = self._location = followed(self._location, self._storage)
             written = change_node(
                 location,

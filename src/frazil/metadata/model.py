@@ -20,6 +20,7 @@ from frazil.metadata.members import json_object, lengths_from_user, refusal
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.value import Value, assign
+from frazil.record import Record
 
 ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
 FORMATS: Final[tuple[ZarrFormat, ...]] = (3, 2, "draft", "draft-2021")  # those that can be read and written
@@ -179,6 +180,14 @@ class ArrayMetadata(NodeMetadata):
         return ArrayMetadata(**{**fields, **members})
 
 
+class ConsolidatedMetadata(Record):
+    """What the consolidated metadata of a group holds, in the words of zarr-python. metadata: the documents of the nodes by their paths below the group, as JSON."""
+
+    metadata: Mapping[str, Json]
+    kind: str = "inline"
+    must_understand: bool = False
+
+
 class GroupMetadata(NodeMetadata):
     """The metadata of one group. Raises MetadataError where attributes are not JSON.
 
@@ -210,6 +219,12 @@ class GroupMetadata(NodeMetadata):
         self.zarr_format = zarr_format
         self.unknown = json_object({} if unknown is None else unknown, None)
         self.implicit = implicit
+
+    @property
+    def consolidated_metadata(self) -> ConsolidatedMetadata | None:
+        """The documents in `consolidated`, or None where the document of the group has none. Those of Zarr v2 are beside it, in .zmetadata."""
+        documents = None if self.consolidated is None else self.consolidated.get("metadata")
+        return ConsolidatedMetadata(documents) if isinstance(documents, dict) else None
 
     def with_attributes(self, attributes: Mapping[str, object]) -> GroupMetadata:
         """The same group with these attributes instead of its own; it then has a document."""

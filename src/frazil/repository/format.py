@@ -267,6 +267,9 @@ class RepositoryFormat(Protocol):
         TAKEN      none of them happened, and none ever will
         UNKNOWN    without a tip as long as the branch stands at `tip`; with the tip that one of them made where it could not be synced"""
 
+    def check_next(self, tip: Tip) -> None:
+        """Refuses what lies in the place of the next change of the branch and could never be one, so that the branch cannot change any more. Raises FormatError."""
+
     def hold(self, tip: Tip) -> Answer:
         """As advance, to the snapshot that the tip has already. COMMITTED and TAKEN: no other change of the branch that rests on `tip` can happen any more."""
 

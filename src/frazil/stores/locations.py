@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
+from frazil.record import Record
 from frazil.stores.keys.names import check_key
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
@@ -25,15 +26,28 @@ else:
     storage_options = LateModule("frazil.stores.objects.storage_options")
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
-__all__ = ["Location", "given_location", "key_prefix", "location_text", "resolve", "split_archive"]
+__all__ = ["Location", "StorePath", "given_location", "key_prefix", "location_text", "resolve", "split_archive"]
 
-Location: TypeAlias = "str | os.PathLike[str] | Store | connections.ObjectClient | foreign_stores.AnyStore"
+Location: TypeAlias = "str | os.PathLike[str] | Store | StorePath | connections.ObjectClient | foreign_stores.AnyStore"
 
 _ALLOWED: Final = (
     'a folder or a zip archive ("sea.zarr", "sea.zarr.zip", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
     "an object of obstore, a store of zarr-python, fsspec's (file system, path), or a dict of keys to bytes"
 )
 _REMOTE: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https")
+
+
+class StorePath(Record):
+    """A path in a store, as a location: what zarr-python's class of this name is there. `path / "below"` is a path below it."""
+
+    store: Store
+    path: str = ""
+
+    def __truediv__(self, other: str) -> StorePath:
+        return StorePath(self.store, f"{self.path}/{other}".strip("/"))
+
+    def __str__(self) -> str:
+        return f"{self.store!r}/{self.path}"
 
 
 def resolve(
@@ -48,7 +62,7 @@ def resolve(
     """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
 
     location  the path of a folder or a zip archive, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, or of a zip archive there, a Store,
-              an object of obstore, a store of zarr-python or a StorePath of it, fsspec's FSMap or (file system, path), or what stores.adapt makes one of: a StoreWithPartialAccess, a
+              an object of obstore, a store of zarr-python, a StorePath of it or of Frazil, fsspec's FSMap or (file system, path), or what stores.adapt makes one of: a StoreWithPartialAccess, a
               dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders. An archive is the first part of a path that ends in
               ".zip" and is no folder, and of a URL the first part that does; the rest is a path in it
     requests_in_flight, bytes_in_flight, redirects  of an object store that is made here; threads: of a LocalStore
@@ -62,6 +76,8 @@ def resolve(
 
     if isinstance(location, Store):
         return location, below
+    if isinstance(location, StorePath):
+        return location.store, key_prefix(location.path) + below
     if not isinstance(location, str | os.PathLike):
         if clients.is_client(location):
             return made(location), below

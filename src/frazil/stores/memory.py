@@ -7,7 +7,6 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from weakref import WeakSet
 
 import numpy as np
 
@@ -29,14 +28,12 @@ from frazil.stores.values import (
     Version,
     object_rows,
 )
+from frazil.weak_references import renew_after_fork
 
 __all__ = ["MemoryStore"]
 
 _NOTHING: tuple[bytes, Version | None] = (b"", None)
 _ALL = Capabilities(direct=True, appendable=True)
-
-
-_tables: WeakSet[_Table] = WeakSet()  # of this process, for its children
 
 
 class _Table:
@@ -51,7 +48,7 @@ class _Table:
         self.times: dict[str, int] = {}  # when each was put, ns since 1970
         self.written = written  # values ever put: the next version, never used twice
         self._sorted: list[str] | None = None
-        _tables.add(self)
+        renew_after_fork(self)
 
     def after_fork(self) -> None:
         """In the child: what another thread of the parent may have held or left half done there."""
@@ -82,14 +79,6 @@ class _Table:
         if self.objects.pop(key, None) is not None:
             self._sorted = None
 
-
-def _after_fork() -> None:
-    for table in _tables:
-        table.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 # The named stores of this process, so that "memory://name" means the same everywhere in it. They last as long as the process; erase_prefix("") frees
 # what one holds. A fork has copies.

@@ -29,6 +29,7 @@ from frazil.stores.values import (
     Columns,
     NameColumn,
     Page,
+    Pieces,
     Version,
     check_not_lost,
     no_names,
@@ -160,6 +161,13 @@ class Store(StorePort):
     def create(self, key: str, value: Buffer) -> bool:
         """Stores a value under a key that has none, and that nobody ever replaces: whether it did (see CREATE_ONLY in `put_many`)."""
         return not isinstance(self.put(key, value, CREATE_ONLY), Changed)
+
+    @final
+    def put_own(self, names: Sequence[str], pieces: Pieces) -> None:
+        """Stores values under valid keys that nobody else writes, such as new ids, and that are never replaced. As put_many, of what may be there when it fails."""
+        # a disk needs no locks then; a request is repeated when its answer is lost, where a condition would be in the way
+        expect = CREATE_ONLY if self.capabilities.local else ANY
+        self.put_many(names, pieces, [expect] * len(names))
 
     @final
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
@@ -319,7 +327,8 @@ class Store(StorePort):
         return self
 
     def sync_values(self, keys: Sequence[str]) -> builtins.list[str]:
-        """When it returns, what these keys have is on the medium, also what was written through `unsynced`. Returns the keys that are not there. Raises StoreError."""
+        """When it returns, what these keys have is on the medium, also what was written through `unsynced`. Returns the keys that are not there. Raises
+        StoreError: with `done` False where nothing was lost, and the call may be repeated; else what the keys had may be lost, whatever a later call says."""
         return []
 
     def erase_leftovers(self, prefix: str, before: int) -> int:

@@ -198,6 +198,9 @@ class MemoryFormat(AlphaSnapshots):
                 return Answer(UNKNOWN, after)
         return Answer(UNKNOWN) if now is None else Answer(TAKEN, now)
 
+    def check_next(self, tip: Tip) -> None:
+        pass  # all changes are in one object
+
     def hold(self, tip: Tip) -> Answer:
         held = tip._replace(sequence=tip.sequence + 1)
 

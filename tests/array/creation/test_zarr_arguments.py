@@ -89,9 +89,16 @@ def test_settings_are_checked_and_change_nothing() -> None:
         {"order": "F", "write_empty_chunks": True},
         {"config": {"order": "F", "write_empty_chunks": False}},
         {"config": SimpleNamespace(order="C", write_empty_chunks=True)},
+        {"config": {"read_missing_chunks": True, "sharding_coalesce_max_bytes": 5}},
     ):
         assert made(**settings).metadata == made().metadata
-    for wrong in ({"order": "K"}, {"write_empty_chunks": 2}, {"config": {"colour": 1}}, {"config": {"order": 1}}):
+    for wrong in (
+        {"order": "K"},
+        {"write_empty_chunks": 2},
+        {"config": {"colour": 1}},
+        {"config": {"order": 1}},
+        {"config": {"read_missing_chunks": False}},
+    ):
         with pytest.raises(InvalidInputError):
             made(**wrong)
 

@@ -199,3 +199,26 @@ def test_a_hierarchy_from_metadata() -> None:
     old = frazil.group(zarr_format=2).create_array("x", shape=3, dtype="i4")
     with pytest.raises(InvalidInputError):
         group.create_hierarchy({"y": old.metadata})
+
+
+def test_the_place_of_a_node_is_a_location() -> None:
+    group = frazil.group()
+    array = group.create_array("a/x", shape=3, dtype="i4")
+    place = group.store_path / "a" / "x"
+    assert place == array.store_path == (group.store, "a/x")
+    assert frazil.open_array(place, "r+") == array
+    assert frazil.open_group(group.store_path, path="a").path == "a"
+    assert frazil.create_array(store=group.store_path / "a/y", shape=1, dtype="u1").path == "a/y"
+    assert str(place) == f"{group.store!r}/a/x"
+
+
+def test_consolidated_metadata_by_the_name_of_zarr_python() -> None:
+    group = frazil.group()
+    group.create_array("a/x", shape=3, dtype="i4")
+    assert group.metadata.consolidated_metadata is None
+    found = frazil.consolidate_metadata(group).metadata.consolidated_metadata
+    assert found is not None
+    assert sorted(found.metadata) == ["a", "a/x"]
+    assert found.metadata["a/x"]["shape"] == [3]  # type: ignore[index,call-overload] # of an object
+    assert frazil.open_group(group.store).metadata.consolidated_metadata == found
+    assert frazil.group(zarr_format=2).metadata.consolidated_metadata is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -186,6 +187,23 @@ def test_shards_that_vanish_or_come_are_seen(tmp_path: Path) -> None:
     (tmp_path / "c" / "1").write_bytes(moved)
     data[8:16] = np.arange(9, 17)
     assert (array[...] == data).all()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_indexes_of_files_that_were_just_written_are_not_remembered(count: int, tmp_path: Path) -> None:
+    """Another state of the file may have the same time stamp, and the same size."""
+    data = np.arange(1, 8 * count + 1, dtype="u1")
+    frazil.create_array(tmp_path, data=data, chunks=2, shards=8, codecs=[Crc32c()])
+    moments = (10**18, time.time_ns() + 10**12)  # files from the future are as those written at this moment
+    for moment in moments:
+        for file in (tmp_path / "c").iterdir():
+            os.utime(file, ns=(moment, moment))
+        array = frazil.open_array(tmp_path)
+        assert (array[...] == data).all()
+        indexes = array._access.indexes
+        assert indexes is not None
+        names = [(i,) for i in range(count)]
+        assert (indexes.find(names) is not None) == (moment == moments[0])
 
 
 def test_codecs_of_users_and_odd_keys_are_read_through_the_store(tmp_path: Path, calls: list[int]) -> None:

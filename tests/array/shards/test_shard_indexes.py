@@ -29,7 +29,7 @@ def test_the_last_index_of_a_shard_is_found_until_it_is_dropped() -> None:
     assert other.find(["a"]) is None
     same.drop(["b", "d"])
     assert found(one, "a", "b", "c") == [1, None, 2]
-    memory.forget()  # as the child of a fork does
+    memory.after_fork()
     assert one.find(["a"]) is None
     one.put(["a"], tables(1, 3, 5))
     assert found(one, "a") == [5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import json
 import lzma
 import warnings
 from collections.abc import Iterable
@@ -12,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import frazil
 from frazil.codecs import (
     DEFAULT_REGISTRY,
     Adler32,
     ArrayToArray,
     AsType,
+    Bytes,
     BytesToBytes,
     Bz2,
     ChunkSpec,
@@ -421,3 +424,25 @@ def test_numcodecs_reads_them_and_writes_for_them(codec: BytesToBytes) -> None:
     other = theirs(codec)
     assert bytes(other.decode(codec.encode(data))) == data  # type: ignore[attr-defined]
     assert codec.decode(bytes(other.encode(data)), len(data)) == data  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("open_codec", "settled"),
+    [
+        (FixedScaleOffset(0, 25.5), FixedScaleOffset(0, 25.5, "<f4")),
+        (FixedScaleOffset(0, 51, astype="u2"), FixedScaleOffset(0, 51, "<f4", "u2")),
+        (Quantize(3), Quantize(3, "<f4")),
+    ],
+)
+def test_a_type_that_is_left_out_is_that_of_the_array(open_codec: Codec, settled: Codec) -> None:
+    values = np.linspace(0, 10, 64, dtype="f4")
+    held: dict[str, bytes] = {}
+    array = frazil.create_array(held, data=values, chunks=8, shards=32, codecs=[open_codec, Bytes()])
+    assert array.codecs[0] == settled
+    assert np.allclose(array[...], values, atol=0.02)
+    frazil.create_array(held, data=values, codecs=[open_codec, Bytes()], overwrite=True)
+    document = json.loads(held["zarr.json"])
+    assert document["codecs"][0]["configuration"].pop("dtype") == "<f4"
+    held["zarr.json"] = json.dumps(document).encode()
+    with pytest.raises(MetadataError, match="member dtype"):
+        frazil.open_array(held)

@@ -92,14 +92,14 @@ def test_where_both_are_the_array_counts() -> None:
 @pytest.mark.rule("D3", "D6")
 def test_paths() -> None:
     store = tree()
-    for path in ("foo/baz/qux", "/foo/baz/qux", "foo/baz/qux/", "/foo/baz/qux/"):
+    for path in ("foo/baz/qux", "/foo/baz/qux", "foo/baz/qux/", "/foo/baz/qux/", "//foo//baz/qux//"):
         assert frazil.open(store, path=path).path == "foo/baz/qux"
         assert frazil.open_group(store)[path].basename == "qux"
-    for path in ("", "/"):
+    for path in ("", "/", "//"):
         root = frazil.open(store, path=path)
         assert (root.path, root.basename) == ("", "")
     before = contents(store)
-    for path in ("//", "foo//baz", "/foo//baz/qux", "//foo", "foo//", "foo/./baz", "foo/../foo"):
+    for path in ("foo/./baz", "foo/../foo", "//.//foo"):
         with pytest.raises(InvalidInputError):
             frazil.open(store, path=path)
         with pytest.raises(InvalidInputError):
@@ -162,15 +162,13 @@ def test_names(name: str, dialect: str) -> None:
 
 
 @pytest.mark.rule("D7")
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", "...", "a b", "ä", "a:b", "a*", "a\\b", "a\n", "a\0", "~", "a+b", "日本"]
-)
+@pytest.mark.parametrize("name", [".", "..", "...", "a b", "ä", "a:b", "a*", "a\\b", "a\n", "a\0", "~", "a+b", "日本"])
 def test_names_that_are_none(name: str) -> None:
     store = MemoryStore()
     group = frazil.create_group(store, zarr_format="draft")
     before = contents(store)
     for create in (group.create_group, lambda path: group.create_array(path, data=np.arange(3))):
-        for path in (name, f"{name}/x", f"x/{name}", f"x/{name}/y") if name else ("x//y",):
+        for path in (name, f"{name}/x", f"x/{name}", f"x/{name}/y"):
             with pytest.raises(InvalidInputError):
                 create(path)
     assert contents(store) == before

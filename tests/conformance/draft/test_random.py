@@ -62,6 +62,8 @@ class Drawn(NamedTuple):
     @property
     def expected(self) -> np.ndarray:
         values = np.zeros(self.shape, self.dtype)
+        if self.dtype.kind in "mM":
+            values[...] = "NaT"
         for box, part in self.writes:
             values[inside(box)] = part
         return values

@@ -356,10 +356,38 @@ def test_a_data_array_without_a_name_is_read_from_either_engine(tmp_path: Path) 
         xr.Dataset({"__other": array}).frazil.write(tmp_path / "other.zarr")
 
 
-def test_new_variables_are_no_zarr_v2(tmp_path: Path) -> None:
-    """There a fill value of 0 would mark zeros as missing."""
-    group = frazil.create_group(tmp_path / "sea.zarr", zarr_format=2)
-    with pytest.raises(InvalidInputError, match="Zarr v3"):
+def test_new_variables_in_zarr_v2(tmp_path: Path) -> None:
+    """There the fill value marks missing values, so that it is null where nothing does: a fill value of 0 would mark zeros."""
+    place = tmp_path / "sea.zarr"
+    old = xr.Dataset({"old": (("x", "y"), np.arange(6.0).reshape(2, 3))})
+    frazil.create_group(place, zarr_format=2)
+    old.frazil.write(place, mode="a")
+    new = xr.Dataset(
+        {
+            "float": (("x", "y"), np.array([[0, np.nan, 2], [3, 4, 5]])),
+            "plain": (("x", "y"), np.array([[0, np.nan, 2], [3, 4, 5]]), {}, {"_FillValue": None}),
+            "zero": ("x", np.array([0, 1])),
+            "packed": ("x", np.array([0.5, np.nan]), {"units": "K"}, {"dtype": "i2", "_FillValue": 0, "scale_factor": 0.5}),
+            "fixed": ("x", np.array(["a", "bcd"])),
+            "text": ("x", np.array(["", "bcd"], dtype=object)),
+            "bytes": ("x", np.array([b"a", b"bcd"])),
+            "time": ("x", np.array(["2026-01-01", "NaT"], dtype="datetime64[ns]")),
+        }
+    )  # fmt: skip
+    new.frazil.write(place, mode="a")
+    theirs, ours = opened(place, "zarr").load(), opened(place).load()
+    assert {node.metadata.zarr_format for _, node in frazil.open_group(place).members()} == {2}
+    xr.testing.assert_equal(ours, xr.merge([old, new]))
+    xr.testing.assert_identical(ours, theirs)
+    assert not any("_FillValue" in variable.attrs for variable in ours.variables.values())
+    again = ours.drop_encoding()
+    again.frazil.write(place, mode="a")
+    xr.testing.assert_equal(opened(place).load(), again)
+
+
+def test_new_variables_of_the_draft_are_refused(tmp_path: Path) -> None:
+    group = frazil.create_group(tmp_path / "sea.zarr", zarr_format="draft")
+    with pytest.raises(InvalidInputError, match="Zarr v3 or v2"):
         dataset().frazil.write(group, mode="a")
     assert not list(group)
 

@@ -105,3 +105,13 @@ def test_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_registered_names_of_the_core_stay() -> None:
     a = frazil.create_array(MemoryStore(), shape=2, dtype="complex_float32", fill_value=1 + 2j)
     assert (a.dtype, a.metadata.data_type.name, a[0]) == (np.complex64, "complex_float32", 1 + 2j)
+
+
+def test_zero_is_the_least_number_where_there_is_none() -> None:
+    """As in tensorstore, which writes 0.0 for a fill value that nobody gave."""
+    data_type = CORE_EXTENSIONS.data_type(Extension("float8_e8m0fnu"))
+    for zero in (0, 0.0):
+        assert data_type.parse_fill(zero).data == data_type.fill_from_user(zero).data == data_type.zero.data == b"\0"
+    assert data_type.emit_fill(data_type.zero) == 2.0**-127
+    with pytest.raises(MetadataError):
+        data_type.fill_from_user(-0.0)

@@ -20,6 +20,7 @@ from tests.repository.archived_repositories import (
 )
 from tests.servers.buckets import S3
 
+import frazil
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -266,6 +267,18 @@ def test_a_repository_is_created_once(tmp_path: Path) -> None:
         create_repository(files, some_id(), first)
     assert len(files.store.list()) == 2
     create_repository(Files(files.store, "inner/"), some_id(), first)
+
+
+@pytest.mark.parametrize("lost", ["manifests", "chunks"])
+def test_no_repository_is_created_over_the_objects_of_one_whose_refs_are_lost(lost: str, tmp_path: Path) -> None:
+    """A collection of the new one would remove them."""
+    (tmp_path / lost).mkdir()
+    (tmp_path / lost / encode_id(some_id())).write_bytes(b"old")
+    with pytest.raises(AlreadyExistsError, match="restore its refs/"):
+        frazil.Repository.create(tmp_path)
+    with pytest.raises(NotFoundError, match="restore its refs/"):
+        frazil.Repository.open(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [lost]
 
 
 def test_branches_are_created_reset_and_deleted() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.errors import FrazilError, InvalidInputError
+from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.repository.alpha import format as alpha_format
 from frazil.repository.session.branches import Branches
 from frazil.stores import LocalStore, MemoryStore
@@ -131,25 +131,62 @@ def test_many_commits_are_one_sync() -> None:
         assert opened(disk.inner).readonly_session().root.attrs["n"] == 4
 
 
-def test_a_sync_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def failing_once(monkeypatch: pytest.MonkeyPatch, done: bool | None) -> None:
+    """The next sync fails, and those after it succeed, whatever the first has lost."""
+    sync = Forgetful.sync_values
+
+    def failing(disk: Forgetful, keys: Sequence[str]) -> list[str]:
+        monkeypatch.setattr(Forgetful, "sync_values", sync)
+        raise StoreError("the disk failed", done=done)
+
+    monkeypatch.setattr(Forgetful, "sync_values", failing)
+
+
+def test_a_sync_that_did_not_begin_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Forgetful(MemoryStore())
     repo = frazil.Repository.create(disk)
     session = repo.writable_session()
     session.root.attrs["n"] = 1
     session.commit("loose", durable=False)
-    sync = Forgetful.sync_values
-
-    def full(self: Forgetful, keys: Sequence[str]) -> None:
-        raise frazil.errors.StoreError("the disk is full")
-
-    monkeypatch.setattr(Forgetful, "sync_values", full)
+    failing_once(monkeypatch, done=False)
     session.root.attrs["n"] = 2
-    with pytest.raises(FrazilError, match="full"):
+    with pytest.raises(StoreError, match="failed"):
         session.commit("durable")
     assert repo.readonly_session().root.attrs["n"] == 1
-    monkeypatch.setattr(Forgetful, "sync_values", sync)
     session.commit("durable")
     assert not disk.loose
+
+
+@pytest.mark.parametrize("done", [True, None])
+def test_a_sync_that_failed_is_never_forgotten(done: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells once that it lost something. Nothing durable rests on that afterwards, whoever asks."""
+    disk = Forgetful(MemoryStore())
+    repo = frazil.Repository.create(disk)
+    repo.create_branch("other", "main")
+    session = repo.writable_session()
+    session.root.attrs["n"] = 1
+    loose = session.commit("loose", durable=False)
+    session.root.attrs["n"] = 2
+    failing_once(monkeypatch, done)
+    with pytest.raises(StoreError, match="the disk failed"):
+        repo.sync()
+    for act in (
+        repo.sync,
+        repo.sync,
+        lambda: session.commit("durable"),
+        lambda: repo.create_tag("v1", "main"),
+        *(lambda change=change: change(repo) for change in MAINTENANCE.values()),
+    ):
+        with pytest.raises(StoreError, match="an earlier sync failed") as caught:
+            act()
+        assert caught.value.hint
+    assert disk.loose
+    assert repo.lookup("main") == loose
+    assert repo.tags == []
+    session.commit("loose, too", durable=False)
+    again = frazil.Repository.open(disk)
+    assert again.verify().ok
+    again.run(lambda root: root.attrs.update(n=3), message="durable")
 
 
 def test_a_sync_during_a_commit_loses_no_note(monkeypatch: pytest.MonkeyPatch) -> None:

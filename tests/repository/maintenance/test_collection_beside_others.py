@@ -13,10 +13,13 @@ from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, object
 
 import frazil
 from frazil.errors import ConflictError, FormatError, NotFoundError, StoreError
-from frazil.formats.ids import decode_id
-from frazil.repository.format import RepositoryFormat
+from frazil.formats.ids import ObjectId, decode_id, encode_id
+from frazil.repository.alpha.format import AlphaFormat
+from frazil.repository.format import Answer, RepositoryFormat, Tip
 from frazil.repository.maintenance import collection
 from frazil.repository.maintenance.id_columns import id_column
+from frazil.repository.maintenance.marks import Marks
+from frazil.repository.maintenance.reachable import Progress, Reachable
 from frazil.repository.maintenance.records import emit_columns, parse_columns
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store
@@ -257,3 +260,61 @@ def test_a_file_without_its_columns_is_damaged() -> None:
             repo.garbage_collect()
         assert caught.value.key == name
         store.erase(name)
+
+
+def test_what_an_old_session_wrote_in_vain_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its snapshot was condemned while it stood still, and somebody let a branch point to that."""
+    store = MemoryStore()
+    repo = FORMATS[0](store)
+    fill(repo)
+    session = repo.writable_session()
+    session.root["a"][:] = values(7)
+    session._transaction.needs_check = True
+    advance = AlphaFormat.advance
+
+    def overtaken(files: AlphaFormat, tip: Tip, snapshot: ObjectId) -> Answer:
+        monkeypatch.undo()
+        other = frazil.Repository.open(store)
+        other.create_branch("side", encode_id(snapshot))
+        other.run(lambda root: root.attrs.update(first=1), message="first")
+        return advance(files, tip, snapshot)
+
+    monkeypatch.setattr(AlphaFormat, "advance", overtaken)
+    with pytest.raises(ConflictError):
+        session.commit("late")
+    session.root["a"][:] = values(8)
+    session.discard()
+    again = frazil.Repository.open(store)
+    assert again.verify(decode=True).ok
+    assert np.array_equal(again.readonly_session("side").root["a"][:], values(7))
+
+
+@pytest.mark.parametrize("marks_again", [True, False])
+def test_what_is_committed_between_the_mark_and_the_hold(marks_again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a session that is young by its own clock, though what it wrote was condemned long ago by that of the store. Only the second mark sees it."""
+    store = MemoryStore()
+    repo = FORMATS[0](store)
+    fill(repo)
+    session = repo.writable_session()
+    session.root["a"][:] = values(7)
+    collector = frazil.Repository.open(store)
+    collector.garbage_collect()
+    let_pass(store)
+    hold, mark = collection._hold_branches, collection.mark
+    first: list[tuple[Reachable, Marks]] = []
+
+    def hold_late(files: RepositoryFormat) -> int:
+        session.commit("meanwhile")
+        return hold(files)
+
+    def mark_once(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> tuple[Reachable, Marks]:
+        if not first:
+            first.append(mark(files, marks, progress, saves=saves))
+        return first[0]
+
+    monkeypatch.setattr(collection, "_hold_branches", hold_late)
+    if not marks_again:
+        monkeypatch.setattr(collection, "mark", mark_once)
+    collector.garbage_collect()
+    found = frazil.Repository.open(store).verify(decode=True)
+    assert found.ok == marks_again, str(found)

@@ -4,7 +4,7 @@ opens and is sound, the operation can be made again, and two collections leave n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.repository.maintenance.garbage import FORMATS, fill, let_pass, orphan, records, values
@@ -18,7 +18,7 @@ from frazil.testing.memory_format import open_memory_repository
 from frazil.testing.simulation.collectors import dead_objects
 
 formats = pytest.mark.parametrize("create", FORMATS, ids=["alpha", "memory"])
-EVER = timedelta(days=-1)
+EVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def _first(repo: frazil.Repository) -> str:

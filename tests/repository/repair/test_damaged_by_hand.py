@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,10 @@ import pytest
 from tests.repository.maintenance.garbage import fill, orphan, values
 
 import frazil
-from frazil.errors import FormatError
+from frazil.errors import FormatError, StoreError
+from frazil.stores import LocalStore
+from frazil.stores.values import Columns, Fetched, Version
+from frazil.stores.wrappers import WrappedStore
 
 
 def filled(place: Path) -> frazil.Repository:
@@ -82,3 +88,74 @@ def test_hints_of_collections(tmp_path: Path) -> None:
         with pytest.raises(FormatError) as caught:
             frazil.Repository.open(tmp_path / "r").garbage_collect(now=True, dry_run=dry_run)
         assert "verify" in (caught.value.hint or "")
+
+
+MAKERS: dict[str, Callable[[Path], object]] = {
+    "link": lambda path: path.symlink_to("../../snapshots"),
+    "dangling link": lambda path: path.symlink_to("nothing"),
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_something_else_in_the_place_of_the_next_file_of_a_branch(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    """Nobody can take that number. A verification says so, everything that changes the branch is refused with the file, and nothing is lost once it is moved away."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    orphan(repo)
+    session = repo.writable_session()
+    session.root["a"][:] = values(9)
+    files = repo._files
+    path = place / files.tip_key(files.tip("main")._replace(sequence=files.tip("main").sequence + 1))
+    make(path)
+    key = path.relative_to(place).as_posix()
+    repo = frazil.Repository.open(place)
+    for found in (repo.verify(), repo.verify(history=False)):
+        assert [(problem.kind, problem.ref, problem.key) for problem in found.problems] == [("ref", "branch main", key)]
+    there = set(place.rglob("*"))
+    for change in (
+        lambda: repo.garbage_collect(now=True),
+        lambda: repo.reset_branch("main", list(repo.history())[1].id),
+        lambda: repo.run(lambda root: root.attrs.update(x=1), message="x"),
+        lambda: session.commit("late"),
+    ):
+        with pytest.raises(FormatError) as caught:
+            change()
+        assert caught.value.key == key
+        assert "move it away" in (caught.value.hint or "")
+        assert set(place.rglob("*")) >= there
+    assert not repo.repair(tips=True).ok
+    path.rename(tmp_path / "evidence")
+    session.commit("late")
+    assert repo.verify(decode=True).ok
+    repo.garbage_collect(now=True)
+    assert np.array_equal(frazil.Repository.open(place).readonly_session().root["a"][:], values(9))
+
+
+class OddDisk(WrappedStore):
+    """Whose reads of snapshots end in an error of the system that may mean anything."""
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
+    ) -> Fetched:
+        if any(name.startswith("snapshots/") for name in names):
+            raise StoreError("odd", errno=errno.EINVAL, key=names[0])
+        return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+
+
+def test_an_error_of_the_disk_is_no_damage(tmp_path: Path) -> None:
+    """Who cannot read does not know."""
+    filled(tmp_path / "r")
+    repo = frazil.Repository.open(OddDisk(LocalStore(tmp_path / "r")))
+    for look in (repo.verify, repo.repair, lambda: repo.garbage_collect(now=True)):
+        with pytest.raises(StoreError, match="odd"):
+            look()

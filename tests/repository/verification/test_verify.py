@@ -21,6 +21,8 @@ from frazil.formats.manifests import Manifest
 from frazil.formats.nodes import Nodes, NodeSnapshot
 from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.format import RepositoryFormat
+from frazil.repository.maintenance.id_columns import id_column
+from frazil.repository.maintenance.records import emit_columns
 from frazil.repository.verification.report import Verification
 from frazil.repository.verification.verify import check
 from frazil.stores import MemoryStore
@@ -360,3 +362,30 @@ def test_chunks_in_two_manifests() -> None:
     assert list(repo.repair().commits) == ["twice"]
     assert repo.verify(history=False).ok
     assert (repo.readonly_session("twice").root["a"][:] == repo.readonly_session().root["a"][:]).all()
+
+
+@formats
+def test_files_of_collections(create: Create) -> None:
+    """A list or a pin that cannot be read refuses collections, new tags and branches; what else lies there is passed over."""
+    store, repo = filled(create, 2)
+    orphan(repo)
+    repo.garbage_collect()
+    assert repo.verify().ok
+    (condemned,) = store.list_prefix("gc/condemned/")
+    pin, later, foreign = f"gc/pins/{'0' * 20}", f"gc/leases/{'0' * 20}", "gc/condemned/notes.txt"
+    store.set(condemned, (store.get(condemned) or b"")[:-2])
+    store.set(pin, emit_columns({"others": id_column([])}))
+    store.set(later, b"")
+    store.set(foreign, b"")
+    found = repo.verify(history=False)
+    assert [(problem.kind, problem.key) for problem in found.problems] == [
+        ("collection", condemned),
+        ("collection", later),
+        ("collection", pin),
+    ]
+    assert "remove this file" in found.problems[0].text
+    assert not repo.repair().ok
+    for key in (condemned, pin, later):
+        store.erase(key)
+    assert repo.verify().ok
+    assert repo.garbage_collect().condemned["chunks"] == 2

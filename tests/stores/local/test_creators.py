@@ -16,14 +16,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.stores.local_disks import Folder, fork, mounted, run_processes
-from tests.stores.refused_system_calls import lack, require_filters
+from tests.stores.refused_system_calls import lack, lack_sync_of, require_filters
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.values import ABSENT, CREATE_ONLY, Changed
+from frazil.stores.values import ABSENT, CREATE_ONLY, Changed, pieces_of
 from frazil.testing.checks import refusal
 
 Make = Callable[[LocalStore, str, bytes], bool]
@@ -322,6 +323,55 @@ def test_a_removed_root_is_made_again(tmp_path: Path) -> None:
     assert store.list() == ["b/c"]
 
 
+@pytest.mark.parametrize("lacks", [*WAYS, ("syncing",)])
+@pytest.mark.parametrize("sync", [False, True])
+def test_many_are_created_in_one_call(tmp_path: Path, sync: bool, lacks: tuple[str, ...]) -> None:
+    """As each by itself: in several folders, made where they are missing, and with some names taken."""
+    require_filters()
+    store = LocalStore(tmp_path / "store", sync=sync, threads=3)
+    keys = [f"{folder}{number}" for folder in ("", "a/", "b/c/", "b/") for number in range(20)]
+    taken = {key: store.put(key, b"other") for key in keys[::7]}
+    values = [key.encode() * 1000 for key in keys]
+
+    def run() -> None:
+        lack(*lacks)
+        expect = [CREATE_ONLY] * len(keys)
+        if sync and "syncing" in lacks:
+            assert refusal(StoreError, lambda: store.put_many(keys, pieces_of(values), expect)).errno == errno.EIO
+            return
+        answers = store.put_many(keys, pieces_of(values), expect)
+        for key, value, answer in zip(keys, values, answers, strict=True):
+            if key in taken:
+                assert answer == Changed(taken[key])  # type: ignore[arg-type]
+            else:
+                assert (value, answer) == store.get_versioned(key)
+
+    run_processes([run])
+    fails = sync and "syncing" in lacks
+    assert store.list() == sorted(taken if fails else keys)
+    assert not any(name.endswith(".__lock") for _, _, names in os.walk(tmp_path) for name in names)
+
+
+def test_a_folder_that_cannot_be_synced_is_told_of_each_name(tmp_path: Path) -> None:
+    require_filters()
+    store = LocalStore(tmp_path, sync=True)
+    assert store.create("a/0", b"")
+
+    def run() -> None:
+        free = os.open(os.devnull, os.O_RDONLY)  # the kernel opens the folder first
+        os.close(free)
+        lack_sync_of(free)
+        for keys in (["a/1"], ["a/2", "a/3"], ["a/0"]):
+            error = refusal(
+                StoreError,
+                lambda keys=keys: store.put_many(keys, pieces_of([b"1"] * len(keys)), [CREATE_ONLY] * len(keys)),  # type: ignore[misc]
+            )
+            assert (error.errno, error.done, error.key) == (errno.EIO, True, keys[0])
+
+    run_processes([run])
+    assert store.list() == ["a/0", "a/1", "a/2", "a/3"]
+
+
 def test_a_file_that_cannot_be_synced_gets_no_name(tmp_path: Path) -> None:
     require_filters()
     (tmp_path / "d").mkdir()
@@ -348,7 +398,7 @@ def test_what_is_in_the_way(tmp_path: Path) -> None:
     os.mkfifo(root / "fifo")
     expected = {
         "a": errno.EISDIR, "a/b/c": errno.ENOTDIR, "link/x": errno.ELOOP, "link/x/y": errno.ELOOP, "dangling": errno.ELOOP,
-        "fifo": errno.EINVAL, "n" * 249: errno.ENAMETOOLONG,
+        "fifo": errno.ENXIO, "n" * 249: errno.ENAMETOOLONG,
     }  # fmt: skip
     for key, code in expected.items():
         error = refusal(StoreError, lambda key=key: store.create(key, b"2"))  # type: ignore[misc]
@@ -371,13 +421,18 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 def test_the_kernel_refuses_names_beyond_the_root(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "root")
+    row, bounds, result = np.array([[-1, 0, -1]]), np.arange(2), np.empty((1, 4), np.int64)
+
+    def create(root: int, name: str, value: bytes) -> None:
+        _kernel.publish_files(root, [name], None, [value], row, bounds, [b"\1"], False, 1, result)
+
     for name in ("", "/a", "a/", "..", "../a", "a/./b", "a\0b"):
         with pytest.raises(ValueError, match="names"):
-            _kernel.create_file(folder.fd, name, b"", False)
+            create(folder.fd, name, b"")
     with pytest.raises(ValueError, match="root"):
-        _kernel.create_file(-1, "a", b"", False)
-    with pytest.raises(ValueError, match="value"):
-        _kernel.create_file(folder.fd, "a", "text", False)  # type: ignore[arg-type]
+        create(-1, "a", b"")
+    with pytest.raises(ValueError, match="buffers"):
+        create(folder.fd, "a", "text")  # type: ignore[arg-type]
     assert folder.names() == set()
 
 

@@ -17,6 +17,7 @@ from threading import Thread
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.faults.concurrent_calls import in_threads
 
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.stores import LocalStore, MemoryStore
@@ -278,3 +279,17 @@ def test_an_interrupt_while_a_root_is_closed_is_not_lost(tmp_path: Path) -> None
         deque(map(operator.call, (interrupt_main, held.clear)), maxlen=0)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+def test_threads_list_the_root_at_once(tmp_path: Path) -> None:
+    """Each has a position of its own in the folder."""
+    names = [f"k{number:04}" for number in range(2000)]
+    for name in names:
+        (tmp_path / name).touch()
+    store = LocalStore(tmp_path)
+
+    def list_often(_: int) -> None:
+        for _ in range(20):
+            assert store.list_page("").keys == names
+
+    in_threads(4, list_often)

@@ -57,7 +57,7 @@ def test_a_folder_at_a_key_is_absence_but_fetch_says_it(store: LocalStore) -> No
     store.set("c", b"")
     assert store.fetch(["c/d"], spans).status == [ABSENT_KEY]
     error = refusal(StoreError, lambda: store.get("fifo"))
-    assert (error.errno, error.key) == (errno.EINVAL, "fifo")
+    assert (error.errno, error.key) == (errno.ENXIO, "fifo")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_other_things_are_no_keys(store: LocalStore) -> None:
     path_of(store, "empty/folder").mkdir(parents=True)
     assert store.list() == ["a"]
     assert store.list_dir("") == (["a"], [])
-    assert refusal(StoreError, lambda: store.get("fifo")).errno == errno.EINVAL
+    assert refusal(StoreError, lambda: store.get("fifo")).errno == errno.ENXIO
     assert store.get("empty") is None
 
 

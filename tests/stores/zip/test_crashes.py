@@ -149,6 +149,33 @@ def test_a_write_inside_of_with_fails(tmp_path: Path) -> None:
         assert file.testzip() is None
 
 
+def test_a_journal_of_an_archive_that_is_gone_does_no_harm(tmp_path: Path) -> None:
+    """A later file of the name often gets the inode of the one that was deleted."""
+    path, journal = tmp_path / "x.zip", tmp_path / "x.zip.journal"
+    store = ZipStore(path)
+    store.set("a", b"old")
+    with (
+        failing(2, Killed(), half=True),
+        patch.object(archive_file.ArchiveFile, "restore", _nothing),
+        pytest.raises(Killed),
+    ):
+        store.set("a", b"new")
+    before = journal.read_bytes()
+    for writer in ("zipfile", "frazil"):
+        path.unlink()
+        if writer == "zipfile":
+            with zipfile.ZipFile(path, "w") as file:
+                file.writestr("b", b"new" * 100)
+        else:
+            journal.unlink(missing_ok=True)
+            ZipStore(path).set("b", b"new" * 100)
+        journal.write_bytes(before[:8] + path.stat().st_ino.to_bytes(8, "little") + before[16:])
+        assert content(path) == {"b": b"new" * 100}
+        ZipStore(path).set("c", b"more")
+        assert content(path) == {"b": b"new" * 100, "c": b"more"}
+        assert not journal.exists()
+
+
 def test_a_forked_child_leaves_the_archive_to_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     ZipStore(path).set("a", b"old")

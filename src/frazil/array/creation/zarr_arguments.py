@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 _KINDS: Final = {"filters": ArrayToArray, "serializer": ArrayToBytes, "compressors": BytesToBytes}
 _SETTINGS: Final = ("order", "write_empty_chunks")
+_ALLOWED: Final = {
+    "order": ("C", "F", None),
+    "write_empty_chunks": (True, False, None),
+    "read_missing_chunks": (True, None),
+}  # of config=
+_SPEED: Final = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_bytes")
 _RENAMED: Final = ("compressor", "object_codec", "dimension_separator", "chunk_shape")
 NO_EFFECT: Final = ("cache_attrs", "cache_metadata", "read_only", "synchronizer")
 _NOTHING: Final = ("chunk_store", "meta_array")  # which only None is given for
@@ -237,12 +243,12 @@ def check_settings(given: ZarrArguments) -> None:
     if isinstance(config, Mapping):
         settings = {**config, **settings}
     elif config is not None:
-        settings = {**{name: getattr(config, name, None) for name in _SETTINGS}, **settings}
+        settings = {**{name: getattr(config, name, None) for name in _ALLOWED}, **settings}
     for name, value in settings.items():
-        allowed = {"order": ("C", "F", None), "write_empty_chunks": (True, False, None)}.get(name)
-        if allowed is None:
-            raise InvalidInputError(f"config has no {name}", hint=f"there are {', '.join(_SETTINGS)}")
-        if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
+        allowed = _ALLOWED.get(name)
+        if allowed is None and name not in _SPEED:
+            raise InvalidInputError(f"config has no {name}", hint=f"there are {', '.join(_ALLOWED)}")
+        if allowed and not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
             raise InvalidInputError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
 
 

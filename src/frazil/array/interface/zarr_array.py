@@ -17,6 +17,7 @@ from frazil.errors import FrazilError, InvalidInputError, SelectionError, one_li
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
+from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
     from frazil.array.creation import zarr_arguments
     from frazil.array.interface import html, lazy_view
     from frazil.metadata.model import ArrayMetadata
+    from frazil.stores.store import Store
 
     class Selectable(Protocol):
         """What this module needs of an array."""
 
         @property
         def path(self) -> str: ...
+        @property
+        def store(self) -> Store: ...
         @property
         def shape(self) -> tuple[int, ...]: ...
         @property
@@ -112,6 +116,11 @@ class ZarrArray(Handle):
     def basename(self: Selectable) -> str:
         """Last part of the path."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def store_path(self: Selectable) -> StorePath:
+        """The store and the path in it, as a location."""
+        return StorePath(self.store, self.path)
 
     @property
     def size(self: Selectable) -> int:

@@ -12,6 +12,7 @@ from frazil.errors import InvalidInputError, NodeKindError
 from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.stores.locations import StorePath
 
 if TYPE_CHECKING:
     from typing import Protocol, Self
@@ -107,6 +108,11 @@ class ZarrGroup(Handle):
     def basename(self: Parent) -> str:
         """Last part of the path."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def store_path(self: Parent) -> StorePath:
+        """The store and the path in it, as a location."""
+        return StorePath(self.store, self.path)
 
     def array_keys(self: Parent) -> Iterator[str]:
         """Names of the arrays among the direct members."""

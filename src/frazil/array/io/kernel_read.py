@@ -21,7 +21,7 @@ from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
 from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import KernelFiles
-from frazil.stores.local.kernel_results import are_recent
+from frazil.stores.local.kernel_results import are_recent, is_recent
 from frazil.stores.transfer.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import NO_SPANS, Columns
 
@@ -149,17 +149,13 @@ class _Call:
         if self._found is not None:
             asked = [i for i, slot in enumerate(self._found) if slot is None]
             states, names = states[asked], [names[i] for i in asked]
-        versions = states[:, 1:]
         located = self._files.located
-        if located is None:
-            kept = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_recent(versions[:, 2], time.time_ns())
-        else:
-            kept = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([name != "" for name in names], np.bool_)
-        if not kept.all():
-            rows = np.flatnonzero(kept)
-            if not len(rows):
+        kept = _may_be_remembered(states, None if located is None else names)
+        if len(kept) < len(names):
+            if not kept:
                 return
-            tables, versions, names = tables[rows], versions[rows], [names[i] for i in rows.tolist()]
+            tables, states, names = tables[kept], states[kept], [names[i] for i in kept]
+        versions = states[:, 1:]
         indexes.put(names, IndexTables(tables, np.ascontiguousarray(versions) if located is None else None))
 
     def refuse_missing(self) -> None:
@@ -204,6 +200,19 @@ class _Call:
 
 
 _NO_ROWS: Columns = np.empty(0, np.int64)
+
+
+def _may_be_remembered(states: Columns, labels: Sequence[Hashable] | None) -> Sequence[int]:
+    """Rows of `states` whose index was read, and holds: where shards have labels of their own those that have one, else those whose file is not too recent."""
+    if labels is not None:
+        kept = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([label != "" for label in labels], np.bool_)
+    elif len(states) == 1:  # without NumPy's functions, which cost more than all else here
+        status, _, _, changed = states[0].tolist()
+        return [0] if status == _kernel.SHARD_FRESH and not is_recent(changed, time.time_ns()) else []
+    else:
+        kept = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_recent(states[:, 3], time.time_ns())
+    rows: list[int] = np.flatnonzero(kept).tolist()
+    return rows
 
 
 def _known_tables(

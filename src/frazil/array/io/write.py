@@ -151,7 +151,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
     changed = yield from _attempt(access, part, rows, source._replace(confirm=None) if part.confirmed else source)
     if not changed:
         return
-    with access.retry_lock:
+    with access.retry_lock.lock:
         for _ in attempts(WRITES):
             rows = rows[changed]
             changed = _answer(

@@ -27,6 +27,11 @@ def spelled(value: object, name: str, kinds: str = "biufc") -> str:
     return value if isinstance(value, str) else dtype.str
 
 
+def spelled_or_open(value: object, name: str, kinds: str) -> str:
+    """As `spelled`; "" for None, which stands for the data type of the array (`Codec.resolved`)."""
+    return "" if value is None else spelled(value, name, kinds)
+
+
 def native(text: str) -> Dtype:
     """The type that a spelling means, in this machine's byte order."""
     return np.dtype(text).newbyteorder("=")
@@ -40,7 +45,9 @@ def check_conversion(source: str, target: str, name: str) -> None:
 
 def taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
     """The shape of a chunk whose bytes are taken as elements of a type: the same where they have one size, else one dimension.
-    Single bytes may be taken as larger elements; MetadataError where there are no whole ones, or for other sizes."""
+    Single bytes may be taken as larger elements; MetadataError where there are no whole ones, for other sizes, and where no type is said ("")."""
+    if not text:
+        raise MetadataError("the codec needs a member dtype", path=path)
     size = np.dtype(text).itemsize
     if size == spec.dtype.itemsize:
         return spec.shape

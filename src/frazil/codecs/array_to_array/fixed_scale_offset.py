@@ -7,29 +7,41 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.codecs.array_to_array.element_types import given_back, native, spec_of, spelled, taken, taken_shape
+from frazil.codecs.array_to_array.element_types import (
+    given_back,
+    native,
+    spec_of,
+    spelled,
+    spelled_or_open,
+    taken,
+    taken_shape,
+)
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 from frazil.errors import MetadataError
 
 
 class FixedScaleOffset(ArrayToArray):
-    """Stores (x - offset) * scale, rounded to whole numbers. dtype: what elements are taken as; astype: what is stored (None: dtype), which must
+    """Stores (x - offset) * scale, rounded to whole numbers. dtype: what elements are taken as (None: the data type of a new array); astype: what is stored (None: dtype), which must
     hold the numbers: integers wrap around."""
 
     __slots__ = ("astype", "dtype", "offset", "scale")
     name: ClassVar[str] = "numcodecs.fixedscaleoffset"
-    required: ClassVar[tuple[str, ...]] = ("offset", "scale", "dtype")
-    optional: ClassVar[tuple[str, ...]] = ("astype",)
+    required: ClassVar[tuple[str, ...]] = ("offset", "scale")
+    optional: ClassVar[tuple[str, ...]] = ("dtype", "astype")
 
-    def __init__(self, offset: float, scale: float, dtype: object, astype: object = None) -> None:
+    def __init__(self, offset: float, scale: float, dtype: object = None, astype: object = None) -> None:
         self.offset, self.scale = _number(offset, "offset"), _number(scale, "scale")
         if not scale:
             raise MetadataError("scale is 0; what is stored could not be divided by it", path="scale")
-        self.dtype = spelled(dtype, "dtype", "iuf")
+        self.dtype = spelled_or_open(dtype, "dtype", "iuf")
         self.astype = self.dtype if astype is None else spelled(astype, "astype", "iuf")
 
     def configuration(self) -> dict[str, object] | None:
-        return {"offset": self.offset, "scale": self.scale, "dtype": self.dtype, "astype": self.astype}
+        types = {"dtype": self.dtype, "astype": self.astype}
+        return {"offset": self.offset, "scale": self.scale, **{name: text for name, text in types.items() if text}}
+
+    def resolved(self, spec: ChunkSpec) -> FixedScaleOffset:
+        return self if self.dtype else FixedScaleOffset(self.offset, self.scale, spec.dtype, self.astype or None)
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         return spec_of(spec, taken_shape(spec, self.dtype, path), native(self.astype))

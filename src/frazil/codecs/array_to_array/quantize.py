@@ -7,26 +7,38 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.codecs.array_to_array.element_types import given_back, native, spec_of, spelled, taken, taken_shape
+from frazil.codecs.array_to_array.element_types import (
+    given_back,
+    native,
+    spec_of,
+    spelled,
+    spelled_or_open,
+    taken,
+    taken_shape,
+)
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
 
 
 class Quantize(ArrayToArray):
     """Rounds to a power of 2 that keeps `digits` decimal digits behind the point; decoding gives what was rounded.
-    dtype: what elements are taken as; astype: what is stored (None: dtype)."""
+    dtype: what elements are taken as (None: the data type of a new array); astype: what is stored (None: dtype)."""
 
     __slots__ = ("astype", "digits", "dtype")
     name: ClassVar[str] = "numcodecs.quantize"
-    required: ClassVar[tuple[str, ...]] = ("digits", "dtype")
-    optional: ClassVar[tuple[str, ...]] = ("astype",)
+    required: ClassVar[tuple[str, ...]] = ("digits",)
+    optional: ClassVar[tuple[str, ...]] = ("dtype", "astype")
 
-    def __init__(self, digits: int, dtype: object, astype: object = None) -> None:
+    def __init__(self, digits: int, dtype: object = None, astype: object = None) -> None:
         self.digits = integer(digits, "digits", -300, 300)
-        self.dtype = spelled(dtype, "dtype", "f")
+        self.dtype = spelled_or_open(dtype, "dtype", "f")
         self.astype = self.dtype if astype is None else spelled(astype, "astype", "f")
 
     def configuration(self) -> dict[str, object] | None:
-        return {"digits": self.digits, "dtype": self.dtype, "astype": self.astype}
+        types = {"dtype": self.dtype, "astype": self.astype}
+        return {"digits": self.digits, **{name: text for name, text in types.items() if text}}
+
+    def resolved(self, spec: ChunkSpec) -> Quantize:
+        return self if self.dtype else Quantize(self.digits, spec.dtype, self.astype or None)
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         return spec_of(spec, taken_shape(spec, self.dtype, path), native(self.astype))

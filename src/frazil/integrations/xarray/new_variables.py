@@ -16,7 +16,7 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.codecs.defaults import default_codecs
 from frazil.errors import FrazilError, InvalidInputError, shown
-from frazil.integrations.xarray.attributes import encode_attributes
+from frazil.integrations.xarray.attributes import FILL, decode_fill, encode_attributes
 from frazil.integrations.xarray.layout import Layout, laid_out
 from frazil.metadata.types.variable_length import STRING, STRINGS
 from frazil.record import Record
@@ -293,24 +293,36 @@ def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
     new = {plan.name: plan.arguments for plan in plans if plan.arguments is not None}
     if not new:
         return {}
-    if group.metadata.zarr_format != 3:  # whose fill value marks missing values
+    zarr_format = group.metadata.zarr_format
+    if zarr_format not in (2, 3):
         raise InvalidInputError(
-            f"new variables are written as Zarr v3, and the group is one of Zarr {group.metadata.zarr_format}",
+            f"new variables are written as Zarr v3 or v2, and the group is one of {zarr_format}",
             path=group.path or "/",
             hint="write the dataset to another location, and convert it with frazil.convert",
         )
+    if zarr_format == 2:
+        new = {name: _in_v2(arguments) for name, arguments in new.items()}
     try:
         return group.create_arrays(new)
     except InvalidInputError:
         for name, arguments in new.items():
-            _try(name, arguments)
+            _try(name, arguments, zarr_format)
         raise
 
 
-def _try(name: str, arguments: Mapping[str, object]) -> None:
+def _in_v2(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The same array in Zarr v2, where the fill value itself marks missing values, as the attribute `_FillValue` does in Zarr v3; null, which marks none, where there is no such attribute."""
+    attributes: dict[str, object] = {**arguments["attributes"]}  # type: ignore[dict-item] # a mapping
+    stored = attributes.pop(FILL, None)
+    dtype = STRINGS if arguments["dtype"] == STRING else np.dtype(arguments["dtype"])  # type: ignore[call-overload]
+    fill = None if stored is None else decode_fill(stored, dtype)
+    return {**arguments, "attributes": attributes, "fill_value": fill}
+
+
+def _try(name: str, arguments: Mapping[str, object], zarr_format: int | str) -> None:
     """Raises what is wrong with one array, with its name."""
     try:
-        create_group(MemoryStore()).create_arrays({"array": arguments})
+        create_group(MemoryStore(), zarr_format=zarr_format).create_arrays({"array": arguments})
     except FrazilError as error:
         error.message = f"variable {name!r}: {error.message}"
         raise

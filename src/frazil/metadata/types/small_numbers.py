@@ -144,7 +144,7 @@ def small_float_from_user(value: object, dtype: np.dtype[np.generic], path: str)
 
 
 def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
-    """The bits of a number, rounded half to even; None where the format has none near it."""
+    """The bits of a number, rounded half to even; None where the format has none near it. Where it has no zero, that is its least number, as for tensorstore, whose documents say 0.0."""
     with np.errstate(all="ignore"):
         made = np.array(number, np.float64).astype(dtype)
         back = float(made.astype(np.float64))
@@ -153,6 +153,8 @@ def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
         return made.tobytes() if same else None
     largest = float(import_module("ml_dtypes").finfo(dtype).max)
     negative = math.copysign(1.0, number) < 0
+    if number == 0 and not negative and math.isnan(back):
+        return bytes(dtype.itemsize)
     if (
         not math.isfinite(back)
         or abs(number) > 2 * largest

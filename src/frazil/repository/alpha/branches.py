@@ -41,7 +41,7 @@ from frazil.formats.alpha.refs import (
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.alpha.alpha_library import exclude_alpha_library, see_first_name
-from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.file_cache import Files, files_alone
 from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
     create_reference,
@@ -80,6 +80,9 @@ __all__ = [
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _FORMER: Final = 64  # branch files that are read in one batch
+_LOST: Final = (
+    "if these are manifests/ and chunks/ of a repository, restore its refs/ from a copy; else choose another location"
+)
 _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo`, in which Icechunk 2 keeps everything
 
 
@@ -161,11 +164,12 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
     """Whether the file of a tip is as it was when the tip was read, and what the next file says, None where it is missing. Both are read in one batch."""
     folder = _folder(files, tip)
     names = [folder + branch_file(number) for number in (tip.sequence, tip.sequence + 1) if number <= LAST_SEQUENCE]
-    if files.store.capabilities.direct:  # every commit comes here: in one call of the kernel
-        own, *following = files.store.get_many(names)
-    else:
-        spans = _HEADS[: len(names)]
-        own, *following = read_values(files.store.fetch(names, spans), names, spans)
+    with files_alone():
+        if files.store.capabilities.direct:  # every commit comes here: in one call of the kernel
+            own, *following = files.store.get_many(names)
+        else:
+            spans = _HEADS[: len(names)]
+            own, *following = read_values(files.store.fetch(names, spans), names, spans)
     if own is None:
         return False, None
     says = Ref(tip.snapshot or None, tip.deleted)
@@ -304,7 +308,8 @@ def require_repository(files: Files) -> None:
             key=key,
             hint="read it with the version of Icechunk that wrote it",
         )
-    raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint="Repository.create makes one")
+    hint = f"there are objects: {_LOST}" if files.has_objects() else "Repository.create makes one"
+    raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint=hint)
 
 
 def later_format(files: Files) -> str | None:
@@ -329,6 +334,8 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     )
     if exists(files) or later_format(files) is not None:
         raise there
+    if files.has_objects():  # which a collection of the new repository would remove
+        raise AlreadyExistsError("manifests or chunks are there already", key=files.key("chunks"), hint=_LOST)
     files.write_snapshot(file, snapshot)
     check_conditions(files, file)
     if has_freedoms(snapshot):

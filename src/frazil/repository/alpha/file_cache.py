@@ -21,7 +21,7 @@ from frazil.late import LateModule
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
-from frazil.stores.values import ANY, flat_buffer, pieces_of
+from frazil.stores.values import flat_buffer, pieces_of
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 else:
     caching_store = LateModule("frazil.stores.caches.caching_store")
 
-__all__ = ["UNCHANGING", "FileBytes", "Files"]
+__all__ = ["UNCHANGING", "FileBytes", "Files", "files_alone", "no_file"]
 
 UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
 
@@ -132,7 +132,7 @@ class Files:
     def has_snapshot(self, file: ObjectId) -> bool:
         """Whether there is a snapshot file of this id: one request at most."""
         name = snapshot_key(file)
-        with _files_alone():
+        with files_alone():
             return self._known_snapshot(name) is not None or self.store.exists(self.key(name))
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
@@ -171,7 +171,7 @@ class Files:
     def _read(self, names: Sequence[str]) -> list[bytes]:
         keys = [self.key(name) for name in names]
         values: list[bytes] = []
-        with _files_alone():
+        with files_alone():
             found = self.store.get_many(keys, largest=None)
         for key, value in zip(keys, found, strict=True):
             if value is None:
@@ -210,6 +210,11 @@ class Files:
         self._write({name: data})
         self._kept.put(name, data, len(data))
 
+    def has_objects(self) -> bool:
+        """Whether manifests or chunk files are there, as far as the store can tell."""
+        names = [self.key(name) for name in ("manifests/", "chunks/")]
+        return self.store.capabilities.listable and not all(map(self.store.is_empty, names))
+
     def erase(self, names: Iterable[str]) -> None:
         """Removes files by their names in the repository. What cannot be removed does no harm and stays."""
         if self.store.capabilities.erasable:
@@ -222,25 +227,29 @@ class Files:
         names = [self.key(name) for name in files]
         if not self.store.capabilities.writable:
             raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
-        self.store.put_many(names, pieces_of(list(files.values())), [ANY] * len(names))
+        self.store.put_own(names, pieces_of(list(files.values())))
 
 
-_NO_FILES: Final = (errno.ELOOP, errno.EINVAL)
+_NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, what is neither nor a file
 
 
 @contextmanager
-def _files_alone() -> Iterator[None]:
-    """What is no file in the place of one is damage, as a file that makes no sense is: nobody need try again."""
+def files_alone() -> Iterator[None]:
+    """What is no file in the place of one is damage, as a file that makes no sense is: nobody need try again. Raises FormatError."""
     try:
         yield
     except StoreError as error:
         if error.errno not in _NO_FILES:
             raise
-        raise FormatError(
-            "a file of the repository is replaced by a link or by something else that is not a file",
-            key=error.key,
-            hint="put the file itself there",
-        ) from error
+        raise no_file(error.key) from error
+
+
+def no_file(key: str | None) -> FormatError:
+    return FormatError(
+        "a file of the repository is replaced by a link, a folder or something else that is not a file",
+        key=key,
+        hint="move it away; put the file itself there if a copy of the repository has it",
+    )
 
 
 _HINTS: Final = {

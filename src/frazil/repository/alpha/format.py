@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
-from frazil.formats.alpha.refs import check_name
+from frazil.formats.alpha.refs import LAST_SEQUENCE, check_name
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.ids import ObjectId
@@ -21,6 +21,7 @@ from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
+from frazil.repository.alpha.reference_files import check_place
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_digests, has_freedoms
 from frazil.repository.format import (
@@ -176,6 +177,10 @@ class AlphaFormat(AlphaSnapshots):
 
     def tip_key(self, tip: Tip) -> str:
         return branches.tip_key(self, tip)
+
+    def check_next(self, tip: Tip) -> None:
+        if tip.sequence < LAST_SEQUENCE:
+            check_place(self.store, branches.tip_key(self, tip._replace(sequence=tip.sequence + 1)))
 
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
         add_guard(self, self.snapshot(tip.snapshot))

@@ -104,11 +104,11 @@ def _may_be_first(files: Files, named: ObjectId, lists_it: SnapshotFile) -> bool
     if named == first.snapshot:
         files.first = named
         return True
-    try:
+    if has_freedoms(lists_it):
+        return False
+    try:  # the alpha library gave the first snapshot another id than its file
         return named == files.snapshot(first.snapshot).metadata.id
-    except NotFoundError:
-        return not has_freedoms(lists_it)  # of the alpha library, whose first snapshot has another id than its file
-    except FormatError:
+    except (NotFoundError, FormatError):
         return True
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from frazil.errors import FormatError, StoreError
 from frazil.formats.alpha.refs import (
     LAST_SEQUENCE,
@@ -19,13 +21,16 @@ from frazil.formats.alpha.refs import (
     parse_ref,
     parse_sequence,
 )
+from frazil.repository.alpha.file_cache import files_alone, no_file
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
 from frazil.stores.store import Store
 from frazil.stores.transfer.retry import Backoff, attempts
+from frazil.stores.values import FOLDER, Columns
 
 __all__ = [
     "MOST_BYTES",
     "REFS",
+    "check_place",
     "create_reference",
     "highest_number",
     "named_by",
@@ -36,6 +41,7 @@ __all__ = [
 _PAGE: Final = 16  # keys of the first listing of a folder; the next ones are longer, should all of these be foreign
 _LONGEST_PAGE: Final = 4096
 MOST_BYTES: Final = 2**16 + 1  # read of a reference file: one more than it may have
+_HEAD: Final[Columns] = np.array([[0, 0, MOST_BYTES]], np.int64)
 _PROBES: Final = 8  # names that are looked up at once
 _READS: Final = Backoff(3, 0.05, 0.2)  # of a file whose content decides whether a commit happened
 _WRITES: Final = Backoff(4, 0.05, 0.2)  # of a file whose answer is lost
@@ -109,8 +115,17 @@ def named_by(key: str) -> tuple[RefKind, str] | None:
 
 def read_reference(store: Store, key: str) -> Ref | None:
     """What a reference file says, None where it is not there. No more of it is read than shows that it is too long. Raises FormatError, StoreError."""
-    data = store.get_partial_values([(key, (0, MOST_BYTES))])[0]
+    with files_alone():
+        data = store.get_partial_values([(key, (0, MOST_BYTES))])[0]
     return None if data is None else parse_ref(data, key)
+
+
+def check_place(store: Store, key: str) -> None:
+    """Refuses what is no file in the place of a reference file, so that it could never be created: FormatError. Raises StoreError."""
+    with files_alone():
+        (status,) = store.fetch([key], _HEAD).status
+    if status == FOLDER:
+        raise no_file(key)
 
 
 def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -> tuple[Outcome, Ref | None]:
@@ -121,11 +136,13 @@ def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -
     TAKEN, other        somebody else's is there; None where it was not read
     UNKNOWN, None       it may be there, may still arrive, or may be lost by a crash of the machine
     A write whose answer is lost may arrive at any time. So it is repeated until a file has the name, which rules the others out, a few times at most.
-    Raises StoreError where the store is sure that nothing was written; FormatError where another writer's file has the name and makes no sense."""
+    Raises StoreError where the store is sure that nothing was written; FormatError where another writer's file has the name and makes no sense, or what has it is no file."""
     lost = False
     for _ in attempts(_WRITES):
         try:
-            if store.create(key, emit_ref(ref)):
+            with files_alone():
+                is_made = store.create(key, emit_ref(ref))
+            if is_made:
                 return COMMITTED, ref
             if not unique and not lost:
                 return TAKEN, None

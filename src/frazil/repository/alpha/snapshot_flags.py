@@ -34,7 +34,7 @@ _OWN_MANIFESTS: Final = "frazil.own_manifests"  # the id of its snapshot, as pro
 _DIGESTS: Final = (
     "frazil.chunk_digests"  # the algorithm, in every snapshot of a repository that was created with digests
 )
-_CRC: Final = "crc32c"
+_CRC: Final = pack("crc32c")
 _METADATA: Final = "frazil.metadata"  # the names of the properties that are the metadata of the commit
 
 
@@ -73,12 +73,12 @@ def with_own_manifests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[s
 
 def digests_flag() -> dict[str, bytes]:
     """The flag of a repository in which the ids of chunk files end in digests. Commits carry it on."""
-    return {_DIGESTS: pack(_CRC)}
+    return {_DIGESTS: _CRC}
 
 
 def has_digests(snapshot: SnapshotFile) -> bool:
     """Whether the ids of all chunk files that the snapshot leads to end in digests."""
-    return snapshot.flags.get(_DIGESTS) == pack(_CRC)
+    return snapshot.flags.get(_DIGESTS) == _CRC
 
 
 # --- the metadata of a commit -----------------------------------------------------------------------------------------------------------

@@ -161,16 +161,17 @@ def _advance(
         outcome, found = files.advance(intent.tip, intent.snapshot)
     except StoreError as error:
         if error.done is False:  # an earlier intent may have happened all the same
-            transaction.written.lost([intent])
+            transaction.written.lost([intent], may_be_named=may_be_condemned(transaction))
         raise
     if outcome == UNKNOWN or found is None:
         raise _unknown(transaction, intent)
     if outcome == COMMITTED:
         _go_on(transaction, intent, written.snapshot, found)
         return intent.snapshot
-    if reusable is not None:
+    may_be_named = may_be_condemned(transaction)
+    if reusable is not None and not may_be_named:
         reusable.update(written.reusable)
-    transaction.written.lost([intent], reusable or ())
+    transaction.written.lost([intent], reusable or (), may_be_named=may_be_named)
     if transaction.written.intents:
         resolve_intents(transaction)
     # the tip is another one where an earlier commit of this session arrived late
@@ -283,7 +284,7 @@ def resolve_intents(transaction: Transaction) -> bool:
         return True
     outcome, found = transaction.files.was_committed(tip, intents.keys())
     if outcome == TAKEN:
-        transaction.written.lost(intents.values())
+        transaction.written.lost(intents.values(), may_be_named=may_be_condemned(transaction))
         return True
     if found is None:
         return False
@@ -308,7 +309,7 @@ def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Ti
     transaction.branches.tips[tip.branch] = tip
     others = [one for one in transaction.written.intents if one is not intent]
     transaction.written.intents = ()
-    transaction.written.lost(others)
+    transaction.written.lost(others, may_be_named=may_be_condemned(transaction))
     transaction.forget_reads()
     transaction.begin_anew()
     transaction.written.sweep()

@@ -28,8 +28,7 @@ def fork(parent: Transaction) -> Transaction:
 
 def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
     """Takes over what forks changed and read. Raises ConflictError, with the conflicts, and InvalidInputError for what is no fork of this session as it is now."""
-    with ExitStack() as held:
-        held.enter_context(parent.lock)
+    with parent.lock, ExitStack() as held:
         parent.require_writable()
         target = parent.changes.copy()
         for one in forks:

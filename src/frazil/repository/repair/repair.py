@@ -335,7 +335,7 @@ class _Run:
                 at = ancestor.snapshot
         for one in (tip, at):
             with suppress(*UNREADABLE):
-                if one not in self._mended and files.history_fault(one) is not None:
+                if not (self._dry_run and one in self._mended) and files.history_fault(one) is not None:
                     last.setdefault(one, ref)
 
     def _tip_of(self, files: RepositoryFormat, name: str) -> ObjectId | None:

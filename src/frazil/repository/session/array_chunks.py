@@ -199,7 +199,7 @@ class ArrayChunks:
             values = picked(pieces, np.flatnonzero(large))
             ids = new_chunk_ids(values, digests=owner.rules.digests)
             names = [owner.files.key(f"chunks/{text}") for text in encode_ids(ids)]
-            owner.files.store.put_many(names, values, [None] * len(names))
+            owner.files.store.put_own(names, values)
         kinds, all_ids = np.where(large, NATIVE, PENDING).astype(np.uint8), np.zeros((len(coords), ID_BYTES), np.uint8)
         all_ids[large] = ids
         objects, offsets = np.zeros((2, len(coords)), np.int64)
@@ -228,7 +228,7 @@ class ArrayChunks:
             segment, offsets = owner.changes.pending.add(pieces, lengths, 1)
             old = changed.find_one(place)
             left = changed.whole_files(np.array([old], np.int64)) if old >= 0 else None
-            kinds, ids = np.full(1, PENDING, np.uint8), np.zeros((1, ID_BYTES), np.uint8)
+            kinds, ids = np.array([PENDING], np.uint8), np.zeros((1, ID_BYTES), np.uint8)
             (number,) = changed.set(Rows(coords, kinds, ids, np.array([segment], np.int64), offsets, lengths)).tolist()
             if left is not None:
                 owner.written.superseded(left)

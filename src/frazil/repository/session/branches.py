@@ -4,20 +4,19 @@ How branches are read and written is the format's question (repository/format.py
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
-from weakref import WeakSet
 
+from frazil.errors import StoreError
 from frazil.repository.format import Tip
 from frazil.stores.store import Store
+from frazil.weak_references import renew_after_fork
 
 __all__ = ["Branches"]
 
 _LONGEST_WAIT: Final = 10.0  # seconds
-_every: Final[WeakSet[Branches]] = WeakSet()  # of this process
 
 
 class Branches:
@@ -28,9 +27,10 @@ class Branches:
     def __init__(self) -> None:
         self.tips: dict[str, Tip] = {}
         self._unsynced: dict[str, bool] = {}  # whether the key may not be there yet
+        self._lost: str | None = None  # what the system said when it could not write what is noted to the medium
         self._syncing = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}
-        _every.add(self)
+        renew_after_fork(self)
 
     def after_fork(self) -> None:
         """In a child process no thread goes on that held a lock."""
@@ -49,13 +49,29 @@ class Branches:
 
     def sync(self, store: Store) -> None:
         """Has all of it on the medium. Nothing may rest on it, and survive a crash, before that. A branch file that is not there yet stays noted. Raises StoreError; then all
-        of it is still noted."""
+        of it is still noted.
+
+        The system tells once that it could not write something, and then takes it for written. So after such an error this raises for ever, and nothing rests on what is noted;
+        only where the store is sure that it had not begun (done=False), the next call tries again."""
         with self._syncing:
-            if noted := dict(self._unsynced):
+            noted = dict(self._unsynced)
+            if not noted:
+                return
+            if self._lost is not None:
+                raise StoreError(
+                    f"an earlier sync failed ({self._lost}): what was committed with durable=False may be lost, and a later sync would not tell",
+                    done=None,
+                    hint="check the disk, mount it anew, open the repository again, verify it with decode=True, and repeat the commits since the last sync",
+                )
+            try:
                 absent = set(store.sync_values(list(noted)))
-                for key, may_follow in noted.items():
-                    if not (may_follow and key in absent):
-                        self._unsynced.pop(key, None)
+            except StoreError as error:
+                if error.done is not False:
+                    self._lost = error.message
+                raise
+            for key, may_follow in noted.items():
+                if not (may_follow and key in absent):
+                    self._unsynced.pop(key, None)
 
     @contextmanager
     def turn(self, branch: str, meanwhile: Callable[[], object]) -> Iterator[None]:
@@ -74,12 +90,3 @@ class Branches:
             yield
         finally:
             turn.release()
-
-
-def _after_fork() -> None:
-    for branches in list(_every):
-        branches.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

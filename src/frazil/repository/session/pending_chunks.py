@@ -132,13 +132,12 @@ def _write_packs(
         order = np.concatenate([_order(part, by) + first for part, first in zip(parts, firsts, strict=False)])
         rows = rows[order]
         packs = plan_packs(rows[:, 2], packing=packing)
-    count = len(packs.bounds) - 1
     values = Pieces(sources, rows, packs.bounds)
     ids = new_chunk_ids(values, digests=digests)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
     if changes.begun is None:  # who else may refer to the files of a fork is not known here
         changes.packs.append(ids)
-    files.store.put_many(names, values, [None] * count)
+    files.store.put_own(names, values)
     place = np.argsort(order)
     for part, low, high in zip(parts, firsts, firsts[1:], strict=False):
         mine = place[low:high]

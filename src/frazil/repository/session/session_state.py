@@ -49,7 +49,7 @@ class SessionState:
     """What needs the lock says so. Arrays are named by the permanent keys of their nodes.
 
     tip     where the branch stood when the session began; None: the session only reads
-    branches  what is shared with other sessions of the repository; whoever opened the session may replace it
+    branches  what is shared with other sessions of the repository
     known   the extensions that documents may name
     state   another number after every change; renewals: after nodes changed otherwise than through the port
     reads   what was read, where that counts in conflicts
@@ -66,14 +66,15 @@ class SessionState:
         documents: Documents | None = None,
         changes: ChangeSet | None = None,
         forked: bool = False,
+        branches: Branches | None = None,
     ) -> None:
-        """documents: what is understood of nodes, shared with other sessions of the repository;  changes: to begin with;  forked: it is merged into another session,
+        """documents: what is understood of nodes, and branches: shared with other sessions of the repository;  changes: to begin with;  forked: it is merged into another session,
         and not committed"""
         self.files, self.known, self.options, self.forked = files, known, options, forked
         self.documents = files.documents(known) if documents is None else documents
         self.lock = threading.RLock()
         self.tip, self.ended = tip, False
-        self.branches = Branches()
+        self.branches = Branches() if branches is None else branches
         self.state = self.renewals = 0
         self.begin_anew()
         self.written = WrittenFiles(files)

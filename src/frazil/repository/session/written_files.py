@@ -42,6 +42,7 @@ class WrittenFiles:
 
     def __init__(self, files: RepositoryFormat) -> None:
         self.intents: tuple[Intent, ...] = ()
+        self._leaves = False  # a ref may lead to a snapshot that the session wrote in vain: nothing is removed any more
         self._files = files
         self._dropped = _NONE  # chunk files that are removed a little later
         self._held: list[Octets] = []  # chunk files that the session does not refer to, and an intent may
@@ -63,12 +64,15 @@ class WrittenFiles:
         self._erase_chunks(self._dropped)
         self._dropped = _NONE
 
-    def lost(self, intents: Iterable[Intent], kept: Container[str] = ()) -> None:
-        """Removes what was written for commits that did not happen and never will. kept: names of files that stay"""
+    def lost(self, intents: Iterable[Intent], kept: Container[str] = (), *, may_be_named: bool = False) -> None:
+        """Removes what was written for commits that did not happen and never will. kept: names of files that stay
+
+        may_be_named  a collection may have condemned the snapshots long ago, and somebody may have let a branch or a tag point to one: all of it is left to collections"""
         intents = tuple(intents)
         self.intents = tuple(intent for intent in self.intents if intent not in intents)
         names = [name for intent in intents for name in intent.files if name not in kept]
-        if names:
+        self._leaves = self._leaves or (may_be_named and bool(names))
+        if names and not self._leaves:
             self._files.erase(names)
         if not self.intents:
             held, self._held = self._held, []
@@ -80,7 +84,7 @@ class WrittenFiles:
         self._held, self.intents = [], ()
 
     def _erase_chunks(self, ids: Octets) -> None:
-        if len(ids):
+        if len(ids) and not self._leaves:
             self._files.erase(f"chunks/{text}" for text in encode_ids(ids))
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.record import Record
-from frazil.repository.format import RepositoryFormat
+from frazil.repository.format import RepositoryFormat, Tip
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import id_list
 from frazil.repository.verification.report import Findings, Subject
@@ -53,6 +53,8 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
             if ref.startswith("branch "):
                 tip = files.read_tip(name)
                 snapshot = None if tip is None or tip.deleted else tip.snapshot
+                if tip is not None and not tip.deleted:
+                    _check_next(files, tip, found)
             else:
                 snapshot = files.tag(name)
         except UNREADABLE as error:
@@ -61,6 +63,16 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
         if snapshot is not None:
             tips.append((ref, snapshot))
     return len(names), tips
+
+
+def _check_next(files: RepositoryFormat, tip: Tip, found: Findings) -> None:
+    try:
+        files.check_next(tip)
+    except UNREADABLE as error:
+        subject = Subject(f"branch {tip.branch}")
+        found.add(
+            "ref", f"it cannot change any more, nor can garbage be collected: {error.message}", subject, error.key
+        )
 
 
 def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:

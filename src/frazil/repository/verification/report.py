@@ -35,6 +35,7 @@ Kind: TypeAlias = Literal[
     "digest",
     "virtual",
     "copy",
+    "collection",
     "decode",
 ]
 
@@ -56,7 +57,8 @@ class Problem(Record):
               sense; "snapshot", "node", "attributes", "manifest": it is missing or makes no sense; "list": a snapshot does not list a file that its nodes
               refer to; "reference": it lies outside of the grid of its array, or where readers do not
               look; "misplaced": references are another array's; "missing": the chunk file is not there; "range": it is shorter than the reference says; "digest": its bytes
-              are not those that were written; "virtual": a file elsewhere is gone, too short, or has changed; "decode": the chunk cannot be read; "copy": a copy to this place has not ended
+              are not those that were written; "virtual": a file elsewhere is gone, too short, or has changed; "decode": the chunk cannot be read; "copy": a copy to this place has not ended;
+              "collection": a file of the garbage collection cannot be read
     text      what is wrong
     ref       "branch main" or "tag v1": the first that leads there;  snapshot: the id of the snapshot;  path: of the node. "" is none
     key       of the stored object, None where none is meant

@@ -9,6 +9,7 @@ from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.record import Record
 from frazil.repository.maintenance.id_columns import Ids, id_column, join, octets, without
 from frazil.repository.maintenance.listed import list_objects
+from frazil.repository.verification.collection_files import check_collection_files
 from frazil.repository.verification.digests import check_digests
 from frazil.repository.verification.histories import (
     UNREADABLE,
@@ -64,6 +65,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     found = Findings()
     _find_copy(files, found)
     files.store.require("listable")
+    check_collection_files(files, found)
     refs, tips = read_refs(files, found)
     seen = walk_histories(files, tips, found) if depth.history else tips_alone(files, tips, found)
     for start, ref in {start: ref for ref, start in reversed(tips)}.items():

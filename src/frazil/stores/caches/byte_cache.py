@@ -4,13 +4,13 @@ Nothing is asked or read here. Who remembers what: shard indexes in array/shards
 
 from __future__ import annotations
 
-import os
 from _thread import RLock  # threading's, without the module
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final, Generic, TypeVar
-from weakref import WeakValueDictionary
+
+from frazil.weak_references import renew_after_fork
 
 __all__ = ["ENTRY", "ByteCache", "CacheSection"]
 
@@ -33,8 +33,8 @@ class ByteCache:
     def __init__(self, limit: int, entry: int = ENTRY) -> None:
         self.limit: Final = limit
         self.entry: Final = entry
-        self.forget()
-        _living[id(self)] = self
+        self.after_fork()
+        renew_after_fork(self)
 
     def __repr__(self) -> str:
         return f"ByteCache({self.limit})"
@@ -62,7 +62,14 @@ class ByteCache:
         return sum(self._bytes)
 
     def forget(self) -> None:
-        """Begins anew; in the child of a fork too, where another thread of the parent may have left something half done."""
+        """Begins anew."""
+        with self._lock:
+            self._bytes[:] = 0, 0
+            for entries in self._entries:
+                entries.clear()
+
+    def after_fork(self) -> None:
+        """Begins anew in the child, as another thread of the parent may have left something half done."""
         self._lock = RLock()
         self._entries: tuple[OrderedDict[tuple[Hashable, Hashable], tuple[object, int]], ...] = (
             OrderedDict(),
@@ -87,9 +94,11 @@ class ByteCache:
                 self._remove(kind, next(iter(self._entries[kind])))
 
     def _remove(self, kind: int, key: tuple[Hashable, Hashable]) -> None:
-        found = self._entries[kind].pop(key, None)
+        """Counted first: an interrupt in between leaves no bytes counted that nothing has."""
+        found = self._entries[kind].get(key)
         if found is not None:
             self._bytes[kind] -= found[1]
+            self._entries[kind].pop(key, None)
 
 
 class CacheSection(Generic[T]):
@@ -149,15 +158,3 @@ class CacheSection(Generic[T]):
         with memory._lock:
             for name in names:
                 memory._remove(self._kind, (self._label, name))
-
-
-_living: WeakValueDictionary[int, ByteCache] = WeakValueDictionary()  # of this process, for its children
-
-
-def _after_fork() -> None:
-    for memory in list(_living.values()):
-        memory.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from operator import attrgetter
 from typing import Final, Protocol
-from weakref import WeakSet
 
 from frazil.record import Record
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.values import Version, clip_span
+from frazil.weak_references import WeakValues
 
 __all__ = ["Addition", "RunningFetch", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
 
@@ -101,14 +101,15 @@ class MemoryRanges:
     largest  bytes that one fetch may bring to be kept
     chunks   whether all of it goes before whatever else the ByteCache keeps"""
 
-    __slots__ = ("_running", "_objects", "_parts", "largest", "memory")
+    __slots__ = ("_running", "_numbers", "_objects", "_parts", "largest", "memory")
 
     def __init__(self, memory: ByteCache, largest: int, *, chunks: bool = False) -> None:
         self.memory: Final = memory
         self.largest: Final = largest
         self._objects: Final[CacheSection[_Object]] = CacheSection(memory, "object", chunks=chunks)
         self._parts: Final[CacheSection[Part]] = CacheSection(memory, "part", chunks=chunks)
-        self._running: WeakSet[RunningFetch] = WeakSet()
+        self._running: Final[WeakValues[int, RunningFetch]] = WeakValues()
+        self._numbers: Final = count()
 
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
@@ -147,7 +148,7 @@ class MemoryRanges:
     def begin(self) -> RunningFetch:
         running = RunningFetch()
         with self.memory.lock:
-            self._running.add(running)
+            self._running.put(next(self._numbers), running)
         return running
 
     def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
@@ -199,14 +200,14 @@ class MemoryRanges:
 
     def drop(self, keys: Sequence[str]) -> None:
         with self.memory.lock:
-            for running in self._running:
+            for running in self._running.values():
                 running.keys.update(keys)
             for key in keys:
                 self._forget(key)
 
     def drop_below(self, prefix: str) -> None:
         with self.memory.lock:
-            for running in self._running:
+            for running in self._running.values():
                 running.everything = True
             self._objects.drop([key for key in self._objects.names() if f"{key}".startswith(prefix)])
             parts = [name for name in self._parts.names() if isinstance(name, tuple)]

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
-from weakref import WeakValueDictionary
 
 from frazil.stores.values import ABSENT, Version
+from frazil.weak_references import WeakValues, renew_after_fork
 
 __all__ = ["Guard", "GuardState", "guard_of"]
 
@@ -29,9 +29,10 @@ class Guard:
     def __init__(self, state: GuardState | None = None) -> None:
         self._mark, self._count, self._floor, self._written = state or (os.urandom(8), 0, 0, {})
         self._busy: set[str] = set()
-        self.renew()
+        self.after_fork()
+        renew_after_fork(self)
 
-    def renew(self) -> None:
+    def after_fork(self) -> None:
         """In a forked child: what other threads of the parent held."""
         self._lock = threading.Lock()
         self._stripes = [threading.Lock() for _ in range(_STRIPES)]
@@ -58,80 +59,90 @@ class Guard:
     @contextmanager
     def reading(self, keys: Iterable[str]) -> Iterator[None]:
         """While nobody else writes these keys."""
-        with self._locked(keys):
+        with _held(self._stripes_of(keys)):
             yield
 
     @contextmanager
     def writing(self, keys: Collection[str]) -> Iterator[dict[str, Version]]:
         """While keys are written, by nobody else. Gives a table that has their new versions at the end; take out what was not written after all."""
         fresh: dict[str, Version] = dict.fromkeys(keys, ABSENT)
-        with self._locked(keys):
+        with _held(self._stripes_of(keys)):
             self._busy.update(keys)
             try:
                 yield fresh
             finally:
-                with self._lock:
-                    for key in fresh:
-                        self._count += 1
-                        self._written[key] = self._count
-                        fresh[key] = self.version(key)
-                    if len(self._written) > _REMEMBERED:
-                        self._forget()
-                self._busy.difference_update(keys)
+                try:
+                    self._renew(fresh)
+                finally:
+                    self._busy.difference_update(keys)
 
     @contextmanager
     def writing_all(self) -> Iterator[None]:
         """While keys are written, it is not known which."""
-        with ExitStack() as held:
-            for lock in self._stripes:
-                held.enter_context(lock)
+        with _held(self._stripes):
             self._all_busy = True
             try:
                 yield
             finally:
-                with self._lock:
-                    self._count += 1
-                    self._forget()
-                self._all_busy = False
+                try:
+                    with self._lock:
+                        self._count += 1
+                        self._forget()
+                finally:
+                    self._all_busy = False
+
+    def _renew(self, fresh: dict[str, Version]) -> None:
+        """Gives the keys of a table new versions, and puts these there."""
+        with self._lock:
+            for key in fresh:
+                self._count += 1
+                self._written[key] = self._count
+                fresh[key] = self.version(key)
+            if len(self._written) > _REMEMBERED:
+                self._forget()
 
     def _forget(self) -> None:
         """Gives all keys one new version, which no key had before."""
         self._floor = self._count
         self._written = {}
 
-    @contextmanager
-    def _locked(self, keys: Iterable[str]) -> Iterator[None]:
-        with ExitStack() as held:
-            for stripe in sorted({hash(key) % _STRIPES for key in keys}):
-                held.enter_context(self._stripes[stripe])
+    def _stripes_of(self, keys: Iterable[str]) -> list[threading.Lock]:
+        return [self._stripes[stripe] for stripe in sorted({hash(key) % _STRIPES for key in keys})]
+
+
+@contextmanager
+def _held(locks: Sequence[threading.Lock]) -> Iterator[None]:
+    """While all of them are held. Each is taken by `with` itself: an interrupt within an ExitStack, which is written in Python, would leave it locked."""
+    if locks:
+        with locks[0], _held(locks[1:]):
             yield
+    else:
+        yield
 
 
 class _Guards:
     """The guards of this process. One belongs to an object as long as a store over that object lives: stores hold both."""
 
-    __slots__ = ("_by_object", "_choosing")
+    __slots__ = ("__weakref__", "_by_object", "_choosing")
 
     def __init__(self) -> None:
-        self._by_object: WeakValueDictionary[int | str, Guard] = WeakValueDictionary()
-        self._choosing = threading.Lock()
+        self._by_object: Final[WeakValues[int | str, Guard]] = WeakValues()
+        self.after_fork()
 
     def of(self, key: int | str, state: GuardState | None) -> Guard:
         with self._choosing:
             guard = self._by_object.get(key)
             if guard is None:
-                guard = self._by_object[key] = Guard(state)
+                guard = Guard(state)
+                self._by_object.put(key, guard)
             return guard
 
     def after_fork(self) -> None:
         self._choosing = threading.Lock()
-        for guard in list(self._by_object.values()):
-            guard.renew()
 
 
-_guards = _Guards()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_guards.after_fork)
+_guards: Final = _Guards()
+renew_after_fork(_guards)
 
 
 def guard_of(inner: object, state: GuardState | None = None) -> Guard:

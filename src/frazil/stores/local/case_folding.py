@@ -94,7 +94,4 @@ def _folded_names(root: int, prefix: str) -> dict[str, str]:
     folder = enter_folder(root, prefix)
     if folder is None:
         return {}
-    try:
-        return {name.casefold(): name for name in os.listdir(folder)}
-    finally:
-        os.close(folder)
+    return {name.casefold(): name for name in os.listdir(folder.fd)}

@@ -53,24 +53,12 @@ class RootFolder:
         return os.fstat(self.fd).st_nlink == 0
 
 
-def enter_folder(folder: int, path: str) -> int | None:
-    """The descriptor of a folder ("a/b/", "" is `folder` itself) below another; None where there is none, or a link lies on the way. Raises
-    InvalidInputError for a path with a NUL, which no file can have."""
+def enter_folder(folder: int, path: str) -> _kernel.Descriptor | None:
+    """The folder at a path ("a/b/", "" is `folder` itself) below another, opened; None where there is none, or a link lies on the way. Raises InvalidInputError for a path with a
+    NUL, which no file can have."""
     if "\0" in path:
         raise InvalidInputError("a key has no NUL", key=path)
-    found = os.dup(folder)
-    for part in path.split("/"):
-        if part:
-            outer = found
-            try:
-                found = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
-            except OSError as error:
-                if error.errno in _GONE:
-                    return None
-                raise
-            finally:
-                os.close(outer)
-    return found
+    return _kernel.Descriptor.beneath(folder, path)
 
 
 def _is_text(name: str) -> bool:
@@ -110,31 +98,27 @@ def page_below(prefix: str, after: str, limit: int, root: int, *, delimited: boo
 
     def descend(above: _Level | None, name: str) -> None:
         path = name if above is None else above.path + name
-        folder = root if above is None else above.folder
-        inner = enter_folder(root, path) if folder is None else enter_folder(folder, name)
+        folder = None if above is None else above.folder
+        inner = enter_folder(root, path) if folder is None else enter_folder(folder.fd, name)
         if inner is not None:
-            stack.append(_Level(inner, path, _names_after(inner, path, after, delimited)))
+            stack.append(_Level(inner, path, _names_after(inner.fd, path, after, delimited)))
             if len(stack) > _OPEN_AT_ONCE:
-                stack[-1 - _OPEN_AT_ONCE].close()
+                stack[-1 - _OPEN_AT_ONCE].folder = None
 
-    try:
-        descend(None, prefix)
-        while stack and len(found) != limit:
-            level = stack[-1]
-            if not level.names:
-                stack.pop().close()
-                continue
-            name = level.names.pop()
-            is_folder = name[-1] == "/"
-            if is_folder and not delimited:
-                descend(level, name)
-            elif not is_folder or ((folder := level.reopened(root)) is not None and has_keys(folder, name)):
-                found.append(level.path + name)
-                if details:
-                    versions.append(None if is_folder else _version_of(root, level, name))
-    finally:
-        for level in stack:
-            level.close()
+    descend(None, prefix)
+    while stack and len(found) != limit:
+        level = stack[-1]
+        if not level.names:
+            stack.pop()
+            continue
+        name = level.names.pop()
+        is_folder = name[-1] == "/"
+        if is_folder and not delimited:
+            descend(level, name)
+        elif not is_folder or ((folder := level.reopened(root)) is not None and has_keys(folder.fd, name)):
+            found.append(level.path + name)
+            if details:
+                versions.append(None if is_folder else _version_of(root, level, name))
     following = found[-1] if stack and found else None
     if not details:
         return Page(found, following)
@@ -147,10 +131,7 @@ def column_of(root: int, prefix: str, length: int, *, sizes: bool, threads: int)
     folder = enter_folder(root, prefix)
     if folder is None:
         return no_names(length, sizes=sizes)
-    try:
-        names, found, _ = _kernel.list_folder(folder, length, LOCK_SUFFIX, sizes, threads)
-    finally:
-        os.close(folder)
+    names, found, _ = _kernel.list_folder(folder.fd, length, LOCK_SUFFIX, sizes, threads)
     return NameColumn(np.frombuffer(names, f"S{length}"), None if found is None else np.frombuffer(found, np.int64))
 
 
@@ -162,10 +143,7 @@ def lock_files(root: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
         folder = enter_folder(root, path)
         if folder is None:
             continue
-        try:
-            others = _kernel.list_folder(folder, 0, LOCK_SUFFIX, False, 1)[2]
-        finally:
-            os.close(folder)
+        others = _kernel.list_folder(folder.fd, 0, LOCK_SUFFIX, False, 1)[2]
         left += [path + name for name in others if name[-1] == "/" and not name.endswith(_LOCKED)]
         found = [name for name in others if name[-1] != "/"]
         if found:
@@ -178,7 +156,7 @@ def _version_of(root: int, level: _Level, name: str) -> Version | None:
     if folder is None:
         return None
     try:
-        stat = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        stat = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
     except OSError as error:
         if error.errno in _GONE:
             return None
@@ -187,34 +165,24 @@ def _version_of(root: int, level: _Level, name: str) -> Version | None:
 
 
 class _Level:
-    """A folder on the way down. folder: its descriptor, None when it is closed; names: what is still to come of it, the next one last."""
+    """A folder on the way down. folder: None when it is closed; names: what is still to come of it, the next one last."""
 
     __slots__ = ("folder", "names", "path")
 
-    def __init__(self, folder: int, path: str, names: list[str]) -> None:
-        self.folder: int | None = folder
+    def __init__(self, folder: _kernel.Descriptor, path: str, names: list[str]) -> None:
+        self.folder: _kernel.Descriptor | None = folder
         self.path, self.names = path, names
 
-    def reopened(self, root: int) -> int | None:
-        """The descriptor, also where it was closed; None where the folder has gone."""
+    def reopened(self, root: int) -> _kernel.Descriptor | None:
+        """The folder, also where it was closed; None where it has gone."""
         if self.folder is None:
             self.folder = enter_folder(root, self.path)
         return self.folder
 
-    def close(self) -> None:
-        if self.folder is not None:
-            os.close(self.folder)
-            self.folder = None
-
 
 def _names_after(folder: int, start: str, after: str, delimited: bool) -> list[str]:
-    """The names in a folder of prefix `start` that are behind `after`, or may hold keys that are, where these are listed too; the first one last. Closes the folder if it
-    fails."""
-    try:
-        names = _names(folder)
-    except OSError:
-        os.close(folder)
-        raise
+    """The names in a folder of prefix `start` that are behind `after`, or may hold keys that are, where these are listed too; the first one last."""
+    names = _names(folder)
     if after:
         names = [
             one
@@ -233,21 +201,16 @@ def has_keys(folder: int, path: str) -> bool:
 def each_folder(root: int, prefix: str) -> Iterator[tuple[str, Iterator[str]]]:
     """Each folder at and below a prefix, those above others first: its prefix, and its names as _each_name gives them. What lies below is found as the names are
     taken. One folder is open at a time, at any depth."""
-    left, at, folder = [prefix], "", os.dup(root)
-    try:
-        while left:
-            path = left.pop()
-            if path.startswith(at):  # below the last one, as most are
-                inner = enter_folder(folder, path[len(at) :])
-            else:
-                inner = enter_folder(root, path)
-            if inner is None:
-                continue
-            os.close(folder)
+    left, at, folder = [prefix], "", None
+    while left:
+        path = left.pop()
+        if folder is not None and path.startswith(at):  # below the last one, as most are
+            inner = enter_folder(folder.fd, path[len(at) :])
+        else:
+            inner = enter_folder(root, path)
+        if inner is not None:
             at, folder = path, inner
-            yield path, _noted(_each_name(inner), path, left)
-    finally:
-        os.close(folder)
+            yield path, _noted(_each_name(inner.fd), path, left)
 
 
 def _noted(names: Iterator[str], path: str, left: list[str]) -> Iterator[str]:
@@ -278,12 +241,10 @@ def _remove_empty(root: int, path: str) -> None:
     if folder is None:
         return
     try:
-        os.rmdir(name, dir_fd=folder)
+        os.rmdir(name, dir_fd=folder.fd)
     except OSError as error:
         if error.errno not in _GONE and error.errno != ENOTEMPTY:
             raise
-    finally:
-        os.close(folder)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -327,8 +288,5 @@ def make_folders(path: str, sync: bool) -> None:
     os.makedirs(path, exist_ok=True)
     if sync:
         for made in missing:
-            outer = os.open(os.path.dirname(made), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(outer)
-            finally:
-                os.close(outer)
+            outer = RootFolder(os.path.dirname(made))
+            os.fsync(outer.fd)

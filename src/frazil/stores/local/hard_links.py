@@ -11,6 +11,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Final
 
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
+from frazil.stores.local.system_errors import not_synced
 
 __all__ = ["ABSENT", "NEEDS_A_COPY", "OpenFolders", "link_files", "sync_folders"]
 
@@ -133,7 +134,7 @@ def _replace(where: int, old: str, folder: int, new: str) -> None:
 
 
 def sync_folders(root: int, paths: Iterable[str]) -> None:
-    """The names in folders, and the folders' own, are on the medium."""
+    """The names in folders, and the folders' own, are on the medium. Raises StoreError with the folder."""
     for path in paths:
         _sync(root, path)
 
@@ -143,9 +144,9 @@ def _sync(root: int, path: str) -> None:
         folder = enter_folder(root, path)
         if folder is not None:
             try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+                os.fsync(folder.fd)
+            except OSError as error:
+                raise not_synced(error.errno or EIO, path) from error
         if not path:
             return
         path = path.rpartition("/")[0]

@@ -22,6 +22,7 @@ from frazil.stores.values import (
     FOUND,
     STALE,
     Columns,
+    CreateOnly,
     Fetched,
     Sources,
     Version,
@@ -51,6 +52,7 @@ __all__ = [
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
 NO_VERSION: Final[Version] = b"\xff" * 24  # the version of no file
+_CREATE_ONLY: Final[Version] = b"\1"  # the kernel's form of CREATE_ONLY
 _CLOCK_STEP_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
 _WHOLE_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
 
@@ -105,6 +107,8 @@ def raw(rows: Columns) -> bytes:
 
 def expected(version: Version | None) -> Version | None:
     """The version in the kernel's form; what is no version of this store is that of no file."""
+    if isinstance(version, CreateOnly):
+        return _CREATE_ONLY
     return version if version is None or len(version) in {0, 24} else NO_VERSION
 
 

@@ -26,15 +26,12 @@ def erase_leftovers(root: int, prefix: str, before: int) -> int:
         folder = enter_folder(root, path)
         if folder is None:
             continue
-        try:
-            with suppress(FileNotFoundError):
-                if name.startswith(_TEMPORARY):
-                    os.unlink(name, dir_fd=folder)
-                    count += 1
-                else:
-                    count += _unlock(folder, name)
-        finally:
-            os.close(folder)
+        with suppress(FileNotFoundError):
+            if name.startswith(_TEMPORARY):
+                os.unlink(name, dir_fd=folder.fd)
+                count += 1
+            else:
+                count += _unlock(folder.fd, name)
     return count
 
 
@@ -63,10 +60,7 @@ def _old(root: int, prefix: str, before: int) -> Iterator[tuple[str, str]]:
         folder = enter_folder(root, path)
         if folder is None:
             continue
-        try:
-            for name in found:
-                with suppress(FileNotFoundError):
-                    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns < before:
-                        yield path, name
-        finally:
-            os.close(folder)
+        for name in found:
+            with suppress(FileNotFoundError):
+                if os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns < before:
+                    yield path, name

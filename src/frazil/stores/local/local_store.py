@@ -28,14 +28,12 @@ from frazil.stores.local.kernel_results import (
     has_suffix,
     is_recent,
     one_found,
-    pack_version,
     raw,
     unknown_sizes,
 )
-from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
+from frazil.stores.local.system_errors import NOT_SYNCED, NOWHERE, REMOTE, folder_hint, not_synced, reason_of, refused
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.retry import FREE_FILES, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
@@ -243,8 +241,6 @@ class LocalStore(Store):
         if len(names) == 1:
             if pieces.parts is not None:
                 return [self._put_parts(names[0], pieces.parts)]
-            if isinstance(expect[0], CreateOnly):
-                return [when_files_are_free(partial(self._created, names[0], join_pieces(pieces)[0]))]
             return when_files_are_free(partial(self._put, names, pieces, expect))
         return self._put(names, pieces, expect)
 
@@ -270,23 +266,12 @@ class LocalStore(Store):
                     key=names[i],
                     hint="read the old value again and repeat the write",
                 )
+            elif code == NOT_SYNCED:
+                raise not_synced(result.item(i, 1), names[i])
             else:
-                raise refused("cannot be written", code, names[i])
+                done = False if isinstance(expect[i], CreateOnly) and code not in REMOTE else None
+                raise refused("cannot be written", code, names[i], done=done)
         return answers
-
-    def _created(self, key: str, value: bytes) -> Version | Changed:
-        """Creates a file without a lock file: nothing lies in the folder before the value is whole."""
-        code, version = errno.ENOENT, [0, 0, 0]
-        for _ in range(2):
-            root = self._made()
-            self._check_case(root, [key])
-            code, *version = _kernel.create_file(root.fd, key, value, self.sync)
-            if code != errno.ENOENT or not root.is_gone():  # else somebody removed the root folder
-                break
-        if code not in {0, errno.EEXIST}:
-            raise failed_creation(code, key)
-        found = pack_version(*version)
-        return found if code == 0 else Changed(found)
 
     def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
         """Writes a value without locks; memory holds one part at a time."""

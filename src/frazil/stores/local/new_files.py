@@ -50,7 +50,8 @@ def copy_files(
 
 
 def sync_files(root: int, names: Sequence[str]) -> list[str]:
-    """Has files beneath a root, their names and the folders above them on the medium. Returns the names that are not there. Raises StoreError with the key."""
+    """Has files beneath a root, their names and the folders above them on the medium. Returns the names that are not there. Raises StoreError with the key: with `done` False where a
+    file could not be opened, so that nothing was lost."""
     folders, absent = {""}, []
     for name in names:
         try:
@@ -59,7 +60,7 @@ def sync_files(root: int, names: Sequence[str]) -> list[str]:
             absent.append(name)
             continue
         except OSError as error:
-            raise refused("cannot be synced", error.errno or 0, name) from error
+            raise refused("cannot be synced", error.errno or 0, name, done=False) from error
         try:
             os.fsync(file)
         except OSError as error:

@@ -8,9 +8,11 @@ from typing import Final
 
 from frazil.errors import StoreError
 
-__all__ = ["NOWHERE", "failed_creation", "folder_hint", "reason_of", "refused"]
+__all__ = ["NOT_SYNCED", "NOWHERE", "REMOTE", "folder_hint", "not_synced", "reason_of", "refused"]
 
-_REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.ECONNRESET))
+NOT_SYNCED: Final = -3  # the kernel's code: the file is created, its folder could not be synced
+# Most codes of the system mean that nothing was done. These may come from a file system on a network, where a request may still arrive.
+REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.ECONNRESET))
 
 NOWHERE: Final = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
@@ -32,7 +34,7 @@ _REASONS: Final[dict[int, tuple[str, str]]] = {
     errno.ENOTDIR: ("a part of the key is a key itself, and so a file", "choose another key, or erase the shorter one"),
     errno.ELOOP: ("a link lies there or on the way, and links are not followed", "open the store at the link's target"),
     errno.EXDEV: ("the key leads out of the store's folder", "open the store at the folder that holds it"),
-    errno.EINVAL: ("what lies there is neither a file nor a folder", "remove it"),
+    errno.ENXIO: ("what lies there is neither a file nor a folder", "remove it"),
     errno.ENAMETOOLONG: ("the name is too long for the disk", "components of a key have at most 248 bytes here"),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n), or fetch fewer objects at once"),
     errno.ENFILE: ("too many files are open", "raise the system's limit, or fetch fewer objects at once"),
@@ -53,15 +55,11 @@ def refused(what: str, code: int, key: str, *, done: bool | None = None) -> Stor
     return StoreError(f"the object {what}: {reason}", errno=code, done=done, key=key, hint=hint)
 
 
-def failed_creation(code: int, key: str) -> StoreError:
-    """The error of a file that the kernel could not create; a negative code says that the file is there and its folder could not be synced.
-
-    Most codes of the system mean that nothing was done. Those in _REMOTE may come from a file system on a network, where a request may still arrive."""
-    if code >= 0:
-        return refused("cannot be written", code, key, done=None if code in _REMOTE else False)
+def not_synced(code: int, key: str) -> StoreError:
+    """The error of a file that was created while its folder could not be synced."""
     return StoreError(
-        f"the object is written, but its folder could not be synced: {os.strerror(-code)}",
-        errno=-code,
+        f"the object is written, but its folder could not be synced: {os.strerror(code)}",
+        errno=code,
         done=True,
         key=key,
         hint="a crash of the machine may lose it; check the disk",

@@ -8,9 +8,9 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
-from weakref import WeakValueDictionary
 
 from frazil.errors import StoreError
+from frazil.weak_references import WeakValues, renew_after_fork
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -115,7 +115,8 @@ def shared_connection(key: object, make: Callable[[], Connection]) -> Connection
     with _registry.lock:
         found = _registry.connections.get(name)
         if found is None:
-            found = _registry.connections[name] = make()
+            found = make()
+            _registry.connections.put(name, found)
         return found
 
 
@@ -153,19 +154,17 @@ def _frozen(value: object) -> Hashable:
 class _Registry:
     """process: the first that made a request"""
 
-    __slots__ = ("connections", "lock", "process")
+    __slots__ = ("__weakref__", "connections", "lock", "process")
 
     def __init__(self) -> None:
         self.process: int | None = None
-        self.forget()
+        self.after_fork()
 
-    def forget(self) -> None:
+    def after_fork(self) -> None:
         """Begins anew; in the child of a fork too, which has none of the threads."""
         self.lock = threading.Lock()
-        self.connections: WeakValueDictionary[Hashable, Connection] = WeakValueDictionary()
+        self.connections: WeakValues[Hashable, Connection] = WeakValues()
 
 
 _registry: Final = _Registry()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_registry.forget)
+renew_after_fork(_registry)

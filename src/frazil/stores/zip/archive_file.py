@@ -9,10 +9,12 @@ import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from struct import Struct, error
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from frazil import _kernel
 from frazil.errors import FormatError, StoreError
 from frazil.record import Record
 from frazil.stores.local.kernel_results import pack_version
@@ -28,33 +30,46 @@ __all__ = ["JOURNAL", "ArchiveFile", "Journal", "open_archive", "parse_journal"]
 
 JOURNAL: Final = ".journal"  # behind the name of the archive
 _NEW: Final = ".new"  # behind the name of what is not whole yet
-_HEAD: Final = Struct("<8sQQI")
-_MARK: Final = b"frazil\0\1"
+_HEAD: Final = Struct("<8sQQQI")
+_MARK: Final = b"frazil\0\2"
 _PART: Final = 2**24  # bytes that the system copies in one call
 _BUSY: Final = frozenset((errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK))
 
 
 class Journal(Record):
-    """How the end of an archive was before it was changed. inode: of the archive; start: where its directory began; tail: all bytes from there"""
+    """How the end of an archive was before it was changed. inode, born: of the archive, as _kernel.birth_time has it; start: where its directory began; tail: all bytes from there"""
 
     inode: int
+    born: int
     start: int
     tail: bytes
+
+    def is_of(self, fd: int) -> bool:
+        """Whether it belongs to this open file, and not to one that had the name, or the inode, before."""
+        return (self.inode, self.born) == (os.fstat(fd).st_ino, _kernel.birth_time(fd))
+
+    def is_of_name(self, name: str, folder: int) -> bool:
+        """As is_of, of the file of a name in an open folder; False where there is none."""
+        try:
+            with open(name, "rb", opener=partial(os.open, dir_fd=folder)) as file:
+                return self.is_of(file.fileno())
+        except FileNotFoundError:
+            return False
 
 
 def parse_journal(raw: bytes) -> Journal:
     """Raises FormatError."""
     try:
-        mark, inode, start, checksum = _HEAD.unpack_from(raw)
+        mark, inode, born, start, checksum = _HEAD.unpack_from(raw)
     except error:
-        mark, inode, start, checksum = b"", 0, 0, 0
+        mark, inode, born, start, checksum = b"", 0, 0, 0, 0
     tail = raw[_HEAD.size :]
     if mark != _MARK or crc32(tail) != checksum:
         raise FormatError(
             "the journal of a zip archive is damaged",
             hint="the machine crashed while the archive was written; restore the archive from a copy, or try zip -FF, and remove its journal",
         )
-    return Journal(inode, start, tail)
+    return Journal(inode, born, start, tail)
 
 
 class ArchiveFile:
@@ -96,7 +111,7 @@ class ArchiveFile:
                     journal = parse_journal(file.read())
             except FileNotFoundError:
                 return False
-            if journal.inode == os.fstat(self.fd).st_ino:
+            if journal.is_of(self.fd):
                 _write(self.fd, journal.tail, journal.start)
                 os.ftruncate(self.fd, journal.start + len(journal.tail))
                 self._synced()
@@ -114,7 +129,7 @@ class ArchiveFile:
             made = self.path + JOURNAL + _NEW
             try:
                 with open(made, "wb") as file:
-                    file.write(_HEAD.pack(_MARK, stat.st_ino, end, crc32(tail)) + tail)
+                    file.write(_HEAD.pack(_MARK, stat.st_ino, _kernel.birth_time(self.fd), end, crc32(tail)) + tail)
                     if self.sync:
                         file.flush()
                         os.fsync(file.fileno())

@@ -75,8 +75,8 @@ class AnsweredEntries(ResumableBuffers):
 def load_directory(archive: Object, seen: Fetched) -> Directory | None:
     """The directory of the version of the object that was seen; None where it changed meanwhile. Raises FormatError for one that is refused, StoreError."""
     version, size = seen.versions[0], int(seen.sizes[0])
-    journal = _journal(archive) if archive.store.capabilities.local else None
-    if journal is not None and version is not None and journal.inode == int.from_bytes(version[:8], "little"):
+    journal = _journal(archive, version) if archive.store.capabilities.local and version is not None else None
+    if journal is not None:
         start, tail = journal.start, journal.tail
         size = start + len(tail)
     else:
@@ -105,10 +105,16 @@ def load_directory(archive: Object, seen: Fetched) -> Directory | None:
     return parse_directory(raw, end)
 
 
-def _journal(archive: Object) -> Journal | None:
+def _journal(archive: Object, version: Version) -> Journal | None:
+    """The journal of this version of a local archive, if a writer is at it or was killed."""
     name = [archive.key + JOURNAL]
     found = read_values(archive.store.fetch(name, WHOLE), name, WHOLE)[0]
-    return None if found is None else parse_journal(found)
+    if found is None:
+        return None
+    journal, root = parse_journal(found), archive.store.kernel_root()
+    if journal.inode != int.from_bytes(version[:8], "little"):
+        return None
+    return None if root is not None and not journal.is_of_name(archive.key, root.fd) else journal
 
 
 # --- entries -----------------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ What is dead is found here once more, in the plain way: object by object."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import CommitUnknownError, StoreError
@@ -30,7 +30,7 @@ WAIT_NS: Final = 60 * _MINUTE
 _PAUSES: Final = (1, 20, 40, 61, 61, 150)  # minutes
 _KINDS: Final = ("snapshots/", "attributes/", "manifests/", "chunks/")
 _TOLD: Final = (StoreError, CommitUnknownError, KeyboardInterrupt, SystemExit, MemoryError)
-_EVER: Final = timedelta(days=-1)  # everything was written before tomorrow
+_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)  # everything was written before
 
 
 class Collector:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from frazil.stores.values import (
 from frazil.testing.simulation.media import Medium
 from frazil.testing.simulation.plan import Fault, Plan
 from frazil.testing.simulation.scheduler import EPOCH, Client, Scheduler
+from frazil.weak_references import WeakValues
 
 if TYPE_CHECKING:
     pass
@@ -137,7 +137,7 @@ class SimulatedStore(Store):
     def __init__(self, world: World, client: Client | None = None) -> None:
         self.world, self.client = world, client
         self._number = next(_numbers)
-        _stores[self._number] = self
+        _stores.put(self._number, self)
 
     def __repr__(self) -> str:
         return f"SimulatedStore({self.client.name if self.client else 'observer'})"
@@ -298,9 +298,11 @@ def _told(names: Sequence[str]) -> str:
 
 
 # Pickled sessions of a client come back to the same client: stores by number, as long as they live.
-_stores: WeakValueDictionary[int, SimulatedStore] = WeakValueDictionary()
+_stores: WeakValues[int, SimulatedStore] = WeakValues()
 _numbers = count()
 
 
 def _same(number: int) -> SimulatedStore:
-    return _stores[number]
+    store = _stores.get(number)
+    assert store is not None, "who pickles a session holds its store"
+    return store

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import DataError, FormatError, InvalidInputError
+from frazil.errors import ChecksumError, DataError, FormatError, InvalidInputError
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores.memory import MemoryStore
 
@@ -83,6 +83,19 @@ def test_a_compressed_member_that_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(frazil.FrazilError):
         frazil.import_file(tmp_path / "a.npz", MemoryStore())
+
+
+@pytest.mark.parametrize("mode", ["copy", "adopt"])
+@pytest.mark.parametrize("size", [3, 400_000])
+def test_a_stored_member_that_is_damaged(mode: str, size: int, tmp_path: Path) -> None:
+    values = np.arange(size)
+    np.savez(tmp_path / "a.npz", good=np.ones(4), x=values)
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[content.index(values.tobytes()) + values.nbytes // 2] ^= 1
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(ChecksumError, match=r"CRC.*path 'x'"):
+        frazil.import_file(tmp_path / "a.npz", tmp_path / "new.repo", mode)  # type: ignore[arg-type]
+    assert frazil.import_file(tmp_path / "a.npz", MemoryStore(), skip=["x"]).arrays == ("good",)
 
 
 def npy(header: str, data: bytes = bytes(64)) -> bytes:

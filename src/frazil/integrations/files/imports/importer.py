@@ -17,6 +17,7 @@ from frazil.integrations.files.imports.array_sources import open_arrays
 from frazil.integrations.files.imports.layout import ArrayLayout, LayoutOptions, choose_layout
 from frazil.integrations.files.imports.references import check_references, set_references
 from frazil.integrations.files.imports.selection import select_variables
+from frazil.integrations.files.numpy_files.arrays import KIND, check_stored
 from frazil.integrations.files.scanned import ScannedFile, Skipped
 from frazil.integrations.files.sources.source import Source, source_of
 from frazil.record import Record
@@ -150,6 +151,8 @@ def import_scanned(
     check_mode(scanned, file, mode, virtual_prefixes)
     planned = plan_import(scanned, mode, layout or LayoutOptions(), runtime)
     try:
+        if scanned.kind == KIND and mode != "virtual":
+            check_stored(source, scanned.arrays)
         if mode == "copy":
             with ExitStack() as files:
                 found = open_arrays(scanned, source, virtual_prefixes, runtime, files)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.lib import format as npy
 
-from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
+from frazil.errors import ChecksumError, ChunkDecodeError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import split_contiguous
 from frazil.integrations.files.runs import check_dtype, scan_run
 from frazil.integrations.files.scanned import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from frazil.integrations.files.sources.source import Source
     from frazil.metadata.json_text import Json
 
+KIND: Final = "NumPy (.npz)"
 NPY: Final = npy.MAGIC_PREFIX
 ZIP: Final = b"PK\x03\x04"
 
@@ -101,7 +102,31 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
         "": {},
         **{"/".join(array.path.split("/")[:n]): {} for array in arrays for n in range(1, array.path.count("/") + 1)},
     }
-    return ScannedFile("NumPy (.npz)", state, dict(sorted(groups.items())), tuple(arrays), tuple(skipped))
+    return ScannedFile(KIND, state, dict(sorted(groups.items())), tuple(arrays), tuple(skipped))
+
+
+def check_stored(source: Source, arrays: Sequence[ScannedArray]) -> None:
+    """Reads the members of a .npz file that are stored without compression, and compares their checksums: their elements are read as a part of the file, by which no part of a member can be checked.
+
+    Raises ChecksumError, FormatError where the directory is damaged, StoreError."""
+    stored = [array.path for array in arrays if array.library is None]
+    if not stored:
+        return
+    try:
+        with open_file(source) as file, zipfile.ZipFile(file) as members:
+            for path in stored:
+                try:
+                    with members.open(path + _ENDING) as member:
+                        while member.read(_PIECE):
+                            pass
+                except zipfile.BadZipFile as error:
+                    raise ChecksumError(
+                        f"a member of the zip file is damaged: {error}", key=source.name, path=path
+                    ) from error
+    except FrazilError:
+        raise
+    except (KeyError, *_DAMAGED) as error:
+        raise FormatError(f"the zip file is damaged: {error}", key=source.name) from error
 
 
 def array_name(name: str) -> str:

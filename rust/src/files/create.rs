@@ -1,0 +1,127 @@
+//! Creating whole files beneath a root, many in one call, under names that everybody only ever creates. No locks are taken (new_file.rs).
+//!
+//! The files of a run are written first, then all are synced, then each gets its name, and then each folder is synced. On a file system with a journal the first sync of
+//! several takes what the others wait for along.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, Result as System};
+
+use crate::files::folders::{TRIES, open_folder, sync};
+use crate::files::lock::{LONGEST_NAME, Wait};
+use crate::files::new_file::{create_whole, link_unnamed, open_unnamed};
+use crate::files::pieces::WriteError;
+use crate::files::publish::{Answer, Batch, ThreadState, WriteValue, changed, finish, present, published, refused};
+use crate::sources::Version;
+
+/// The answer for a file that is there, while its folder could not be synced: a crash may lose it.
+fn unsynced(error: Errno) -> Answer {
+    [-3, i64::from(error.raw_os_error()), 0, 0]
+}
+
+/// A name of a run, before it is linked. folder: its place among those of the run
+struct Name<'a> {
+    folder: usize,
+    base: &'a str,
+    /// The file that is written, and has no name yet; None where a file was there before
+    new: Option<OwnedFd>,
+    version: Version,
+}
+
+/// Creates names of a batch. What fails is tried again by itself, which tells why.
+pub(crate) fn create_run(
+    batch: &Batch<'_>,
+    run: Range<usize>,
+    write_value: &WriteValue<'_>,
+    state: &mut ThreadState,
+    wait: &Wait<'_>,
+) -> Vec<Answer> {
+    let mut folders: Vec<(&str, OwnedFd)> = Vec::new();
+    let (mut names, mut asked) = (Vec::with_capacity(run.len()), Instant::now());
+    for number in run.clone() {
+        if wait.poll(&mut asked) {
+            return Vec::new(); // what has no name yet vanishes
+        }
+        names.push(write_one(batch, number, write_value, &mut folders, state).ok());
+    }
+    for slot in names.iter_mut().filter(|_| batch.sync) {
+        if wait.poll(&mut asked) {
+            return Vec::new();
+        }
+        slot.take_if(|name| name.new.as_ref().is_some_and(|file| sync(file.as_fd()).is_err()));
+    }
+    let link = |name: Name<'_>| match &name.new {
+        None => Some((name.folder, changed(Some(name.version)))),
+        Some(file) => link_unnamed(folders[name.folder].1.as_fd(), file, name.base).ok().map(|()| (name.folder, published(name.version))),
+    };
+    let there: Vec<_> = names.into_iter().map(|name| name.and_then(link)).collect();
+    let mut synced: Vec<Option<System<()>>> = vec![None; folders.len()];
+    let mut synced_folder = |at: usize| *synced[at].get_or_insert_with(|| sync_folder(batch, folders[at].1.as_fd()));
+    let answers: Vec<_> =
+        there.into_iter().map(|name| name.map(|(folder, answer)| synced_folder(folder).map_or_else(unsynced, |()| answer))).collect();
+    drop(folders);
+    let mut alone = |number| create_one(batch, number, write_value, state, wait).unwrap_or_else(|error| refused(&error));
+    run.zip(answers).map(|(number, answer)| answer.unwrap_or_else(|| alone(number))).collect()
+}
+
+/// Whoever repeats a creation whose folder could not be synced meets the file that it made: so the folder is synced also where a file was there before.
+fn sync_folder(batch: &Batch<'_>, folder: BorrowedFd<'_>) -> System<()> {
+    if batch.sync { sync(folder) } else { Ok(()) }
+}
+
+/// Writes the value of a name into a file without one, in the folder of the name.
+fn write_one<'a>(
+    batch: &'a Batch<'_>,
+    number: usize,
+    write_value: &WriteValue<'_>,
+    folders: &mut Vec<(&'a str, OwnedFd)>,
+    state: &mut ThreadState,
+) -> Result<Name<'a>, WriteError> {
+    let (path, base) = batch.names[number].rsplit_once('/').ok_or(Errno::INVAL)?;
+    let folder = match folders.iter().position(|(held, _)| *held == path) {
+        Some(at) => at,
+        None => {
+            folders.push((path, open_folder(batch.root, path, batch.make(true))?));
+            folders.len() - 1
+        }
+    };
+    let here = folders[folder].1.as_fd();
+    if base.len() > LONGEST_NAME {
+        return Err(Errno::NAMETOOLONG.into());
+    }
+    if let Some(version) = present(here, base)? {
+        return Ok(Name { folder, base, new: None, version });
+    }
+    let file = open_unnamed(here)?;
+    write_value(number, file.as_fd(), &mut state.scratch)?;
+    let version = finish(file.as_fd(), None, false)?;
+    Ok(Name { folder, base, new: Some(file), version })
+}
+
+/// Creates one name. An error says that nothing was created.
+fn create_one(
+    batch: &Batch<'_>,
+    number: usize,
+    write_value: &WriteValue<'_>,
+    state: &mut ThreadState,
+    wait: &Wait<'_>,
+) -> Result<Answer, WriteError> {
+    state.within(batch, &batch.names[number], true, |folder, base, scratch| {
+        let synced = |answer| Ok(sync_folder(batch, folder).map_or_else(unsynced, |()| answer));
+        for _ in 0..TRIES {
+            if let Some(version) = present(folder, base)? {
+                return synced(changed(Some(version)));
+            }
+            let created = create_whole(folder, base, wait, |file: BorrowedFd<'_>| {
+                write_value(number, file, scratch)?;
+                finish(file, None, batch.sync)
+            })?;
+            if let Some(version) = created {
+                return synced(published(version));
+            }
+        }
+        Err(Errno::AGAIN.into())
+    })
+}

@@ -1,0 +1,76 @@
+"""Weak references without callbacks, and what is renewed in the child of a fork.
+
+Python runs the callback of a weak reference where the object ends. What a signal handler raises there, such as KeyboardInterrupt, is printed and lost. The weak collections of the standard library have such
+callbacks, so the project uses none of them: what has ended is removed when a collection has grown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable
+from itertools import count
+from typing import Final, Generic, Protocol, TypeVar
+from weakref import ref
+
+__all__ = ["Renewed", "WeakValues", "renew_after_fork"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_FEW: Final = 64  # references that are kept without a look at what has ended
+
+
+class WeakValues(Generic[K, V]):
+    """Objects by key, as long as something else holds them. References to at most as many objects that have ended as live are kept, or to a few.
+
+    Safe to use from many threads that never put two objects under one key; others hold a lock."""
+
+    __slots__ = ("_limit", "_references")
+
+    def __init__(self) -> None:
+        self._references: Final[dict[K, ref[V]]] = {}
+        self._limit = _FEW
+
+    def get(self, key: K) -> V | None:
+        reference = self._references.get(key)
+        return None if reference is None else reference()
+
+    def put(self, key: K, value: V) -> None:
+        self._references[key] = ref(value)
+        if len(self._references) > self._limit:
+            self._remove_ended()
+
+    def values(self) -> list[V]:
+        """The objects that live."""
+        found = [reference() for reference in self._references.copy().values()]
+        return [value for value in found if value is not None]
+
+    def _remove_ended(self) -> None:
+        for key, reference in self._references.copy().items():
+            if reference() is None:
+                self._references.pop(key, None)
+        self._limit = max(_FEW, 2 * len(self._references))
+
+
+class Renewed(Protocol):
+    """What has locks, or is changed in several steps."""
+
+    def after_fork(self) -> None:
+        """In the child: opens locks and discards what is half done, as the threads of the parent do not go on there."""
+
+
+_renewed: Final[WeakValues[int, Renewed]] = WeakValues()
+_numbers: Final = count()
+
+
+def renew_after_fork(value: Renewed) -> None:
+    """Has value.after_fork() called in the child of each fork, as long as something holds the value."""
+    _renewed.put(next(_numbers), value)
+
+
+def _after_fork() -> None:
+    for value in _renewed.values():
+        value.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,111 @@
+"""Interrupts where Python may raise them: at the start of each function, at each line, and behind the last call of a function, also in the standard library.
+
+Not where Python handles no signal, although its tracer says that something happens there: between the last instruction of a `with` block and the call of __exit__, and where a generator goes on."""
+
+from __future__ import annotations
+
+import dis
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+Act = Callable[[], object]
+
+
+@cache
+def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
+    """Offsets of instructions: the first RESUME, those that begin to leave a `with` block, and returns behind a call."""
+    instructions = [one for one in dis.get_instructions(code) if one.opname not in {"CACHE", "PRECALL"}]
+    leaves, returns = set(), set()
+    for at, one in enumerate(instructions):
+        three = instructions[at : at + 4]
+        if (
+            len(three) == 4
+            and all(i.opname == "LOAD_CONST" and i.argval is None for i in three[:3])
+            and three[3].opname == "CALL"
+        ):
+            leaves.add(one.offset)
+        if one.opname == "RETURN_VALUE" and at and instructions[at - 1].opname.startswith("CALL"):
+            returns.add(one.offset)
+    start = next((one.offset for one in instructions if one.opname == "RESUME"), 0)
+    return start, frozenset(leaves), frozenset(returns)
+
+
+class Interrupts:
+    """Counts the places that an act comes by, and interrupts it at one of them.
+
+    seen   the code and line of each place; left  the text of each interrupt that could not be raised"""
+
+    def __init__(self, at: int | None = None, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.at, self.error = at, error
+        self.seen: list[tuple[str, int]] = []
+        self.lost: list[str] = []
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
+        start, leaves, returns = _places(frame.f_code)
+        offset = frame.f_lasti
+        happens = {"call": offset == start, "line": offset not in leaves, "return": offset in returns}
+        if happens.get(event):
+            self.seen.append((frame.f_code.co_filename, frame.f_lineno))
+            if len(self.seen) - 1 == self.at:
+                raise self.error
+        return self._trace
+
+    def run(self, act: Act) -> bool:
+        """Whether the act came to its end."""
+        before, hook = sys.gettrace(), sys.unraisablehook
+        sys.unraisablehook = lambda told: self.lost.append(f"{told.exc_type.__name__} in {told.object!r}")
+        try:
+            sys.settrace(self._trace)
+            act()
+        except self.error:
+            return False
+        finally:
+            sys.settrace(before)
+            gc.collect(0)
+            sys.unraisablehook = hook
+        return True
+
+
+def first_times(seen: list[tuple[str, int]]) -> list[int]:
+    """The first and the last time that the act came by each place."""
+    first: dict[tuple[str, int], int] = {}
+    last: dict[tuple[str, int], int] = {}
+    for number, place in enumerate(seen):
+        first.setdefault(place, number)
+        last[place] = number
+    return sorted({*first.values(), *last.values()})
+
+
+def open_files() -> set[str]:
+    """What the descriptors of this process lead to, with their numbers."""
+    folder, found = "/proc/self/fd", set()
+    for name in os.listdir(folder):
+        try:
+            found.add(f"{name} {os.readlink(f'{folder}/{name}')}")
+        except FileNotFoundError:  # that of the listing
+            pass
+    return found
+
+
+def ends(act: Act, seconds: float = 60) -> bool:
+    """Whether an act ends, which it does not where a lock is held for good. Raises what it raises."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    return not thread.is_alive()

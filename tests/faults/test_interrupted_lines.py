@@ -1,0 +1,109 @@
+"""Ctrl-C at every line of what users do: it always arrives, and no lock, file or thread stays behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.faults.interrupted_lines import Interrupts, ends, first_times, open_files
+
+import frazil
+from frazil.stores import LocalStore, MemoryStore, Store, adapt
+from frazil.stores.keys.locks import Guard
+
+
+class Values(dict[str, bytes]):
+    """A store of a user."""
+
+    def set(self, key: str, value: bytes) -> None:
+        self[key] = value
+
+    def erase(self, key: str) -> None:
+        self.pop(key, None)
+
+    def list(self) -> list[str]:
+        return [*self]
+
+
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _: MemoryStore(),
+    "disk": lambda path: LocalStore(path / "a"),
+    "adapted": lambda _: adapt(Values()),  # which has the locks of keys
+}
+PARTS = 8
+
+
+def open_and_drop(store: Store) -> None:
+    array = frazil.open_array(store, "r+")
+    array[3:17, 3:17] = 2
+    array.refresh()
+
+
+def interrupt(store: Store, part: int) -> None:
+    frazil.create_array(store, shape=(20, 20), dtype="i4", chunks=(5, 5), shards=(10, 10))[...] = 1
+    open_and_drop(store)
+    whole = Interrupts()
+    assert whole.run(lambda: open_and_drop(store))
+    files = open_files()
+    for number in first_times(whole.seen)[part::PARTS]:
+        interrupted, place = Interrupts(number), whole.seen[number]
+        ended = interrupted.run(lambda: open_and_drop(store))
+        assert not interrupted.lost, place
+        assert not ended, place
+        assert ends(lambda: open_and_drop(store)), place
+        assert np.isin(frazil.open_array(store)[...], (0, 1, 2)).all(), place
+        assert open_files() == files, place
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_arrays_that_are_opened_and_dropped(kind: str, tmp_path: Path) -> None:
+    """The other places take eight times as long, and are in the campaign."""
+    interrupt(STORES[kind](tmp_path), 0)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("part", range(1, PARTS))
+@pytest.mark.parametrize("kind", STORES)
+def test_every_place(kind: str, part: int, tmp_path: Path) -> None:
+    interrupt(STORES[kind](tmp_path), part)
+
+
+def test_no_key_stays_locked() -> None:
+    """A lock that is taken by Python code instead of `with` itself stays locked where an interrupt comes between the two."""
+
+    def write(guard: Guard) -> None:
+        with guard.writing(["a", "b"]), guard.reading(["c"]):
+            pass
+        with guard.writing_all():
+            pass
+
+    whole, guard = Interrupts(), Guard()
+    assert whole.run(lambda: write(guard))
+    for number in first_times(whole.seen):
+        guard = Guard()
+        assert not Interrupts(number).run(lambda guard=guard: write(guard)), number  # type: ignore[misc]
+        assert ends(lambda guard=guard: write(guard), 20), whole.seen[number]  # type: ignore[misc]
+        assert guard.versions(["a", "b", "c"]) is not None, whole.seen[number]
+
+
+def test_no_folder_stays_open(tmp_path: Path) -> None:
+    """Where a descriptor is a number, an interrupt may come between its opening and the block that closes it."""
+    store = LocalStore(tmp_path / "a")
+    keys = ["a", "b/c", "b/d/e", "f/g/h/i"]
+
+    def walk() -> None:
+        for key in keys:
+            store.set(f"x/{key}", b"1")
+        assert store.list_page("x/").keys == [f"x/{key}" for key in keys]
+        store.erase_prefix("x/")
+
+    whole = Interrupts()
+    walk()
+    assert whole.run(walk)
+    files = open_files()
+    for number in first_times(whole.seen)[::2]:
+        assert not Interrupts(number).run(walk), whole.seen[number]
+        assert open_files() == files, whole.seen[number]
+    walk()

@@ -1,0 +1,104 @@
+"""Weak references without callbacks: what lives is found, what has ended takes no room, and a fork renews what must be."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.weak_references import WeakValues, renew_after_fork
+from tests.faults.concurrent_calls import in_threads
+from tests.rules.syntax import nodes
+
+SOURCES = Path(__file__).parent.parent / "src" / "frazil"
+CALLBACKS = {"WeakSet", "WeakValueDictionary", "WeakKeyDictionary", "WeakMethod", "finalize", "__del__"}
+
+
+class Held:
+    renewed = 0
+
+    def after_fork(self) -> None:
+        self.renewed += 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=400))
+def test_what_lives_is_found(steps: list[tuple[int, bool]]) -> None:
+    weak: WeakValues[int, Held] = WeakValues()
+    held: dict[int, Held] = {}
+    for key, keep in steps:
+        if keep:
+            held[key] = Held()
+            weak.put(key, held[key])
+        else:
+            held.pop(key, None)
+        assert weak.get(key) is held.get(key)
+    assert {*map(id, weak.values())} == {*map(id, held.values())}
+
+
+def test_what_has_ended_takes_no_room() -> None:
+    weak: WeakValues[int, Held] = WeakValues()
+    held = [Held() for _ in range(100)]
+    for key, value in enumerate(held):
+        weak.put(key, value)
+    for key in range(100, 10_000):
+        weak.put(key, Held())
+        assert len(weak._references) <= 256
+    assert weak.values() == held
+
+
+def test_threads_lose_none() -> None:
+    weak: WeakValues[tuple[int, int], Held] = WeakValues()
+    held: list[Held] = []
+
+    def add(thread: int) -> None:
+        for number in range(500):
+            value = Held()
+            weak.put((thread, number), value)
+            if number % 3 == 0:
+                held.append(value)
+
+    in_threads(8, add)
+    assert {*map(id, weak.values())} == {*map(id, held)}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_renews_what_lives() -> None:
+    value, ended = Held(), Held()
+    renew_after_fork(value)
+    renew_after_fork(ended)
+    del ended
+    gc.collect()
+    child = os.fork()
+    if child == 0:
+        os._exit(value.renewed)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert value.renewed == 0
+
+
+def named(node: ast.AST) -> str | None:
+    return getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
+
+
+def references(text: str) -> list[str]:
+    """What has Python run code where an object ends."""
+    found = [name for node in nodes(text) if (name := named(node)) in CALLBACKS]
+    calls = [node for node in nodes(text) if isinstance(node, ast.Call) and named(node.func) in {"ref", "proxy"}]
+    return found + [ast.unparse(call) for call in calls if len(call.args) + len(call.keywords) > 1]
+
+
+@pytest.mark.parametrize(
+    "text", ["weakref.WeakSet()", "from weakref import finalize", "ref(a, b)", "class A:\n    def __del__(self): ..."]
+)
+def test_the_rule_finds_what_it_is_to_find(text: str) -> None:
+    assert references(text)
+
+
+def test_no_code_runs_where_an_object_ends() -> None:
+    """An interrupt in such code is lost."""
+    assert {path.name: found for path in SOURCES.rglob("*.py") if (found := references(path.read_text("utf-8")))} == {}
