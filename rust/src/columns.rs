@@ -248,7 +248,7 @@ impl Room {
     /// The bytes [from, from + len), or None where they reach outside.
     ///
     /// # Safety
-    /// The memory is still buffer, and nobody else reads or writes those bytes while the slice lives.
+    /// The buffer is still held, and nobody else reads or writes those bytes while the slice lives.
     pub unsafe fn part<'a>(&self, from: usize, len: usize) -> Option<&'a mut [u8]> {
         if from.checked_add(len)? > self.len {
             return None;
@@ -320,7 +320,7 @@ impl Strided {
         View { room: self.room(), shape: &self.shape, strides: &self.strides, itemsize: self.itemsize() }
     }
 
-    /// From where the element of all-zero indices lies; every element within the shape lies in buffer memory (the buffer protocol), also
+    /// From where the element of all-zero indices lies; every element within the shape lies in the memory of the buffer (the buffer protocol), also
     /// before this address, where strides are negative.
     pub fn room(&self) -> Room {
         Room { start: self.buffer.0.buf.cast::<u8>(), len: self.buffer.len() }

@@ -70,7 +70,7 @@ class CachePolicy(Record):
 
 
 class _Asked(Record):
-    """What the store below was asked, and answered. running: begun before, since what is read of it later is as old."""
+    """What the store below was asked, and answered. running: the fetch, begun before the question, as what is read later is as old."""
 
     names: Sequence[str]
     fetched: Fetched

@@ -74,7 +74,7 @@ class RangeCache(Protocol):
         """Before a fetch of what is to be added."""
 
     def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
-        """Keeps parts, unless their keys were dropped since the running began; parts of another version are forgotten."""
+        """Keeps parts, unless their keys were dropped since the fetch began; parts of another version are forgotten."""
 
     def drop(self, keys: Sequence[str]) -> None:
         """Forgets keys, whose values were changed or may have been."""
