@@ -177,10 +177,11 @@ impl Signals {
         if self.raised.is_none() && self.is_main != Some(false) && now >= self.next_poll {
             self.next_poll = now + POLL_INTERVAL;
             // The question itself runs code of Python, in which a signal that waits is handled: what its handler raises must not be lost.
-            self.raised = Python::attach(|py| {
+            self.raised = Python::try_attach(|py| {
                 let is_main = self.is_main.map_or_else(|| is_main_thread(py), Ok);
                 is_main.and_then(|is_main| if *self.is_main.insert(is_main) { py.check_signals() } else { Ok(()) }).err()
-            });
+            })
+            .flatten();
         }
         self.raised.is_some()
     }

@@ -79,7 +79,7 @@ def test_answers_tell_what_is_missing_and_which_side_refuses(two: Two, tmp_path:
         ("none/a", "y/z/x", [-1, 0]),
         ("links/a", "x", [-1, 0]),
         ("link", "x", [errno.ELOOP, 0]),
-        ("pipe", "x", [errno.EINVAL, 0]),
+        ("pipe", "x", [errno.ENXIO, 0]),
         ("f/a", "folder", [errno.EISDIR, 1]),
         ("f/a", "file/x", [errno.ENOTDIR, 1]),
         ("f/a", "out/x", [errno.ELOOP, 1]),

@@ -80,9 +80,7 @@ __all__ = [
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _FORMER: Final = 64  # branch files that are read in one batch
-_LOST: Final = (
-    "if these are manifests/ and chunks/ of a repository, restore its refs/ from a copy; else choose another location"
-)
+_LOST: Final = "if they are those of a repository, restore its refs/ from a copy; else choose another location"
 _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo`, in which Icechunk 2 keeps everything
 
 
@@ -308,7 +306,7 @@ def require_repository(files: Files) -> None:
             key=key,
             hint="read it with the version of Icechunk that wrote it",
         )
-    hint = f"there are objects: {_LOST}" if files.has_objects() else "Repository.create makes one"
+    hint = f"manifests or chunks are there: {_LOST}" if files.has_objects() else "Repository.create makes one"
     raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint=hint)
 
 
