@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import ChecksumError, ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
+from frazil.errors import ChecksumError, ChunkDecodeError, FrazilError, InvalidInputError, MetadataError, shown
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
@@ -305,12 +305,12 @@ def refuse_null(configuration: Mapping[str, object], *names: str) -> None:
 def integer(value: object, name: str, low: int, high: int) -> int:
     """An argument of a codec, checked: a whole number from low to high."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= int(value) <= high:
-        raise MetadataError(f"{name} is {value!r}; it must be a whole number from {low} to {high}", path=name)
+        raise MetadataError(f"{name} is {shown(value)}; it must be a whole number from {low} to {high}", path=name)
     return int(value)
 
 
 def choice(value: object, name: str, allowed: Sequence[str]) -> str:
     """An argument of a codec, checked: one of a few words."""
     if not isinstance(value, str) or value not in allowed:
-        raise MetadataError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}", path=name)
+        raise MetadataError(f"{name} is {shown(value)}; it must be one of {', '.join(allowed)}", path=name)
     return value

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from frazil.codecs.codec import Array, ChunkSpec
-from frazil.errors import MetadataError
+from frazil.errors import MetadataError, shown
 
 Dtype = np.dtype[np.generic]
 
@@ -20,10 +20,10 @@ def spelled(value: object, name: str, kinds: str = "biufc") -> str:
         dtype = np.dtype(value)
     except (TypeError, ValueError, SyntaxError, KeyError):
         raise MetadataError(
-            f'{name} is {value!r}; it must be a type in NumPy\'s spelling, such as "<i4"', path=name
+            f'{name} is {shown(value)}; it must be a type in NumPy\'s spelling, such as "<i4"', path=name
         ) from None
     if dtype.kind not in kinds or dtype.num >= 256:  # above are types that other packages register with NumPy
-        raise MetadataError(f"{name} is {value!r}; this codec does not support such elements", path=name)
+        raise MetadataError(f"{name} is {shown(value)}; this codec does not support such elements", path=name)
     return value if isinstance(value, str) else dtype.str
 
 

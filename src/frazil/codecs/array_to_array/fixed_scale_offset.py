@@ -17,7 +17,7 @@ from frazil.codecs.array_to_array.element_types import (
     taken_shape,
 )
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
-from frazil.errors import MetadataError
+from frazil.errors import MetadataError, shown
 
 
 class FixedScaleOffset(ArrayToArray):
@@ -61,5 +61,5 @@ class FixedScaleOffset(ArrayToArray):
 def _number(value: object, name: str) -> float:
     """A whole number stays one: NumPy keeps integers so."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not isfinite(value):
-        raise MetadataError(f"{name} is {value!r}; it must be a number", path=name)
+        raise MetadataError(f"{name} is {shown(value)}; it must be a number", path=name)
     return int(value) if isinstance(value, int | np.integer) else float(value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 from frazil.codecs.number_types import integer_range, is_integer
-from frazil.errors import ChunkDecodeError, DataError, FrazilError, InvalidInputError, MetadataError
+from frazil.errors import ChunkDecodeError, DataError, FrazilError, InvalidInputError, MetadataError, shown
 from frazil.metadata.registry import CORE_EXTENSIONS
 
 Scalar = int | float | str
@@ -26,7 +26,7 @@ class ScaleOffset(ArrayToArray):
     def __init__(self, offset: Scalar | None = None, scale: Scalar | None = None) -> None:
         for name, value in (("offset", offset), ("scale", scale)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | str)):
-                raise MetadataError(f"{name} is {value!r}; it must be a number", path=name)
+                raise MetadataError(f"{name} is {shown(value)}; it must be a number", path=name)
         self.offset, self.scale = offset, scale
 
     def configuration(self) -> dict[str, object] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, ParseCodecs, choice, integer
 from frazil.codecs.number_types import bits_of
 from frazil.codecs.optional_package import required
-from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
+from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, shown
 
 _MEMBERS: Final[dict[str, tuple[str, ...]]] = {
     "reversible": (),
@@ -120,9 +120,9 @@ def _number(value: object, name: str, least: float) -> float:
         or not isfinite(value)
         or not least <= value < 1e300
     ):
-        raise MetadataError(f"{name} is {value!r}; it must be a number of at least {least}", path=name)
+        raise MetadataError(f"{name} is {shown(value)}; it must be a number of at least {least}", path=name)
     if name == "rate" and value > 128:
-        raise MetadataError(f"rate is {value!r}; no element has more than 128 bits", path=name)
+        raise MetadataError(f"rate is {shown(value)}; no element has more than 128 bits", path=name)
     return value
 
 

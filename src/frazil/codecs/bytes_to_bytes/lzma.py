@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from frazil.codecs.bytes_to_bytes.decompressor import Decompressor, decompress
 from frazil.codecs.codec import BytesToBytes, integer
-from frazil.errors import MetadataError
+from frazil.errors import MetadataError, shown
 
 _XZ, _ALONE, _RAW = 1, 2, 3  # as Python's lzma numbers the formats
 _EXTREME = 2**31
@@ -64,10 +64,12 @@ class Lzma(BytesToBytes):
 
 def _filters(value: object) -> tuple[Mapping[str, int], ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        raise MetadataError(f"filters is {value!r}; it must be a list of objects with an id, or null", path="filters")
+        raise MetadataError(
+            f"filters is {shown(value)}; it must be a list of objects with an id, or null", path="filters"
+        )
     for at, entry in enumerate(value):
         if not isinstance(entry, Mapping) or "id" not in entry:
-            raise MetadataError(f"{entry!r} is not an object with an id", path=f"filters[{at}]")
+            raise MetadataError(f"{shown(entry)} is not an object with an id", path=f"filters[{at}]")
         for name, number in entry.items():
             integer(number, f"filters[{at}].{name}", 0, 2**32 - 1)
     return tuple({str(name): int(number) for name, number in entry.items()} for entry in value)
