@@ -27,12 +27,12 @@ def test_a_fork_finds_every_lock_open(tmp_path: object) -> None:
 
     def hold() -> None:
         assert array._access.indexes is not None
-        with array._access.retry_lock, array._changing, array._access.indexes.memory.lock:
+        with array._access.retry_lock.lock, array._changing.lock, array._access.indexes.memory.lock:
             held.set()
             done.wait()
 
     def use() -> None:
-        with ForkSafeLock(), array._access.retry_lock:
+        with ForkSafeLock().lock, array._access.retry_lock.lock:
             pass
         array[1:, 1:] = 5
         array.attrs["child"] = True
