@@ -27,7 +27,6 @@ LATE: dict[str, str] = {
     "frazil.array.creation.array_metadata": "reading needs nothing of it",
     "frazil.array.creation.zarr_arguments": "only programs that use the names or objects of zarr-python need it",
     "frazil.array.io.chunk_count": "asked for by name",
-    "frazil.array.io.write": "reading needs nothing of it",
     "frazil.array.io.selection_parts": "elements of variable length",
     "frazil.array.info": "asked for by name",
     "frazil.array.hierarchy.move": "asked for by name",

@@ -20,6 +20,7 @@ from frazil.array.interface.indexer import Indexer, as_values
 from frazil.array.interface.zarr_array import ZarrArray, fields_of
 from frazil.array.io.read import plan_of, read_selection
 from frazil.array.io.single_chunk import read_single, write_single
+from frazil.array.io.write import write
 from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.array.tokens import OwnToken, token_of
@@ -49,12 +50,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from frazil.array import info as _info
-    from frazil.array.io import chunk_count, write
+    from frazil.array.io import chunk_count
     from frazil.array.io import shard_writer as _shard_writer
     from frazil.array.shape import rectilinear, resize
 else:
     _shard_writer = LateModule("frazil.array.io.shard_writer")
-    write = LateModule("frazil.array.io.write")
     chunk_count = LateModule("frazil.array.io.chunk_count")
     _info = LateModule("frazil.array.info")
     rectilinear = LateModule("frazil.array.shape.rectilinear")
@@ -361,7 +361,7 @@ class Array(ZarrArray):
         selection = self._select(normalise, where)
         (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         for shaped, plan in self._plans(selection, access):
-            self._do(partial(write.write, shaped, plan, values, confirm))
+            self._do(partial(write, shaped, plan, values, confirm))
 
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
@@ -442,7 +442,7 @@ class Array(ZarrArray):
             confirm = self._access.document.confirm_for(basic(selection, grown.shape))
             access, elements = self._access.elements_of(new)
             for shaped, plan in self._plans(basic(selection, edges), access):
-                self._do(partial(write.write, shaped, plan, elements, confirm, confirmed=True))
+                self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:

@@ -16,8 +16,8 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
+from frazil.array.io.write import whole_versions
 from frazil.indexing import SingleChunk
-from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import (
     ABSENT,
@@ -34,10 +34,6 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from frazil.array.io import write
-else:
-    write = LateModule("frazil.array.io.write")
 
 _FEW: Final = 4096  # elements of a chunk for which one value is written out
 _ANY: Final[list[Version | None]] = [ANY]
@@ -188,7 +184,7 @@ def _replace_single(
     if whole and any(
         at == length // extent for at, extent, length in zip(chunk, inner_chunk.shape, lengths, strict=True)
     ):
-        versions = write.whole_versions(access, storage.locate_one(chunk), lengths)  # it reaches beyond the array's end
+        versions = whole_versions(access, storage.locate_one(chunk), lengths)  # it reaches beyond the array's end
         whole, expect = versions is not None, versions or expect
     if not whole:
         fetched = storage.fetch(storage.locate_one(chunk), _WHOLE)
