@@ -130,11 +130,11 @@ def test_creating_a_repository_is_few_requests() -> None:
     """One of the files in refs/ keeps the alpha library out, which a compatible repository has not."""
     store = CountingStore(MemoryStore())
     repo = frazil.Repository.create(store)
-    assert asked(store) == ["list refs", "fetch repo", "fetch refs", "put snapshots", "put refs", "put refs"]
+    assert asked(store) == ["list refs", "fetch repo", "fetch refs", "list ", "put snapshots", "put refs", "put refs"]
     assert repo.branches == ["main"]
     other = CountingStore(MemoryStore())
     frazil.Repository.create(other, compatible="alpha-library")
-    assert asked(other) == ["list refs", "fetch repo", "fetch refs", "put snapshots", "put refs"]
+    assert asked(other) == ["list refs", "fetch repo", "fetch refs", "list ", "put snapshots", "put refs"]
 
 
 def test_a_commit_takes_four_rounds() -> None:

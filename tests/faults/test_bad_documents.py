@@ -299,7 +299,7 @@ def test_metadata_of_another_array() -> None:
 
 # --- keys that climb -------------------------------------------------------------------------------------------------------------------
 
-CLIMBING = ("../out", "a/../../out", "/../out", "..", "a//b", "./a", "a/./b", "a\0b", "\ud800")
+CLIMBING = ("../out", "a/../../out", "/../out", "..", "./a", "a/./b", "a\0b", "\ud800")
 
 
 @pytest.mark.parametrize("path", CLIMBING)

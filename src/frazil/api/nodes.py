@@ -430,7 +430,7 @@ def _locate(
     node_location: NodeLocation, path: str | None, zarr_format: int | str | None, *, to_create: bool = False
 ) -> tuple[NodeLocation, Metadata | None]:
     """As locate; a repository without a node at its root has a group there."""
-    node_location, node = locate(node_location, path or "", zarr_format, to_create=to_create)
+    node_location, node = locate(node_location, "" if path is None else path, zarr_format, to_create=to_create)
     if node is None and node_location.nodes is not None and not node_location.path:
         node = GroupMetadata(implicit=True)
     return node_location, node
@@ -440,7 +440,7 @@ def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
     """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does.
     create_group finds everything else that is in the way."""
     try:
-        there, node = locate(node_location, path or "", to_create=True)
+        there, node = locate(node_location, "" if path is None else path, to_create=True)
     except InvalidInputError:
         return
     if isinstance(node, GroupMetadata) and node.implicit:
@@ -484,7 +484,8 @@ def _for_creation(
     is_array: bool,
 ) -> tuple[NodeLocation, str | None]:
     """The location of a node that is to be made, and the prefix of a hierarchy that goes for it, as for_creation says; with the guard of all destinations."""
-    made, replaces = for_creation(node_location, path or "", zarr_format, overwrite=overwrite, entry_point=entry_point)
+    path = "" if path is None else path
+    made, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
     prefixes = {f"{made.path}/" if made.path else "", *([] if replaces is None else [replaces])}
     for prefix in prefixes:
         # an array finds by itself that something is there

@@ -212,8 +212,8 @@ class Files:
 
     def has_objects(self) -> bool:
         """Whether manifests or chunk files are there, as far as the store can tell."""
-        names = [self.key(name) for name in ("manifests/", "chunks/")]
-        return self.store.capabilities.listable and not all(map(self.store.is_empty, names))
+        names = {self.key("manifests/"), self.key("chunks/")}
+        return self.store.capabilities.listable and not names.isdisjoint(self.store.list_dir(self.prefix)[1])
 
     def erase(self, names: Iterable[str]) -> None:
         """Removes files by their names in the repository. What cannot be removed does no harm and stays."""
