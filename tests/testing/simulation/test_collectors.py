@@ -22,7 +22,7 @@ def collecting(seeds: range) -> list[int]:
 
 
 def test_collectors_beside_writers_and_readers() -> None:
-    traces = ["\n".join(Simulation(seed).run().trace) for seed in collecting(range(60))]
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in collecting(range(80))]
     assert sum("expires" in trace for trace in traces) > 3
     assert sum("erase chunks/" in trace for trace in traces) > 3
     assert sum("stands still" in trace for trace in traces) > 3
@@ -37,7 +37,7 @@ def test_many_runs_with_collectors(first: int) -> None:
 
 def test_rescues_of_what_is_condemned() -> None:
     """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
-    seeds = [seed for seed in collecting(range(400)) if "rescue" in make_plan(seed).tasks]
+    seeds = [seed for seed in collecting(range(700)) if "rescue" in make_plan(seed).tasks]
     traces = ["\n".join(Simulation(seed).run().trace) for seed in seeds]
     assert sum("on the side" in trace for trace in traces) > 1
     assert sum("refused" in trace for trace in traces) > 1
