@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +102,16 @@ def test_names_of_settings() -> None:
     out = io.StringIO()
     frazil.config.pprint(stream=out)
     assert "array.order: 'C'\n" in out.getvalue()
+
+
+def test_what_is_opened_in_the_block_takes_the_settings(tmp_path: Path) -> None:
+    outside = frazil.create_array(tmp_path / "a", shape=3, dtype="i4")
+    with frazil.config.set({"async.concurrency": 5, "threading.max_workers": 2}):
+        repo = frazil.Repository.create(tmp_path / "sea.repo")
+        for runtime in (frazil.open_array(tmp_path / "a")._location.runtime, repo._options.runtime):
+            assert (runtime.threads, runtime.requests_in_flight) == (2, 5)
+        frazil.config.set({"codec_pipeline.max_workers": 3})
+    assert outside._location.runtime == frazil.Runtime()
+    assert frazil.config.get("threading.max_workers") is None
+    assert frazil.config.get("codec_pipeline.max_workers") == 3, "which the block did not set"
+    frazil.config.reset()

@@ -6,7 +6,7 @@ Where none is passed in, frazil.config says what a thread or task takes in its p
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
@@ -105,8 +105,8 @@ _SETTINGS: Final[ContextVar[Mapping[str, object] | None]] = ContextVar("frazil.c
 
 
 class Config:
-    """frazil.config: what a call uses that is given no runtime=, by the names of the settings of zarr-python. A setting counts in the thread or task that makes it, in
-    `with frazil.config.set({...})` until the end of the block.
+    """frazil.config: what is opened or created without runtime= uses, by the names of the settings of zarr-python. A setting counts for what the same thread or task opens, in
+    `with frazil.config.set({...})` until the end of the block; arrays and repositories keep what they were opened with.
 
     async.concurrency is Runtime.requests_in_flight; threading.max_workers, or else codec_pipeline.max_workers, Runtime.threads. The others are without effect, or have one value
     only: what would change what is read or stored is an argument of the functions that open and create."""
@@ -135,9 +135,9 @@ class Config:
                 )
             if not known.allows(value):
                 raise InvalidInputError(f"{key} is {shown(value)}; it must be {known.allowed}")
-        before = _SETTINGS.get()
-        _SETTINGS.set({**(before or {}), **given})
-        return _Restoring(before)
+        before = _SETTINGS.get() or {}
+        _SETTINGS.set({**before, **given})
+        return _Restoring(before, given)
 
     def reset(self) -> None:
         """Makes all settings of this thread or task what they are where nobody sets them."""
@@ -155,18 +155,21 @@ config: Final = Config()
 
 
 class _Restoring:
-    """Puts back the settings that were in force before a call of Config.set, at the end of a `with` block."""
+    """Puts back what a call of Config.set changed, at the end of a `with` block.
 
-    __slots__ = ("_before",)
+    before  the settings that were in force;  changed: their names"""
 
-    def __init__(self, before: Mapping[str, object] | None) -> None:
-        self._before = before
+    __slots__ = ("_before", "_changed")
+
+    def __init__(self, before: Mapping[str, object], changed: Iterable[str]) -> None:
+        self._before, self._changed = before, frozenset(changed)
 
     def __enter__(self) -> Config:
         return config
 
     def __exit__(self, *_: object) -> None:
-        _SETTINGS.set(self._before)
+        now = {key: value for key, value in (_SETTINGS.get() or {}).items() if key not in self._changed}
+        _SETTINGS.set(now | {key: value for key, value in self._before.items() if key in self._changed})
 
 
 def _flat(settings: Mapping[str, object], group: str = "") -> dict[str, object]:

@@ -104,7 +104,9 @@ def _made(location: Location, read_only: bool) -> Store:
     store, prefix = resolve(location)
     if prefix:
         raise InvalidInputError(
-            "a node in a store is not a store", path=prefix, hint="give the location itself to the function that opens"
+            "the location is a node within a store, not a store",
+            path=prefix,
+            hint="give the location itself to the function that opens",
         )
     return wrappers.read_only(store) if read_only else store
 

@@ -264,9 +264,12 @@ def tree(
 
 
 def print_debug_info() -> None:
-    """Prints the versions of the system, Python, NumPy, and of Frazil's kernel with its codecs, for reports of errors."""
+    """Prints the kind of system, and the versions of Python, NumPy, Frazil, its kernel and the kernel's codecs, for reports of errors."""
+    from importlib.metadata import version  # 10 ms that nothing else needs
+
     versions = {
         "platform": sys.platform,
+        "frazil": version("frazil"),
         "python": sys.version.split()[0],
         "numpy": np.__version__,
         **kernel_info(),

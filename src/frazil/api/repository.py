@@ -453,8 +453,8 @@ class Repository(Inspected):
         history   False: checks only the snapshots that branches and tags point to; orphans are not counted then
         progress  called with the kind and number of objects done since the last call
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError if something cannot be fetched. See docs/maintenance.md."""
-        asked = verification.Checks(decode, digests, virtual, history)
-        return verification.verify(self._files, self._reading, self._options, asked, progress)
+        checks = verification.Checks(decode, digests, virtual, history)
+        return verification.verify(self._files, self._reading, self._options, checks, progress)
 
     def repair(
         self,
@@ -479,11 +479,11 @@ class Repository(Inspected):
         dry_run      writes nothing, and reports what would be done;  progress: as in `verify`
         A repair may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
         ReadOnlyError. See docs/maintenance.md."""
-        asked = verification.Checks(decode, digests)
+        checks = verification.Checks(decode, digests)
         consents = Consents(older, accept_loss, tips, history)
         self.sync()
         try:
-            return repair.repair(self._files, self._reading, self._options, asked, consents, progress, dry_run=dry_run)
+            return repair.repair(self._files, self._reading, self._options, checks, consents, progress, dry_run=dry_run)
         finally:
             self._branches.tips.clear()
 

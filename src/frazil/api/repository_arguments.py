@@ -15,7 +15,7 @@ from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.session.transaction import Options
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_containers
-from frazil.runtime import Runtime
+from frazil.runtime import Runtime, in_context
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
@@ -65,6 +65,7 @@ def open_files(
     cache: str | os.PathLike[str] | None,
     cache_limit: int | None,
 ) -> AlphaFormat:
+    runtime = in_context(runtime)
     store, prefix = resolve(
         location,
         requests_in_flight=runtime.requests_in_flight,
@@ -81,7 +82,7 @@ def open_files(
 def session_options(
     durable: bool, packing: str, prefixes: Prefixes, attribute_limit: int | None, registry: Registry, runtime: Runtime
 ) -> Options:
-    check_surroundings(registry, runtime)
+    check_surroundings(registry, runtime := in_context(runtime))
     check_flag(durable, "durable")
     if not isinstance(packing, str) or packing not in ("auto", "off"):
         raise InvalidInputError(f"chunk_packing is {packing!r}; it must be 'auto' or 'off'")

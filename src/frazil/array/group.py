@@ -364,7 +364,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     def require_array(
         self, path: str, *, shape: Lengths, dtype: object, exact: bool = False, **arguments: object
     ) -> Array:
-        """The array at a path, of this shape, and of this dtype or, unless exact, of one that NumPy casts to it safely; created with the arguments of create_array if nothing is
+        """The array at a path, of this shape, and of this dtype or, unless exact, of one that NumPy casts to it safely (in any byte order); created with the arguments of create_array if nothing is
         there. Raises AlreadyExistsError if something else is there."""
         check_flag(exact, "exact")
         array_metadata.check_arguments(
@@ -375,7 +375,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         wanted = array_metadata.array_metadata(self._location.registry, shape=shape, dtype=dtype)
         cast = np.can_cast(node.dtype if isinstance(node, Array) else "O", wanted.dtype, "equiv" if exact else "safe")
         if not isinstance(node, Array) or node.shape != wanted.shape or not cast:
-            raise AlreadyExistsError(f"something else is there: {node!r}", path=node.path)
+            text = f"another node is there: {node!r}, not an array of shape {wanted.shape} and dtype {wanted.dtype}"
+            raise AlreadyExistsError(text, path=node.path)
         return node
 
     def _required(self, location: NodeLocation, create: Callable[[], Array | Group]) -> Array | Group:

@@ -202,7 +202,7 @@ def test_what_is_refused() -> None:
     assert caught.value.path == "storage_transformers[1]", "counted as in the document"
     for maker in (lambda entry, store: None, lambda entry, store: object()):
         registry = DEFAULT_REGISTRY.with_storage_transformer(MASK, maker)
-        with pytest.raises(InvalidInputError, match=r"the storage transformer .* made .* no store"):
+        with pytest.raises(InvalidInputError, match=r"the storage transformer .* made .* not a store"):
             transformed(location._replace(registry=registry), metadata)
     with pytest.raises(InvalidInputError, match="a storage transformer made int"):
         transformed(location._replace(transformers=(lambda store: 1,)), metadata)

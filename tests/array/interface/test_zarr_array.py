@@ -105,7 +105,7 @@ def test_what_selections_refuse() -> None:
         array.get_basic_selection(0, out=np.empty(7, "i4"))
     with pytest.raises(SelectionError, match="no fields"):
         array.get_basic_selection(0, fields="f")
-    with pytest.raises(SelectionError, match="no mask"):
+    with pytest.raises(SelectionError, match="not a mask"):
         array.get_mask_selection([[True], [True, False]])
     with pytest.raises(SelectionError, match="must be the name"):
         array.get_basic_selection(0, fields=3)  # type: ignore[arg-type] # which is the point

@@ -63,3 +63,11 @@ def test_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert np.asarray(our).dtype == their.dtype, code
         else:
             assert our == their, code
+
+
+def test_times_without_a_fill_value_are_nat_in_both(tmp_path: Path) -> None:
+    for zarr_format, fill in ((2, None), (3, None)):
+        path = tmp_path / f"{zarr_format}.zarr"
+        frazil.create_array(path, shape=(2,), dtype="M8[s]", zarr_format=zarr_format, fill_value=fill)
+        for library in (frazil, zarr):
+            assert np.isnat(library.open_array(path, mode="r")[...]).all()

@@ -25,7 +25,7 @@ def repair(
     files: RepositoryFormat,
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
     options: Options,
-    asked: Checks,
+    checks: Checks,
     consents: Consents,
     progress: Callable[[str, int], object] | None,
     *,
@@ -35,7 +35,7 @@ def repair(
     for name, value in (*consents._asdict().items(), ("dry_run", dry_run)):
         check_flag(value, name)
     report = check_progress(progress)
-    depth = asked.depth(options, report)
+    depth = checks.depth(options, report)
     fresh = files.anew()
-    decode = decoder(fresh, open_session, report) if asked.decode else None
+    decode = decoder(fresh, open_session, report) if checks.decode else None
     return repairs.repair(fresh, consents, depth, decode, report, dry_run=dry_run)

@@ -58,15 +58,15 @@ def verify(
     files: RepositoryFormat,
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
     options: Options,
-    asked: Checks,
+    checks: Checks,
     progress: Callable[[str, int], object] | None,
 ) -> Verification:
     """As Repository.verify. open_session: for reading a snapshot of the repository as it is given."""
     report = check_progress(progress)
-    depth = asked.depth(options, report)
+    depth = checks.depth(options, report)
     fresh = files.anew()
     found, tips, _ = check(fresh, report, depth)
-    if not asked.decode:
+    if not checks.decode:
         return found
     run = _Decoding(fresh, found.problems, report)
     for ref, snapshot in tips:

@@ -349,7 +349,7 @@ def _format(zarr_format: object) -> ZarrFormat | None:
 def _final_there(root: str, path: str, broken: bool) -> AlreadyExistsError:
     """The error for a location that has a zarr.json already."""
     return AlreadyExistsError(
-        "something already exists" if broken else "a node of the final Zarr v3 is there already",
+        "something already exists" if broken else "a node of the final Zarr v3 already exists",
         key=join(root, DOCUMENT_NAME),
         path=path or "/",
         hint="choose another location, or replace it with overwrite=True"

@@ -70,7 +70,8 @@ def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExte
     if held is None:
         dtype: Json = {"extension": "", "type": members.get("dtype")}  # which the older dialect of the draft has so
         data_type, big = parse_type(dtype, old=True, extensions=known.metadata, path="dtype")
-        fill = parse_fill(members.get("fill_value"), data_type, old=True, big=big)
+        given = members.get("fill_value")
+        fill = data_type.fill_from_user(None) if given is None else parse_fill(given, data_type, old=True, big=big)
     else:
         data_type, big = held.data_type, False
         fill = _parse_fill(members.get("fill_value"), data_type)

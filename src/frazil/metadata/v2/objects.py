@@ -72,7 +72,7 @@ def parse_object_array(filters: Sequence[Json], kinds: KnownExtensions, path: st
         return ObjectArray(variable_length.VariableLengthType("string"), None, True)
     if name not in _DOCUMENTS:
         raise UnknownExtensionError(
-            f"the first filter of an object array is {found(name)}, which is not a codec of objects that is known",
+            f"the first filter of an object array is {found(name)}, which is not a known codec of objects",
             path=member(entry_path, "id"),
             hint=_HINT,
         )
