@@ -99,7 +99,7 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
     CHANGED
 }
 
-/// A file to read; ISDIR for a folder, INVAL for what is neither.
+/// A file to read; ISDIR for a folder, NXIO for what is neither.
 fn open_file(folder: BorrowedFd<'_>, base: &str) -> System<(OwnedFd, Stat)> {
     let file = retry(|| openat(folder, base, READ, Mode::empty()))?; // NONBLOCK: of a pipe nobody waits for the other end
     let stat = fstat(&file)?;

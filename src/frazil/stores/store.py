@@ -164,7 +164,7 @@ class Store(StorePort):
 
     @final
     def put_own(self, names: Sequence[str], pieces: Pieces) -> None:
-        """Stores values under valid keys that nobody else writes, such as new ids, and that are never replaced. As put_many, of what may be there when it fails."""
+        """Stores values under valid keys that nobody else writes, such as new ids, and that are never replaced: what is there already stays. As put_many, of what may be there when it fails."""
         # a disk needs no locks then; a request is repeated when its answer is lost, where a condition would be in the way
         expect = CREATE_ONLY if self.capabilities.local else ANY
         self.put_many(names, pieces, [expect] * len(names))

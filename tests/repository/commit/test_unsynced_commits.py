@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from errno import EIO
 from pathlib import Path
 from random import Random
 
@@ -187,6 +188,26 @@ def test_a_sync_that_failed_is_never_forgotten(done: bool | None, monkeypatch: p
     again = frazil.Repository.open(disk)
     assert again.verify().ok
     again.run(lambda root: root.attrs.update(n=3), message="durable")
+
+
+def test_a_sync_that_failed_while_an_interrupt_came_is_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = frazil.Repository.create(Forgetful(MemoryStore()))
+    session = repo.writable_session()
+    session.root.attrs["n"] = 1
+    session.commit("loose", durable=False)
+
+    def interrupted(*_: object) -> None:
+        try:
+            raise OSError(EIO, "the disk failed")
+        except OSError:
+            raise KeyboardInterrupt  # noqa: B904 (as a handler of signals does)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Forgetful, "sync_values", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            repo.sync()
+    with pytest.raises(StoreError, match="an earlier sync failed"):
+        repo.sync()
 
 
 def test_a_sync_during_a_commit_loses_no_note(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,9 +65,11 @@ class Branches:
                 )
             try:
                 absent = set(store.sync_values(list(noted)))
-            except StoreError as error:
-                if error.done is not False:
-                    self._lost = error.message
+            except BaseException as error:
+                # an interrupt may come while the error of the system is made one of ours
+                failed = error if isinstance(error, StoreError) else error.__context__
+                if isinstance(failed, OSError) and getattr(failed, "done", None) is not False:
+                    self._lost = str(failed)
                 raise
             for key, may_follow in noted.items():
                 if not (may_follow and key in absent):

@@ -11,7 +11,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Final
 
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
-from frazil.stores.local.system_errors import not_synced
+from frazil.stores.local.system_errors import not_synced, refused
 
 __all__ = ["ABSENT", "NEEDS_A_COPY", "OpenFolders", "link_files", "sync_folders"]
 
@@ -141,7 +141,10 @@ def sync_folders(root: int, paths: Iterable[str]) -> None:
 
 def _sync(root: int, path: str) -> None:
     while True:
-        folder = enter_folder(root, path)
+        try:
+            folder = enter_folder(root, path)
+        except OSError as error:
+            raise refused("cannot be synced", error.errno or EIO, path, done=False) from error
         if folder is not None:
             try:
                 os.fsync(folder.fd)

@@ -56,13 +56,13 @@ def refused(what: str, code: int, key: str, *, done: bool | None = None) -> Stor
 
 
 def not_synced(code: int, key: str) -> StoreError:
-    """The error of a file that was created while its folder could not be synced."""
+    """The error of a name that was created or removed while its folder could not be synced."""
     return StoreError(
-        f"the object is written, but its folder could not be synced: {os.strerror(code)}",
+        f"the change is made, but its folder could not be synced: {os.strerror(code)}",
         errno=code,
         done=True,
         key=key,
-        hint="a crash of the machine may lose it; check the disk",
+        hint="a crash of the machine may undo it; check the disk",
     )
 
 

@@ -49,12 +49,11 @@ class Journal(Record):
         return (self.inode, self.born) == (os.fstat(fd).st_ino, _kernel.birth_time(fd))
 
     def is_of_name(self, name: str, folder: int) -> bool:
-        """As is_of, of the file of a name in an open folder; False where there is none."""
-        try:
+        """As is_of, of the file of a name in an open folder; False where there is none. Raises StoreError."""
+        with _store_errors(name, "read"), suppress(FileNotFoundError):
             with open(name, "rb", opener=partial(os.open, dir_fd=folder)) as file:
                 return self.is_of(file.fileno())
-        except FileNotFoundError:
-            return False
+        return False
 
 
 def parse_journal(raw: bytes) -> Journal:
