@@ -58,7 +58,8 @@ class Interrupts:
 
     def run(self, act: Act) -> bool:
         """Whether the act came to its end."""
-        before, hook = sys.gettrace(), sys.unraisablehook
+        before, hook, collects = sys.gettrace(), sys.unraisablehook, gc.isenabled()
+        gc.disable()  # whose callbacks, of other packages, would be interrupted too
         sys.unraisablehook = lambda told: self.lost.append(f"{told.exc_type.__name__} in {told.object!r}")
         try:
             sys.settrace(self._trace)
@@ -67,6 +68,8 @@ class Interrupts:
             return False
         finally:
             sys.settrace(before)
+            if collects:
+                gc.enable()
             gc.collect(0)
             sys.unraisablehook = hook
         return True

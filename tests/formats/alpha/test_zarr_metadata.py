@@ -103,14 +103,14 @@ def test_members_that_may_be_absent() -> None:
 
 
 BAD = [
-    ({"data_type": "float8"}, "data type 'float8' is not among"),
+    ({"data_type": "float8"}, "data type 'float8' is unknown"),
     ({"data_type": 5}, "data_type must be a string"),
     ({"shape": [10]}, "chunk_shape must have 1 lengths"),
     ({"shape": [10, -1]}, "shape must be from 0"),
     ({"shape": [10, 1.0]}, "number without fraction, found a 64-bit float"),
     ({"chunk_shape": [5, 0]}, "chunk_shape must be from 1"),
     ({"chunk_shape": None}, "chunk_shape must be an array, found nil"),
-    ({"chunk_key_encoding": "Tilde"}, "encoding 'Tilde' is not among"),
+    ({"chunk_key_encoding": "Tilde"}, "encoding 'Tilde' is unknown"),
     ({"fill_value": None}, "fill_value must be a map, found nil"),
     ({"fill_value": {"Int8": 1}}, "variant Float32, found 'Int8'"),
     ({"fill_value": "Float32"}, "a known variant, with its value"),

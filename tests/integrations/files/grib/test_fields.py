@@ -181,7 +181,7 @@ def test_fields_that_share_a_large_section_are_made_one_after_the_other() -> Non
 def test_two_fields_for_one_place_are_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "t.grib"
     file.write_bytes(surface(2) * 2)
-    with pytest.raises(InvalidInputError, match="2 of its fields are for the same place"):
+    with pytest.raises(InvalidInputError, match="2 of its fields have the same position"):
         frazil.import_file(file, tmp_path / "a.zarr")
     assert "t2m" not in frazil.import_file(file, tmp_path / "a.zarr", skip=["t2m"]).arrays
 
@@ -242,7 +242,7 @@ def test_the_mark_of_large_messages_in_a_damaged_one(tmp_path: Path) -> None:
         scan_file(file)
     damaged[8:11] = b"\0\0\1"
     file.write_bytes(damaged)
-    with pytest.raises(FormatError, match="cannot be"):
+    with pytest.raises(FormatError, match="impossible"):
         scan_file(file)
 
 
