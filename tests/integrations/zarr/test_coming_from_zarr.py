@@ -65,9 +65,10 @@ def test_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert our == their, code
 
 
+@pytest.mark.skipif(OLD_ZARR, reason="zarr-python 3.0 has no times in Zarr v3")
 def test_times_without_a_fill_value_are_nat_in_both(tmp_path: Path) -> None:
-    for zarr_format, fill in ((2, None), (3, None)):
+    for zarr_format in (2, 3):
         path = tmp_path / f"{zarr_format}.zarr"
-        frazil.create_array(path, shape=(2,), dtype="M8[s]", zarr_format=zarr_format, fill_value=fill)
+        frazil.create_array(path, shape=(2,), dtype="M8[s]", zarr_format=zarr_format, fill_value=None)
         for library in (frazil, zarr):
             assert np.isnat(library.open_array(path, mode="r")[...]).all()
