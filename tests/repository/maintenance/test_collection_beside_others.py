@@ -136,7 +136,7 @@ def test_a_removal_that_may_still_happen_keeps_others_from_tagging(create: Creat
 
 
 @formats
-@pytest.mark.parametrize("kind", ["snapshots/", "manifests/"])
+@pytest.mark.parametrize("kind", ["snapshots/", "manifests/", "chunks/"])
 def test_what_is_not_whole_is_neither_tagged_nor_kept_by_a_pin(create: Create, kind: str) -> None:
     """A removal was interrupted, or a commit broke off: part of the history of a condemned snapshot is gone, and a pin was left on it."""
     store = MemoryStore()

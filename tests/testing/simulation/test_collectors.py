@@ -48,6 +48,11 @@ def test_a_pin_on_what_a_broken_commit_left() -> None:
     Simulation(1374).run()
 
 
+def test_a_snapshot_whose_chunk_was_condemned_before_it() -> None:
+    """An old session wrote a snapshot in vain, a collection had removed its chunk file, and a branch was made of it."""
+    Simulation(9101349).run()
+
+
 def no_hold(*_: object) -> int:
     return 0
 
@@ -63,7 +68,7 @@ def no_pin(*_: object) -> Iterator[None]:
 
 COLLECTION = "frazil.repository.maintenance.collection"
 DEFECTS: list[tuple[str, str, Callable[..., object], int]] = [
-    (COLLECTION, "_hold_branches", no_hold, 71),
+    (COLLECTION, "_hold_branches", no_hold, 142),
     ("frazil.repository.commit.commit", "may_be_condemned", never, 45),
     ("frazil.api.repository", "pinned", no_pin, 589),
 ]

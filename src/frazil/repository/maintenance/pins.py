@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from frazil.errors import CommitUnknownError, ConflictError, FormatError, FrazilError, NotFoundError, StoreError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import RepositoryFormat
-from frazil.repository.maintenance.condemned import condemned_ids
+from frazil.repository.maintenance.condemned import KINDS, condemned_ids
 from frazil.repository.maintenance.expired import expired_error, has_expired
 from frazil.repository.maintenance.id_columns import among, id_column
-from frazil.repository.maintenance.reachable import is_referenced, is_whole
+from frazil.repository.maintenance.reachable import is_referenced, is_whole, reachable_from
 from frazil.repository.maintenance.records import list_records, new_record, write_record
 
 __all__ = ["pinned"]
@@ -49,11 +49,15 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged
     records = list_records(files)
     if any(record.folder == "runs" for record in records):
         condemned = condemned_ids(files, [record for record in records if record.folder == "condemned"])
-        is_condemned = among(id_column([snapshot]), condemned["snapshots"])[0]
+        found = reachable_from(files, snapshot)
+        is_condemned = among(id_column([snapshot]), condemned["snapshots"])[0] or (
+            # an old session may have written a snapshot that leads to what was condemned before
+            found is not None and any(among(getattr(found, kind), condemned[kind]).any() for kind in KINDS)
+        )
         # it may have been condemned before it was committed
         if is_condemned and not is_referenced(files, snapshot):
             raise ConflictError(
-                f"the snapshot {encode_id(snapshot)} is condemned, as nothing refers to it, and a garbage collection is at work",
+                f"the snapshot {encode_id(snapshot)}, or something it leads to, is condemned, as nothing refers to it, and a garbage collection is at work",
                 key=files.key(f"snapshots/{encode_id(snapshot)}"),
                 hint="try again when the collection has ended; it may remove the snapshot",
             )

@@ -12,15 +12,17 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import NATIVE
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat, Tip
+from frazil.repository.maintenance.condemned import KINDS
 from frazil.repository.maintenance.expired import expired_ids
 from frazil.repository.maintenance.id_columns import Ids, among, distinct, id_column, id_list, join, without
+from frazil.repository.maintenance.listed import list_objects
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
 from frazil.repository.maintenance.records import list_records, read_records
 
 if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
 
-__all__ = ["Progress", "Reachable", "heads", "is_whole", "is_referenced", "mark"]
+__all__ = ["Progress", "Reachable", "heads", "is_referenced", "is_whole", "mark", "reachable_from"]
 
 Progress: TypeAlias = "Callable[[str, int], object]"
 
@@ -159,19 +161,32 @@ def _pinned(files: RepositoryFormat) -> list[ObjectId]:
     return [snapshot for snapshot in dict.fromkeys(found) if is_whole(files, snapshot)]
 
 
-def is_whole(files: RepositoryFormat, snapshot: ObjectId) -> bool:
-    """Whether a snapshot, those before it, and what they refer to beside chunk files is there. It is not where a commit broke off, or a collection that removed it: snapshots go
-    first, so that the chunk files are there if this is. Raises FormatError, StoreError."""
+def reachable_from(files: RepositoryFormat, snapshot: ObjectId) -> Reachable | None:
+    """All that a snapshot and those before it lead to; None where a snapshot or a manifest among it is absent or damaged. Raises StoreError."""
+    files = files.anew()
     try:
-        ids, _ = _Ancestry(files, NO_MARKS, expired_ids(files)).live([snapshot])
-        snapshots = id_list(ids)
-        found = files.anew().referenced(snapshots)
+        return _mark(files, NO_MARKS, _Ancestry(files, NO_MARKS, expired_ids(files)), [snapshot], _quiet, saves=False)[
+            0
+        ]
     except (NotFoundError, FormatError):
+        return None
+
+
+def is_whole(files: RepositoryFormat, snapshot: ObjectId) -> bool:
+    """Whether all that a snapshot and those before it lead to is there. It is not where a commit broke off, or where a collection has removed some of it: also chunk files alone, which an old session wrote and
+    had condemned before it wrote the snapshot. Raises StoreError."""
+    found = reachable_from(files, snapshot)
+    if found is None:
         return False
-    names = [f"manifests/{encode_id(one)}" for one in dict.fromkeys(found.manifests)]
-    names += [f"attributes/{encode_id(one)}" for one in dict.fromkeys(found.attributes)]
-    names += [f"snapshots/{encode_id(one)}" for one in snapshots]
-    return bool((files.store.uncached.sizes([files.key(name) for name in names]) >= 0).all())
+    return all(
+        among(ids, list_objects(files, kind, details=False).ids).all()
+        for kind in KINDS
+        if len(ids := getattr(found, kind))
+    )
+
+
+def _quiet(what: str, count: int) -> None:
+    """No progress."""
 
 
 def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
