@@ -17,6 +17,7 @@ from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.format import Answer, RepositoryFormat, Tip
 from frazil.repository.maintenance import collection
+from frazil.repository.maintenance.condemned import no_ids
 from frazil.repository.maintenance.id_columns import id_column
 from frazil.repository.maintenance.marks import Marks
 from frazil.repository.maintenance.reachable import Progress, Reachable
@@ -167,6 +168,28 @@ def test_what_is_not_whole_is_neither_tagged_nor_kept_by_a_pin(create: Create, k
     again.garbage_collect()
     assert objects(store) == live
     assert not again.verify().problems
+
+
+@formats
+def test_no_tag_on_what_leads_to_a_condemned_chunk_while_a_collection_is_at_work(create: Create) -> None:
+    """The collection may have read the pins before, and is about to remove the chunk file."""
+    store = MemoryStore()
+    repo = create(store)
+    first = repo.lookup("main")
+    live = objects(store)
+    with repo.transaction(message="lost") as root:
+        root.create_array("a", data=values(50))
+    tip = repo.lookup("main")
+    repo.reset_branch("main", first)
+    (chunk,) = set(store.list_prefix("chunks/")) - live
+    ids = no_ids() | {"chunks": id_column([decode_id(chunk.removeprefix("chunks/"))])}
+    store.set("gc/condemned/00000000000000000000", emit_columns(ids))
+    store.set("gc/runs/00000000000000000000", b"")
+    again = _opener(store)(store)
+    with pytest.raises(ConflictError, match="a garbage collection is at work"):
+        again.create_tag("saved", tip)
+    store.erase("gc/runs/00000000000000000000")
+    again.create_tag("saved", tip)
 
 
 def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

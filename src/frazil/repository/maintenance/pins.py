@@ -49,11 +49,13 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged
     records = list_records(files)
     if any(record.folder == "runs" for record in records):
         condemned = condemned_ids(files, [record for record in records if record.folder == "condemned"])
-        found = reachable_from(files, snapshot)
-        is_condemned = among(id_column([snapshot]), condemned["snapshots"])[0] or (
+        is_condemned = among(id_column([snapshot]), condemned["snapshots"])[0]
+        if not is_condemned and not _may_be_referenced(files, snapshot):
             # an old session may have written a snapshot that leads to what was condemned before
-            found is not None and any(among(getattr(found, kind), condemned[kind]).any() for kind in KINDS)
-        )
+            found = reachable_from(files, snapshot)
+            is_condemned = found is not None and any(
+                among(getattr(found, kind), condemned[kind]).any() for kind in KINDS
+            )
         # it may have been condemned before it was committed
         if is_condemned and not is_referenced(files, snapshot):
             raise ConflictError(

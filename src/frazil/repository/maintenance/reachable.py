@@ -165,9 +165,8 @@ def reachable_from(files: RepositoryFormat, snapshot: ObjectId) -> Reachable | N
     """All that a snapshot and those before it lead to; None where a snapshot or a manifest among it is absent or damaged. Raises StoreError."""
     files = files.anew()
     try:
-        return _mark(files, NO_MARKS, _Ancestry(files, NO_MARKS, expired_ids(files)), [snapshot], _quiet, saves=False)[
-            0
-        ]
+        ancestry = _Ancestry(files, NO_MARKS, expired_ids(files))
+        return _mark(files, NO_MARKS, ancestry, [snapshot], _quiet, saves=False)[0]
     except (NotFoundError, FormatError):
         return None
 
