@@ -13,6 +13,7 @@ import pytest
 import frazil
 from frazil import storage
 from frazil.errors import AlreadyExistsError, FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
+from frazil.stores.transfer.retry import FREE_FILES
 
 
 def test_folders_and_memory(tmp_path: Path) -> None:
@@ -96,7 +97,8 @@ def test_a_new_archive_takes_the_place_of_one_whose_writer_was_killed(tmp_path: 
         assert "old" not in file.namelist()
 
 
-def test_mode_w_replaces_archives_alone(tmp_path: Path) -> None:
+def test_mode_w_replaces_archives_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.stores.zip.archive_file.FREE_FILES", FREE_FILES._replace(within=0.01))
     path, text, empty, folder = (tmp_path / name for name in ("a.zip", "b.txt", "c.zip", "d.zip"))
     frazil.create_array(storage.ZipStore(path, mode="w"), data=[1, 2])
     before = path.read_bytes()

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from frazil.stores import Columns, Fetched
 
 
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is waited for: what is looked up again is in this process."""
+    monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", lambda seconds: None)
+
+
 def lost(store: FaultyStore, puts: int) -> FaultPlan:
     """The answer to the put after so many is lost, and what it wrote cannot be read for a while. The first fetch of a commit looks for the next branch file."""
     first = store.calls["fetch"]

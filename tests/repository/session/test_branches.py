@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -17,18 +18,31 @@ def test_a_new_turn_is_taken_before_others_find_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "_LONGEST_WAIT", 0.01)
     found: list[bool] = []
 
-    class Turns(dict[str, threading.Lock]):
-        def __setitem__(self, branch: str, turn: threading.Lock) -> None:
+    class Turns(dict[str, threading.RLock]):
+        def __setitem__(self, branch: str, turn: threading.RLock) -> None:
             super().__setitem__(branch, turn)
-            found.append(turn.acquire(blocking=False))  # as another thread would
+            in_thread(lambda: found.append(turn.acquire(blocking=False)))
 
-    held = threading.Lock()
-    held.acquire()
+    held = threading.RLock()
+    in_thread(held.acquire)  # which ends and holds it
     branches = Branches()
     branches._turns = Turns(main=held)
     with branches.turn("main", lambda: None):
         pass
     assert found == [False]
+
+
+def in_thread(call: Callable[[], object]) -> None:
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+def test_a_thread_does_not_wait_for_its_own_turn() -> None:
+    branches, waited = Branches(), list[int]()
+    with branches.turn("main", lambda: None), branches.turn("main", lambda: waited.append(1)):
+        in_thread(lambda: waited.append(branches._turns["main"].acquire(blocking=False)))
+    assert waited == [False]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")

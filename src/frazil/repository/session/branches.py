@@ -29,7 +29,7 @@ class Branches:
         self._unsynced: dict[str, bool] = {}  # whether the key may not be there yet
         self._lost: str | None = None  # what the system said when it could not write what is noted to the medium
         self._syncing = threading.Lock()
-        self._turns: dict[str, threading.Lock] = {}
+        self._turns: dict[str, threading.RLock] = {}
         renew_after_fork(self)
 
     def after_fork(self) -> None:
@@ -80,12 +80,12 @@ class Branches:
         """Commits of threads to one branch go one after the other, as only one of them can succeed at a time. Nothing relies on it: who waits too long, as for one that was killed,
         goes on without, and nobody waits for that one again.
 
-        meanwhile  is called once before waiting, where others are at work"""
-        turn = self._turns.setdefault(branch, threading.Lock())
+        meanwhile  is called once before waiting, where others are at work. A thread does not wait for itself, as where it commits in a solver."""
+        turn = self._turns.setdefault(branch, threading.RLock())
         if not turn.acquire(blocking=False):
             meanwhile()
             if not turn.acquire(timeout=_LONGEST_WAIT):
-                turn = threading.Lock()
+                turn = threading.RLock()
                 turn.acquire()  # before others find it
                 self._turns[branch] = turn
         try:
