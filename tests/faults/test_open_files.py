@@ -90,6 +90,9 @@ from frazil.errors import StoreError
 from tests.faults.concurrent_calls import in_threads
 array = frazil.open_array(sys.argv[1], "r+")
 array[0]
+for module in list(sys.modules.values()):  # nobody closes any
+    if "FREE_FILES" in vars(module):
+        module.FREE_FILES = module.FREE_FILES._replace(within=0.5)
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1,) * 2)
 calls = (lambda: array[...], lambda: array.__setitem__(0, 1), lambda: array.store.get("zarr.json"))
 errors = []
