@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from frazil.api.nodes import create_group
+from frazil.api.nodes import create_array, create_group
 from frazil.integrations.files.grib.field_reader import open_grib
 from frazil.integrations.files.hdf5.library_reader import open_hdf5
 from frazil.integrations.files.numpy_files.arrays import open_members
@@ -41,6 +41,10 @@ _OPENERS: Final[dict[str, Opener]] = {
 }
 
 
+_BYTES: Final = [{"name": "bytes", "configuration": {"endian": "little"}}]
+_VLEN: Final = ["vlen-utf8"]
+
+
 class DecodedChunks:
     """A store of Zarr v3 keys, for frazil.stores.adapt: the documents of the arrays, and their chunks, decoded as they are read."""
 
@@ -49,7 +53,7 @@ class DecodedChunks:
         memory = MemoryStore()
         create_group(memory).create_arrays(
             {
-                array.path: {**array.arguments(), "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+                array.path: {**array.arguments(), "codecs": _VLEN if array.dtype.kind == "O" else _BYTES}
                 for array in arrays
             }
         )
@@ -82,7 +86,7 @@ class DecodedChunks:
             whole = np.full(array.chunk_shape, array.fill_value, dtype)
             whole[tuple([slice(0, extent) for extent in values.shape])] = values
             values = whole
-        return np.ascontiguousarray(values, dtype).tobytes()
+        return _text_chunk(values) if dtype.kind == "O" else np.ascontiguousarray(values, dtype).tobytes()
 
     def list(self) -> list[str]:
         """The documents. Chunks are found by their keys."""
@@ -96,3 +100,10 @@ class DecodedChunks:
             ]
             self._readers |= _OPENERS[array.library.name](self._source, same, self._files)
         return self._readers[array.path]
+
+
+def _text_chunk(values: NDArray[np.generic]) -> bytes | None:
+    """A chunk of text, encoded."""
+    store = MemoryStore()
+    create_array(store, data=values, dtype="string", chunks=values.shape, codecs=_VLEN, write_empty_chunks=True)
+    return store.get("/".join(["c", *["0"] * values.ndim]))

@@ -44,7 +44,7 @@ def set_missing_values(
         if element is None:
             reason = f"an element of {dtype.name} cannot be {_shown(fill)}, so that it marks no missing values; it was dropped"
             skipped.append(Skipped(path, _FILL, reason))
-        elif dtype.kind == "S":
+        elif dtype.kind in "SO":
             reason = f"xarray opens no Zarr array of text that has one; it was {_shown(fill)}, and elements that are equal to it are not marked as missing"
             skipped.append(Skipped(path, _FILL, reason))
         else:
@@ -60,6 +60,9 @@ def set_missing_values(
 
 def _element(value: object, dtype: np.dtype[np.generic]) -> np.generic | None:
     """The value as an element of the dtype, rounded if it is a float; None for what is not one value that an element can have."""
+    if dtype.kind == "O":
+        text = _bytes(value)
+        return None if text is None else np.str_(text.decode(errors="replace"))
     if dtype.kind == "S":
         text = _bytes(value)
         if text is None or len(text) > dtype.itemsize:

@@ -13,6 +13,7 @@ import numpy as np
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
 from frazil.metadata.json_text import Json, NonFinite
+from frazil.metadata.types.variable_length import STRINGS
 from frazil.record import Record
 from frazil.stores.values import Columns
 
@@ -47,7 +48,8 @@ class ScannedArray(Record):
     """An array of the file.
 
     path             "group/name"
-    dtype            of the values as they are in the file, with their byte order: NumPy's kinds b, i, u, f, c, and S for text of a fixed length
+    dtype            of the values as they are in the file, with their byte order: NumPy's kinds b, i, u, f, c, S for text of a fixed length, V for structs, and O
+                     for text of any length
     codecs           of Zarr v3, as documents say them, in the order of encoding
     fill_value       of dtype's type
     dimension_names  None where the file names none
@@ -81,7 +83,7 @@ class ScannedArray(Record):
         """What create_array takes to make this array, without its path."""
         return {
             "shape": self.shape,
-            "dtype": self.dtype.newbyteorder("="),
+            "dtype": "string" if self.dtype.kind == "O" else self.dtype.newbyteorder("="),
             "chunks": self.chunk_shape,
             "codecs": [dict(codec) for codec in self.codecs],
             "fill_value": self.fill_value,
@@ -135,6 +137,11 @@ def select_chunks(chunks: ChunkColumns, rows: NDArray[np.bool_] | Columns) -> Ch
     return ChunkColumns(*(np.ascontiguousarray(column[rows]) for column in chunks))
 
 
+def element_nbytes(dtype: np.dtype[np.generic]) -> int:
+    """Bytes of an element in memory; of text of any length without its characters."""
+    return STRINGS.itemsize if dtype.kind == "O" else dtype.itemsize
+
+
 def bytes_codec(dtype: np.dtype[np.generic]) -> Mapping[str, Json]:
     """The codec that lays elements out as this dtype does."""
     if dtype.itemsize == 1 or dtype.kind == "S":
@@ -156,9 +163,9 @@ def as_attribute(value: object) -> Json:
     """An attribute's value as JSON: text for bytes (UTF-8, or else Latin-1; NULs at the end are none of it), a number for one number, a list for several.
     NaN and infinities are NonFinite. Raises InvalidInputError for what JSON cannot say."""
     if isinstance(value, str):
-        return _text(value.encode("utf-8", "surrogateescape"))
+        return text_of(value.encode("utf-8", "surrogateescape"))
     if isinstance(value, bytes):
-        return _text(value)
+        return text_of(value)
     array = np.asarray(value)
     if array.dtype.kind in "SUO":
         texts = [as_attribute(item) if isinstance(item, str | bytes) else None for item in array.reshape(-1).tolist()]
@@ -180,7 +187,8 @@ def _finite(value: object) -> Json:
     return value if math.isfinite(value) else NonFinite(value)
 
 
-def _text(value: bytes) -> str:
+def text_of(value: bytes) -> str:
+    """Text in UTF-8, else in Latin-1; NULs at its end are none of it."""
     value = value.rstrip(b"\0")
     try:
         return value.decode()

@@ -103,11 +103,10 @@ def test_scalars_and_arrays_without_elements(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", HOW)
 def test_a_variable_that_cannot_be_imported_is_an_error(how: Mode, tmp_path: Path) -> None:
-    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
-        file.createDimension("n", 3)
-        file.createVariable("text", str, ("n",))
-        file.createGroup("g").createVariable("names", str, ("n",))
-        file.createVariable("good", "i4", ("n",))[...] = 1
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        for name in ("text", "g/names"):
+            file.create_dataset(name, (3,), h5py.vlen_dtype("i4"))
+        file["good"] = np.ones(3, "i4")
     scanned, session = scan_file(tmp_path / "a.nc"), opened(tmp_path / "a.nc").writable_session()
     for skip in ([], ["text"], ["text", "good"], ["g/names"]):
         with pytest.raises(InvalidInputError, match="any length") as caught:
@@ -115,6 +114,9 @@ def test_a_variable_that_cannot_be_imported_is_an_error(how: Mode, tmp_path: Pat
         lost = {"text", "g/names"} - {*skip}
         assert all(f"--skip {name}" in str(caught.value.hint) for name in lost)
         assert not session.has_changes
+    for wrong in (True, "text", [1]):
+        with pytest.raises(InvalidInputError, match="a list of their paths"):
+            import_scanned(session, scanned, str(tmp_path / "a.nc"), mode=how, skip=wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="no variable 'txet'"):
         import_scanned(session, scanned, str(tmp_path / "a.nc"), mode=how, skip=["txet"])
     done = import_scanned(session, scanned, str(tmp_path / "a.nc"), mode=how, skip=["text", "*/names"])

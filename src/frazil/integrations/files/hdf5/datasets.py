@@ -16,7 +16,7 @@ from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
 from frazil.integrations.files.hdf5.dimensions import Dimensions
 from frazil.integrations.files.hdf5.library_reader import is_available
-from frazil.integrations.files.hdf5.types import Filter, codecs_of, data_type_of, filter_name, load_h5py
+from frazil.integrations.files.hdf5.types import TEXT, Filter, codecs_of, data_type_of, filter_name, load_h5py
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.scanned import (
     ChunkColumns,
@@ -27,8 +27,10 @@ from frazil.integrations.files.scanned import (
     as_attribute,
     bytes_codec,
     check_shape,
+    element_nbytes,
     no_chunks,
     select_chunks,
+    text_of,
 )
 from frazil.metadata.paths import check_name
 
@@ -56,6 +58,11 @@ _FAILURES: Final = (
     TypeError,
     ValueError,
 )  # that h5py raises for damaged files, and NumPy for the numbers in them
+
+_OTHER_LAYOUT: Final = {  # by kind of dtype, why no codec here reads the bytes of elements
+    "O": "it is text of any length, which lies elsewhere in the file",
+    "V": "the members of its elements lie in the file as HDF5 puts them",
+}
 
 Given = tuple[tuple[tuple[int, ...], bytes], ...]
 StoredChunk = tuple[tuple[int, ...], int, int, int]  # first element, mask of filters, first byte, bytes
@@ -186,14 +193,15 @@ class _Scan:
         """Raises InvalidInputError for what cannot be an array here."""
         if dataset.shape is None:
             raise InvalidInputError("it has no elements (a null dataspace)")
-        dtype = data_type_of(self.h5py, dataset)
+        dtype = data_type_of(self.h5py, dataset.id.get_type())
         shape = self.dimensions.shape(dataset)
         check_shape(shape)
         properties = dataset.id.get_create_plist()
         if properties.get_external_count():
             raise InvalidInputError("its data lies in other files (external storage)")
         attributes = self._attributes(path, dataset)
-        own_fill: np.generic = np.asarray(dataset.fillvalue).reshape(-1).astype(dtype)[0]
+        own_fill = _fill_value(dataset, dtype)
+        other = _OTHER_LAYOUT.get(dtype.kind, "")
         layout, h5d = properties.get_layout(), self.h5py.h5d
         given: Given = ()
         library: Library | None = None
@@ -202,12 +210,15 @@ class _Scan:
         if layout == h5d.CHUNKED:
             chunk_shape = tuple(dataset.chunks)
             filters = [properties.get_filter(i) for i in range(properties.get_nfilters())]
-            decoding, stored = codecs_of(filters, dtype), self._stored_chunks(dataset)
+            decoding, stored = other or codecs_of(filters, dtype), self._stored_chunks(dataset)
             reason = decoding if isinstance(decoding, str) else _odd_chunk(stored, chunk_shape, filters)
             if isinstance(decoding, str) or reason:
                 library, chunks = self._library(dataset, filters, reason), no_chunks(len(shape))
             else:
                 codecs, chunks = decoding, self._chunks(dataset, shape, chunk_shape, stored)
+        elif layout in {h5d.CONTIGUOUS, h5d.COMPACT} and other:
+            chunk_shape = split_contiguous(shape, element_nbytes(dtype))
+            library, chunks = self._library(dataset, [], other), no_chunks(len(shape))
         elif layout == h5d.CONTIGUOUS:
             chunk_shape = split_contiguous(shape, dtype.itemsize)
             chunks, given = self._run(dataset, dtype, chunk_shape, own_fill)
@@ -306,6 +317,15 @@ class _Scan:
     def _read(self, offset: int, length: int) -> bytes:
         self.raw.seek(offset)
         return self.raw.read(length)
+
+
+def _fill_value(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> np.generic:
+    """What elements hold that were never written."""
+    if dtype == TEXT:
+        value = dataset.fillvalue
+        return np.str_(text_of(value) if isinstance(value, bytes) else "")
+    fill: np.generic = np.asarray(dataset.fillvalue).reshape(-1).astype(dtype)[0]
+    return fill
 
 
 def _odd_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:

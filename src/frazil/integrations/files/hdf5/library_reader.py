@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.errors import ChunkDecodeError, FrazilError
-from frazil.integrations.files.hdf5.types import load_h5py
+from frazil.integrations.files.hdf5.types import TEXT, load_h5py
+from frazil.integrations.files.scanned import text_of
 from frazil.integrations.files.sources.source import open_file
 
 if TYPE_CHECKING:
+    import h5py
     from numpy.typing import NDArray
 
     from frazil.integrations.files.scanned import ScannedArray
@@ -60,6 +62,8 @@ def open_hdf5(
             there = [max(0, min(part.stop, end) - part.start) for part, end in zip(box, dataset.shape, strict=True)]
             if 0 in there:  # a dimension of netCDF may be longer than the dataset
                 return values
+            if array.dtype == TEXT and dataset.chunks is not None and not _is_stored(dataset, box):
+                return values  # the library cannot read fill values of text from a file that it may not write
             ends = [part.start + extent for part, extent in zip(box, there, strict=True)]
             try:
                 dataset.read_direct(
@@ -73,8 +77,21 @@ def open_hdf5(
                 raise ChunkDecodeError(
                     f"the HDF5 library cannot decode it: {error}", key=source.name, path=array.path
                 ) from error
-            return values
+            return _as_text(values) if array.dtype == TEXT else values
 
         return read
 
     return {array.path: reader(array) for array in arrays}
+
+
+def _is_stored(dataset: h5py.Dataset, box: tuple[slice, ...]) -> bool:
+    """Whether the chunk of a box was written."""
+    chunk = dataset.id.get_chunk_info_by_coord(tuple([part.start for part in box]))
+    return chunk.byte_offset is not None
+
+
+def _as_text(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Elements of text as str, in place."""
+    flat = values.reshape(-1)
+    flat[:] = [text_of(value) if isinstance(value, bytes) else value for value in flat.tolist()]
+    return values

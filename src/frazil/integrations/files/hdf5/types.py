@@ -34,6 +34,7 @@ _FILTERS: Final = {  # by number, what HDF5's list of registered filters calls t
     32017: "sz",
     32026: "blosc2",
 }
+TEXT: Final[np.dtype[np.generic]] = np.dtype(object)  # of text of any length
 Filter: TypeAlias = tuple[int, int, tuple[int, ...], bytes]  # number, flags, values, name
 
 
@@ -48,27 +49,42 @@ def load_h5py() -> ModuleType:
         ) from error
 
 
-def data_type_of(h5py: ModuleType, dataset: object) -> np.dtype[np.generic]:
-    """The data type of an h5py.Dataset's elements as they lie in the file. Raises InvalidInputError, naming it, for one that no array here can have."""
-    kind = dataset.id.get_type()  # type: ignore[attr-defined]
+def data_type_of(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
+    """The dtype of elements of an h5py.h5t.TypeID: as they lie in the file; of compounds the members in their order, with nothing between them; object for text of any
+    length. Raises InvalidInputError, naming the type, for one that no array here can have."""
     found = _number(h5py, kind)
     if found is not None:
         return found
-    name, size = _CLASSES.get(kind.get_class(), f"class {kind.get_class()}"), kind.get_size()
-    if kind.get_class() == h5py.h5t.ENUM:
-        base = _number(h5py, kind.get_super())
+    number, size = kind.get_class(), kind.get_size()  # type: ignore[attr-defined]
+    if number == h5py.h5t.ENUM:
+        base = _number(h5py, kind.get_super())  # type: ignore[attr-defined]
         if base is not None:
-            return np.dtype(np.bool_) if dataset.dtype == np.bool_ and base.itemsize == 1 else base  # type: ignore[attr-defined]
-    if kind.get_class() == h5py.h5t.COMPOUND:
-        pair = _complex(h5py, kind)
-        if pair is not None:
-            return pair
-        name = f"compound ({', '.join([kind.get_member_name(i).decode(errors='replace') for i in range(kind.get_nmembers())][:5])})"
-    elif kind.get_class() == h5py.h5t.STRING:
-        if not kind.is_variable_str() and size:
+            return np.dtype(np.bool_) if kind.dtype == np.bool_ and base.itemsize == 1 else base  # type: ignore[attr-defined]
+    if number == h5py.h5t.COMPOUND:
+        return _complex(h5py, kind) or _struct(h5py, kind)
+    if number == h5py.h5t.STRING:
+        if kind.is_variable_str():  # type: ignore[attr-defined]
+            return TEXT
+        if size:
             return np.dtype(("S", size))
-        name = "text of any length"
-    raise InvalidInputError(f"its data type is HDF5's {name}, which has no counterpart in arrays here")
+    raise InvalidInputError(
+        f"its data type is HDF5's {_CLASSES.get(number, f'class {number}')}, which has no counterpart in arrays here"
+    )
+
+
+def _struct(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
+    """The dtype of a compound, little-endian."""
+    fields: list[tuple[str, np.dtype[np.generic]]] = []
+    for i in range(kind.get_nmembers()):  # type: ignore[attr-defined]
+        name = kind.get_member_name(i).decode(errors="replace")  # type: ignore[attr-defined]
+        try:
+            member = data_type_of(h5py, kind.get_member_type(i))  # type: ignore[attr-defined]
+        except InvalidInputError as error:
+            raise InvalidInputError(f"of its member {name!r}: {error.message}") from None
+        if member == TEXT:
+            raise InvalidInputError(f"its member {name!r} is text of any length, which no struct has here")
+        fields.append((name, member.newbyteorder("<")))
+    return np.dtype(fields)
 
 
 _CLASSES: Final = {  # H5T_class_t

@@ -18,7 +18,7 @@ from frazil.integrations.files.imports.layout import ArrayLayout, LayoutOptions,
 from frazil.integrations.files.imports.references import check_references, set_references
 from frazil.integrations.files.imports.selection import select_variables
 from frazil.integrations.files.numpy_files.arrays import KIND, check_stored
-from frazil.integrations.files.scanned import ScannedFile, Skipped
+from frazil.integrations.files.scanned import ScannedFile, Skipped, element_nbytes
 from frazil.integrations.files.sources.source import Source, source_of
 from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote, parse_location
@@ -85,7 +85,7 @@ def check_mode(scanned: ScannedFile, file: str, mode: Mode, prefixes: Prefixes |
 def import_size(scanned: ScannedFile, mode: Mode) -> int:
     """Bytes that an import reports, all in all."""
     if mode == "copy":
-        return sum(array.dtype.itemsize * prod(array.shape) for array in scanned.arrays)
+        return sum(element_nbytes(array.dtype) * prod(array.shape) for array in scanned.arrays)
     return scanned.size if mode == "adopt" else 0
 
 
@@ -97,14 +97,14 @@ def plan_import(scanned: ScannedFile, mode: Mode, layout: LayoutOptions, runtime
     if mode == "copy" and not scanned.refers:
         _check_sizes(scanned)
     layouts = [choose_layout(array, layout, budget) for array in scanned.arrays] if mode == "copy" else []
-    nbytes = sum(array.dtype.itemsize * prod(array.shape) for array in scanned.arrays)
+    nbytes = sum(element_nbytes(array.dtype) * prod(array.shape) for array in scanned.arrays)
     return Imported(tuple([array.path for array in scanned.arrays]), tuple(layouts), scanned.skipped, nbytes)
 
 
 def _check_sizes(scanned: ScannedFile) -> None:
     """Refuses arrays that are nearly all fill value, such as those of a damaged header: a copy would take years. Raises InvalidInputError."""
     for array in scanned.arrays:
-        nbytes = array.dtype.itemsize * prod(array.shape)
+        nbytes = element_nbytes(array.dtype) * prod(array.shape)
         if nbytes > max(_LEAST_CHECKED, _MOST_OF_FILE * scanned.size):
             raise InvalidInputError(
                 f"its elements have {human(nbytes)}, and the file has {human(scanned.size)}: nearly all of it is not stored, or the file is damaged",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.array.info import human
 from frazil.errors import InvalidInputError
+from frazil.integrations.files.scanned import element_nbytes
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -51,14 +52,15 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     """The chunks, shards and codecs of one array. budget: bytes that the import may hold, of which a shard has at most a fifth. Raises InvalidInputError for
     extents that do not fit the array."""
     stored = array.chunk_shape if array.chunked else None
+    is_text, itemsize = array.dtype.kind == "O", element_nbytes(array.dtype)
     asked = _asked(options.chunks, array, "chunks")
     if asked is not None:
         chunks, reason = asked, "as asked for"
     elif options.chunks == SAME:
         chunks, reason = array.chunk_shape, "as in the file"
     else:
-        chunks, reason = choose_chunks(array.shape, array.dtype.itemsize, stored)
-    size = prod(chunks) * array.dtype.itemsize
+        chunks, reason = choose_chunks(array.shape, itemsize, stored)
+    size = prod(chunks) * itemsize
     told = f"chunks {_text(chunks)} of {human(size)}: {reason}"
     wanted = _asked(options.shards, array, "shards")
     if wanted is not None and isinstance(options.shards, Mapping):  # the others are whole, which is whole chunks here
@@ -67,10 +69,12 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
         return ArrayLayout(chunks, None, _codecs(array, options), told)
     if wanted is not None:
         return ArrayLayout(chunks, wanted, _codecs(array, options), f"{told}; shards {_text(wanted)}: as asked for")
-    shards = choose_shards(array.shape, chunks, array.dtype.itemsize, stored, budget)
+    if is_text:
+        return ArrayLayout(chunks, None, _codecs(array, options), f"{told}; no shards, as text may be of any length")
+    shards = choose_shards(array.shape, chunks, itemsize, stored, budget)
     if shards is None:
         return ArrayLayout(chunks, None, _codecs(array, options), f"{told}; no shards, as there is one chunk")
-    held = human(prod(shards) * array.dtype.itemsize)
+    held = human(prod(shards) * itemsize)
     return ArrayLayout(
         chunks,
         shards,
@@ -149,7 +153,7 @@ def _asked(extents: Extents, array: ScannedArray, name: str) -> tuple[int, ...] 
 
 def _codecs(array: ScannedArray, options: LayoutOptions) -> object:
     if isinstance(options.codecs, str) and options.codecs == SAME:
-        return [dict(codec) for codec in array.codecs]
+        return AUTO if array.dtype.kind == "O" else [dict(codec) for codec in array.codecs]
     return options.codecs
 
 

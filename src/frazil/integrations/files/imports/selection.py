@@ -4,7 +4,7 @@ A variable that cannot be imported is an error, unless it is skipped or others a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +38,15 @@ def select_variables(
     file             its name in errors
     Raises InvalidInputError for a variable that cannot be imported and is not left out, and for a name that no variable has."""
     for names, what in ((skip, "be skipped"), (variables or (), "be imported")):
+        if (
+            isinstance(names, str)
+            or not isinstance(names, Collection)
+            or not all(isinstance(name, str) for name in names)
+        ):
+            raise InvalidInputError(
+                f"the variables to {what} are a list of their paths, found {names!r}",
+                hint='as in skip=["level1/temp", "station_*"]',
+            )
         for name in names:
             if not has_variable(scanned, name):
                 raise InvalidInputError(f"there is no variable {name!r} to {what}", key=file)
