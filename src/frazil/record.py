@@ -5,7 +5,6 @@ constructor and every annotation anew; this one fits ready code to the names of 
 
 from __future__ import annotations
 
-from operator import itemgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +13,14 @@ __all__ = ["Record", "by_value"]
 if TYPE_CHECKING:
     from typing import NamedTuple as Record
 else:
+    try:  # what the standard library reads named tuples with: half as long as a property takes
+        from _collections import _tuplegetter as _field
+    except ImportError:
+        from operator import itemgetter
+
+        def _field(at, doc):
+            return property(itemgetter(at), doc=doc)
+
     _new = tuple.__new__
     # the constructor for each number of fields; their names are put in
     _CONSTRUCTORS = (
@@ -36,7 +43,7 @@ else:
             cls, (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
         ),
     )
-    _FIELDS = tuple([property(itemgetter(at)) for at in range(len(_CONSTRUCTORS))])
+    _FIELDS = tuple([_field(at, None) for at in range(len(_CONSTRUCTORS))])
 
     class _RecordType(type):
         """The type of classes of records: fields from the annotations of the body, in their order, defaults from its values."""
