@@ -327,6 +327,9 @@ class RepositoryFormat(Protocol):
         Raises NotFoundError where the snapshot is not there; while walking, FormatError where one before it is not there and has not expired, and, behind the last that can be told,
         where a history does not end at the first snapshot of the repository."""
 
+    def ancestor_at(self, snapshot: ObjectId, steps: int) -> ObjectId | None:
+        """The snapshot that is so many commits before another; None where that is not there, or is told in no short way. Negative steps lead nowhere."""
+
     def history_fault(self, snapshot: ObjectId) -> str | None:
         """What is wrong with what the file of a snapshot says of the ones before it, whatever later files say; None where nothing is, and where what is missing has
         expired. Raises NotFoundError, FormatError."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from frazil.api.repository import Repository
@@ -361,6 +363,13 @@ class MemoryFormat(AlphaSnapshots):
                 raise FormatError(f"the snapshot {at} is missing", key=error.key) from error
             yield Ancestor(info, None if parent is None else decode_id(parent))
             at = parent
+
+    def ancestor_at(self, snapshot: ObjectId, steps: int) -> ObjectId | None:
+        if steps < 0:
+            return None
+        with suppress(NotFoundError, FormatError):
+            return next((found.snapshot for found in islice(self.ancestors(snapshot), steps, None)), None)
+        return None
 
     def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
         own = {found.snapshot for found in self.ancestors(old)}

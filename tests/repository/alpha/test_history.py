@@ -25,7 +25,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.repository.alpha.branches import open_tip, read_tag
 from frazil.repository.alpha.format import AlphaFormat as Files
-from frazil.repository.alpha.history import common_ancestor, snapshot_file
+from frazil.repository.alpha.history import ancestor_at, common_ancestor, snapshot_file
 from frazil.repository.maintenance.expired import record_expired
 from frazil.repository.maintenance.id_columns import id_column
 from frazil.stores import MemoryStore
@@ -139,6 +139,17 @@ def test_bounded_histories_go_on(count: int, bound: int) -> None:
     assert store.count() == store.count("fetch") + store.count("list")
 
 
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(-2, 45))
+def test_an_ancestor_by_the_number_of_commits(count: int, bound: int, steps: int) -> None:
+    store = CountingStore(MemoryStore())
+    files = Files(store)
+    put_chain(files, {number: number - 1 or None for number in range(1, count + 1)}, bound)
+    store.clear()
+    expected = info(count - steps).id if 0 <= steps < count else None
+    assert ancestor_at(Files(store), info(count).id, steps) == expected
+    assert store.count() <= min(max(steps, 0), count) // bound + 2
+
+
 def test_a_walk_reads_no_more_than_it_needs() -> None:
     store = CountingStore(MemoryStore())
     files = Files(store)
@@ -201,6 +212,7 @@ def test_a_loop_ends(loop: dict[int, tuple[list[int], int]]) -> None:
         with pytest.raises(FormatError, match="comes back to itself") as caught:
             walk()
         assert str(caught.value.key).startswith("snapshots/")
+    ancestor_at(files, info(1).id, 2**32)
 
 
 @given(st.data(), st.integers(1, 25))

@@ -251,6 +251,9 @@ class AlphaFormat(AlphaSnapshots):
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
         return history.ancestry(self, snapshot)
 
+    def ancestor_at(self, snapshot: ObjectId, steps: int) -> ObjectId | None:
+        return history.ancestor_at(self, snapshot, steps)
+
     def history_fault(self, snapshot: ObjectId) -> str | None:
         return history.history_fault(self, snapshot)
 

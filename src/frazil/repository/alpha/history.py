@@ -19,7 +19,7 @@ from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import MAIN, Ancestor
 from frazil.repository.maintenance.expired import may_end, may_have_expired
 
-__all__ = ["ancestry", "common_ancestor", "find_snapshots", "history_fault", "list_ids", "snapshot_file"]
+__all__ = ["ancestor_at", "ancestry", "common_ancestor", "find_snapshots", "history_fault", "list_ids", "snapshot_file"]
 
 _PAGE: Final = 64  # keys of a listing
 
@@ -133,7 +133,9 @@ def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId |
     own = ({left, files.snapshot(left).metadata.id}, {right, last.metadata.id})
     if own[0] & own[1]:
         return left
-    if left in [info.id for info in last.history]:  # as of nearly every rebase
+    if (
+        ancestor_at(files, right, last.total_parents - files.snapshot(left).total_parents) == left
+    ):  # as of nearly every rebase
         return left
     for commits in zip_longest(ancestry(files, left), ancestry(files, right)):
         for side, commit in enumerate(commits):
@@ -146,6 +148,23 @@ def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId |
                     return commit.snapshot
             own[side].add(commit.snapshot)
     return None
+
+
+def ancestor_at(files: Files, file: ObjectId, steps: int) -> ObjectId | None:
+    """As RepositoryFormat.ancestor_at, by lists alone: each file that is read brings a whole list nearer."""
+    seen: set[ObjectId] = set()
+    while steps > 0 and file not in seen:  # a damaged list may lead back
+        seen.add(file)
+        try:
+            history = files.snapshot(file).history
+        except (NotFoundError, FormatError):
+            return None
+        if steps <= len(history):
+            return history[steps - 1].id
+        if not history:
+            return None
+        file, steps = history[-1].id, steps - len(history)
+    return file if steps == 0 else None
 
 
 # --- ids ---------------------------------------------------------------------------------------------------------------------------------

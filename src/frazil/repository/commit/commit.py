@@ -5,7 +5,6 @@ The format writes the objects (repository/format.py); merge/rebase.py follows a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from frazil.errors import (
     CommitUnknownError,
     ConflictError,
-    FormatError,
     InvalidInputError,
     NotFoundError,
     StoreError,
@@ -142,11 +140,7 @@ def moved_by_commits(transaction: Transaction, tip: Tip) -> bool:
     """Whether commits alone brought the branch from the tip of the session to another, so that no collection held it in between."""
     assert transaction.tip is not None
     count = tip.sequence - transaction.tip.sequence
-    try:
-        ids = [found.snapshot for found in islice(transaction.files.ancestors(tip.snapshot), count + 1)]
-    except (NotFoundError, FormatError):
-        return False
-    return len(ids) == count + 1 and ids[-1] == transaction.base_id
+    return transaction.files.ancestor_at(tip.snapshot, count) == transaction.base_id
 
 
 def _advance(
