@@ -28,7 +28,7 @@ class Command(Record):
         parser.epilog = "examples:\n" + "\n".join(f"  {line}\n      {what}" for line, what in self.examples)
         parser.formatter_class = RawDescriptionHelpFormatter
         self.add_arguments(parser)
-        parser.set_defaults(run=self.run, refuse=parser.error)
+        parser.set_defaults(run=self.run, refuse=parser.error, parser=parser)
 
 
 def add_location(parser: ArgumentParser, meaning: str | None = None) -> None:

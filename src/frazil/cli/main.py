@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -18,6 +18,7 @@ from frazil.cli.commands.read import checksum, du, get, info, ls, shards, tree, 
 from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, repair, show, stats, tag, verify
 from frazil.cli.commands.repo import du as repo_du
 from frazil.cli.commands.write import convert, copy, export, import_, rechunk, set_
+from frazil.cli.hints import with_options
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -111,6 +112,7 @@ def _group_of_commands(commands: _SubParsersAction[ArgumentParser], name: str) -
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status."""
     parser = build_parser()
+    options = Namespace(parser=parser)
     try:
         words = sys.argv[1:] if arguments is None else arguments
         options = parser.parse_args([f" {word}" if _NEGATIVE.match(word) else word for word in words])
@@ -133,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return _PIPE_CLOSED
     except FrazilError as error:
+        error.hint = error.hint and with_options(error.hint, options.parser)
         return _fail(str(error))
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))

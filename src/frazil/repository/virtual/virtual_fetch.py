@@ -71,7 +71,7 @@ class VirtualContainers(Record):
         raise InvalidInputError(
             "the location of a virtual chunk lies outside of the prefixes that are allowed",
             key=location,
-            hint=f"if you trust it, open the repository with virtual_prefixes=[{location.rpartition('/')[0] + '/'!r}]; on the command line, --virtual-prefix",
+            hint=f"if you trust it, open the repository with virtual_prefixes=[{location.rpartition('/')[0] + '/'!r}]",
         )
 
     def look_up(self, locations: Sequence[str]) -> dict[str, FileCheck]:

@@ -8,7 +8,6 @@ from frazil.cli.command import Command
 from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
-from frazil.errors import AlreadyExistsError
 from frazil.operations.copy.copy import CopyTask, prepare_copy
 
 
@@ -60,19 +59,15 @@ def run(options: Namespace) -> None:
 
 
 def _prepared(options: Namespace, source: InSession | None, target: InSession | None) -> CopyTask:
-    try:
-        return prepare_copy(
-            options.source if source is None else source.session.store,
-            options.destination if target is None else target.session.store,
-            path="" if source is None else source.path,
-            to="" if target is None else target.path,
-            overwrite=options.overwrite,
-            verify=options.verify,
-            named=(None if source is None else source.name, None if target is None else target.name),
-        )
-    except AlreadyExistsError as error:
-        error.hint = None if error.hint is None else error.hint.replace("overwrite=True", "--overwrite")
-        raise
+    return prepare_copy(
+        options.source if source is None else source.session.store,
+        options.destination if target is None else target.session.store,
+        path="" if source is None else source.path,
+        to="" if target is None else target.path,
+        overwrite=options.overwrite,
+        verify=options.verify,
+        named=(None if source is None else source.name, None if target is None else target.name),
+    )
 
 
 COMMAND = Command(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from frazil.array.array import Array
@@ -14,7 +12,6 @@ from frazil.cli.layout_arguments import memory
 from frazil.cli.locations import add_virtual_prefix, open_node
 from frazil.cli.output import add_json, say_result
 from frazil.cli.progress import Progress
-from frazil.errors import FrazilError
 from frazil.late import LateModule
 from frazil.runtime import Runtime
 
@@ -68,7 +65,7 @@ def _names(text: str) -> list[str]:
 def run(options: Namespace) -> None:
     node = open_node(options.source, "", options.virtual_prefix)
     total = node.nbytes if isinstance(node, Array) else None
-    with _flags_named(), Progress("exporting", total) as report:
+    with Progress("exporting", total) as report:
         done = export_file.export_file(
             node,
             options.file,
@@ -82,16 +79,6 @@ def run(options: Namespace) -> None:
     count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
     document = {"path": options.file, "format": done.format, "arrays": list(done.arrays), "nbytes": done.nbytes}
     say_result(options, document, f"{options.file}: {done.format}, {count}, {human(done.nbytes)}")
-
-
-@contextmanager
-def _flags_named() -> Iterator[None]:
-    """The hint of an error in the words of the command line."""
-    try:
-        yield
-    except FrazilError as error:
-        error.hint = error.hint and error.hint.replace("overwrite=True", "--overwrite").replace("format=", "--format")
-        raise
 
 
 COMMAND = Command(

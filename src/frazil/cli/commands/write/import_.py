@@ -12,7 +12,7 @@ from frazil.cli.command import Command
 from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
-from frazil.errors import AlreadyExistsError, one_line
+from frazil.errors import one_line
 from frazil.late import LateModule
 from frazil.repository.virtual.locations import is_remote
 
@@ -135,14 +135,10 @@ def run(options: Namespace) -> None:
     if options.dry_run:
         return
     total = sum(importer.import_size(one.scanned, options.mode) for one in files)
-    try:
-        with Progress("importing", total) as report:
-            done = import_file.import_files(
-                files, options.location, options.mode, how, options.message, report, prefixes or None, runtime
-            )
-    except AlreadyExistsError as error:
-        error.hint = "choose another group with --path"
-        raise
+    with Progress("importing", total) as report:
+        done = import_file.import_files(
+            files, options.location, options.mode, how, options.message, report, prefixes or None, runtime
+        )
     _say(options, files, done)
 
 

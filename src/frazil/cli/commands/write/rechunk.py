@@ -11,7 +11,6 @@ from frazil.cli.layout_arguments import codecs, extents, memory, shards
 from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
-from frazil.errors import AlreadyExistsError
 from frazil.operations.array_source import open_source
 from frazil.operations.rechunk.rechunk import SAME, RechunkTask, prepare_rechunk
 from frazil.stores.locations import resolve
@@ -104,20 +103,16 @@ def _opened(options: Namespace, source: InSession | None) -> Array:
 
 
 def _prepared(options: Namespace, array: Array, source: InSession | None, target: InSession | None) -> RechunkTask:
-    try:
-        return prepare_rechunk(
-            array,
-            options.destination if target is None else target.session.store,
-            chunks=options.chunks,
-            shards=options.shards,
-            codecs=options.codecs,
-            to="" if target is None else target.path,
-            overwrite=options.overwrite,
-            named=(None if source is None else source.name, None if target is None else target.name),
-        )
-    except AlreadyExistsError as error:
-        error.hint = None if error.hint is None else error.hint.replace("overwrite=True", "--overwrite")
-        raise
+    return prepare_rechunk(
+        array,
+        options.destination if target is None else target.session.store,
+        chunks=options.chunks,
+        shards=options.shards,
+        codecs=options.codecs,
+        to="" if target is None else target.path,
+        overwrite=options.overwrite,
+        named=(None if source is None else source.name, None if target is None else target.name),
+    )
 
 
 COMMAND = Command(

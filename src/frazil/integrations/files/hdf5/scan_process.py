@@ -128,7 +128,7 @@ class _Process:
                     raise FormatError(
                         f"{library} did not come to an end within {time_limit:g} seconds: the file is damaged, or very large",
                         key=name,
-                        hint="time_limit= (on the command line, --time-limit) gives it more seconds",
+                        hint="time_limit= gives it more seconds",
                     )
                 kind, value = self._connection.recv()
                 if kind == _READ and file is not None:

@@ -178,7 +178,8 @@ def _imported(
             runtime=runtime,
         )
     except AlreadyExistsError as error:
-        error.hint = error.hint or "choose another group with path="
+        if error.hint is None or "overwrite" in error.hint:  # which an import does not do
+            error.hint = "choose another group with path="
         raise
 
 

@@ -25,7 +25,7 @@ def check_references(arrays: Sequence[ScannedArray], file: str) -> None:
         raise InvalidInputError(
             f"{len(refused)} variable{'s' * (len(refused) > 1)} can only be copied: {told}",
             key=file,
-            hint="copy the values, or skip these variables",
+            hint=f"copy the values, or leave these out with skip={[array.path for array in refused[:10]]!r}",
         )
 
 

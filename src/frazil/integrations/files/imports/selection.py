@@ -59,7 +59,7 @@ def select_variables(
             f"{len(lost)} variable{'s' * (len(lost) > 1)} cannot be imported: "
             + "; ".join([*[f"/{path}: {missing[path]}" for path in named], *["..."] * (len(lost) > len(named))]),
             key=file,
-            hint=f"import the others, with {' '.join([f'--skip {path}' for path in named])}",
+            hint=f"import the others, with skip={named!r}",
         )
     left_out = [Skipped(path, None, reason) for path, reason in reasons.items() if reason]
     return scanned._replace(
