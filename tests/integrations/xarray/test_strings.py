@@ -100,6 +100,15 @@ def test_all_kinds_of_text_are_appended_to_strings(values: Any) -> None:
     assert list(opened(store)["a"].values) == ["é", "xyz"]
 
 
+def test_no_text_at_all_is_appended() -> None:
+    """Of an empty array of objects xarray makes numbers."""
+    store = MemoryStore()
+    xr.Dataset({"a": ("x", packed(["é"]))}).frazil.write(store)
+    for values in (np.array([], object), np.array([], "U1"), packed([])):
+        xr.Dataset({"a": ("x", values)}).frazil.write(store, append_dim="x")
+    assert list(opened(store)["a"].values) == ["é"]
+
+
 @pytest.mark.parametrize("values", [np.array([b"xyz"]), np.array([1]), np.array([1.5])])
 def test_what_is_no_text_is_not_appended_to_strings(values: Any) -> None:
     store = MemoryStore()

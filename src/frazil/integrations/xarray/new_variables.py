@@ -129,7 +129,10 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
     copied.encoding = dict(existing.encoding)
     if strings or (variable.dtype.kind in "SUOT" and array.dtype.kind in "SU"):
         copied.encoding.pop("dtype", None)  # it would cut text that is too long, and make text of numbers
-    encoded = _encoded_like(encoded_variable(copied, name), name, array)
+    encoded = encoded_variable(copied, name)
+    if variable.dtype == object and not variable.size:  # of which xarray makes numbers
+        encoded = encoded.astype(array.dtype)
+    encoded = _encoded_like(encoded, name, array)
     if encoded.dims != existing.dims:
         if set(encoded.dims) != set(existing.dims):
             raise InvalidInputError(
