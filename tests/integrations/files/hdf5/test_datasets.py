@@ -127,6 +127,9 @@ def test_what_no_array_can_be_is_skipped_by_name(tmp_path: Path) -> None:
         file["enum"] = np.zeros(2, h5py.enum_dtype({"a": 0, "b": 1}, "i4"))
         file["fixed"] = np.array([b"abc"])
         file["pairs"] = np.zeros(2, [("x", "i4"), ("y", "f8", (2,))])
+        nameless = h5py.h5t.create(h5py.h5t.COMPOUND, 4)
+        nameless.insert(b"\xff", 0, h5py.h5t.STD_I32LE)
+        h5py.h5d.create(file.id, b"nameless", nameless, h5py.h5s.create_simple((2,)))
         file.create_dataset("named", (2,), np.dtype([("x", "i4"), ("name", h5py.string_dtype())]))
         file["vlen"] = np.array([np.zeros(1), np.zeros(2)], object).astype(h5py.vlen_dtype("f8"))
         file.create_dataset("reference", (1,), h5py.ref_dtype)
@@ -153,7 +156,7 @@ def test_what_no_array_can_be_is_skipped_by_name(tmp_path: Path) -> None:
     assert {array.path for array in scanned.arrays} == {"again", "enum", "fixed"}
     assert array_of(scanned, "fixed").dtype == np.dtype("S3")
     wanted = {
-        "pairs": "its member 'y': its data type is HDF5's array of arrays", "named": "its member 'name' is text", "vlen": "sequence of any length",
+        "pairs": "its member 'y': its data type is HDF5's array of arrays", "named": "its member 'name' is text", "nameless": "no name in UTF-8", "vlen": "sequence of any length",
         "reference": "reference", "opaque": "opaque", "inner": "array of arrays", "empty": "null dataspace",
         "elsewhere": "external storage", "put/together": "virtual layout", "type": "named data type",
         "soft": "link", "outside": "link", "good": "another name of 'again'", "__x": "reserved", "loop/group": "another name of ''",

@@ -76,7 +76,9 @@ def _struct(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
     """The dtype of a compound, little-endian."""
     fields: list[tuple[str, np.dtype[np.generic]]] = []
     for i in range(kind.get_nmembers()):  # type: ignore[attr-defined]
-        name = kind.get_member_name(i).decode(errors="replace")  # type: ignore[attr-defined]
+        name = kind.get_member_name(i).decode(errors="surrogateescape")  # type: ignore[attr-defined]
+        if not name or any("\udc80" <= letter <= "\udcff" for letter in name):  # by their names members are read
+            raise InvalidInputError(f"its member {i} has no name in UTF-8")
         try:
             member = data_type_of(h5py, kind.get_member_type(i))  # type: ignore[attr-defined]
         except InvalidInputError as error:
