@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
+from frazil.formats.ids import ALPHABET, ObjectId, decode_id, encode_id
 from frazil.record import Record
 
 __all__ = [
@@ -161,12 +161,8 @@ def check_name(kind: RefKind, name: str) -> None:
 
 
 def check_new_name(kind: RefKind, name: str) -> None:
-    """As check_name, and refuses what would be misread: other systems' separators, relative folders, control characters, and what is shown as the id of a snapshot."""
+    """As check_name, and refuses what would be misread: other systems' separators, relative folders, control characters."""
     check_name(kind, name)
-    if len(name) == ID_CHARACTERS and set(name).issubset(ALPHABET):
-        raise InvalidInputError(
-            f"the name of a {kind} must not be one that a snapshot can have as its id, found {name!r}"
-        )
     if name in (".", "..") or "\\" in name or not name.isprintable():
         raise InvalidInputError(
             f"the name of a {kind} must not be relative, nor contain '\\' or control characters, found {name!r}"
