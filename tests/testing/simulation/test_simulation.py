@@ -16,7 +16,7 @@ from frazil.stores.wrappers import WrappedStore
 from frazil.testing import Simulation
 from frazil.testing.simulation.media import Disk
 
-SEEDS = 1_000  # of `make test`
+SEEDS = 500  # of `make test`
 MANY = 100_000  # of `make campaign`: some 80 minutes of one core, 40 of two
 BATCH = 50
 MANY_BATCH = 1_000

@@ -76,7 +76,7 @@ def test_files_that_were_found(name: str, tmp_path: Path, capfd: pytest.CaptureF
     if name.startswith("hang"):
         with pytest.raises(FormatError, match="did not come to an end within 1 seconds") as caught:
             scan_file(path, time_limit=1)
-        assert "--time-limit" in f"{caught.value.hint}"
+        assert "time_limit=" in f"{caught.value.hint}"
     else:
         assert scan_file(path).skipped, "what cannot be read is listed"
     assert main(["import", str(path), str(tmp_path / "new.repo"), "--time-limit", "1"]) == 1
