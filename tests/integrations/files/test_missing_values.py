@@ -136,6 +136,20 @@ def test_text_with_fill_values_can_be_opened(kind: str, tmp_path: Path) -> None:
                 assert found[name].dtype == expected[name].dtype
 
 
+def test_text_of_any_length_with_a_fill_value_can_be_opened(tmp_path: Path) -> None:
+    """What was never written is the fill value; that it marks missing values is told to be dropped."""
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 3)
+        variable = file.createVariable("a", str, ("x",), fill_value="none", chunksizes=(1,))
+        variable.units = "words"
+        variable[:1] = np.array(["ä"], object)
+    repo, skipped = imported(tmp_path / "a.nc", "copy")
+    assert [(part.path, part.attribute) for part in skipped] == [("a", "_FillValue")]
+    assert "'none'" in skipped[0].reason and "text" in skipped[0].reason
+    found = opened(repo, tmp_path / "copy")["a"]
+    assert found.values.tolist() == ["ä", "none", "none"] and found.attrs == {"units": "words"}
+
+
 @pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF4"])
 def test_chunks_that_were_never_written(kind: str, tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "a.nc", "w", format=kind) as file:

@@ -87,14 +87,17 @@ def _bytes(value: object) -> bytes | None:
     if isinstance(value, bytes):
         return bytes(value)
     array = np.asarray(value)
-    return bytes(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind == "S" else None
+    if array.size != 1 or array.dtype.kind not in "SO":
+        return None
+    item = array.reshape(-1)[0]
+    return _bytes(item) if isinstance(item, str | bytes) else None
 
 
 def _shown(value: object) -> str:
     if isinstance(value, str | bytes):
         return repr(value)
     array = np.asarray(value).reshape(-1)
-    if array.size != 1 or array.dtype.kind == "O":
+    if array.size != 1:
         return f"{array.size} values of {array.dtype}"
-    item = array[0].item()
+    item = array.tolist()[0]
     return "NaN" if isinstance(item, float) and math.isnan(item) else repr(item)
