@@ -66,7 +66,7 @@ class Expired(Record):
 
     def __str__(self) -> str:
         would = " (nothing was done)" if self.dry_run else ""
-        lines = [f"expired: {len(self.snapshots)} snapshots, {self.left} are left{would}"]
+        lines = [f"expired snapshots: {len(self.snapshots):,}, left: {self.left:,}{would}"]
         lines += [
             f"deleted: {kind} {name}"
             for kind, names in (("tag", self.tags), ("branch", self.branches))

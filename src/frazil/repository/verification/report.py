@@ -132,10 +132,15 @@ class Verification(Record):
         return {**members, "ok": self.ok, "problems": [problem.to_json() for problem in self.problems]}
 
     def __str__(self) -> str:
-        looked_at = (
-            f"{self.refs} branches and tags, {self.snapshots} snapshots, {self.manifests} manifests, {self.attributes} attribute files, "
-            f"{self.references} references to {self.chunks} chunk files"
-        )
+        numbers = {
+            "branches and tags": self.refs,
+            "snapshots": self.snapshots,
+            "manifests": self.manifests,
+            "attribute files": self.attributes,
+            "references": self.references,
+            "chunk files": self.chunks,
+        }
+        looked_at = ", ".join([f"{what} {number:,}" for what, number in numbers.items()])
         lines = [*map(str, self.problems), f"looked at: {looked_at}"]
         if self.virtual:
             lines.append(

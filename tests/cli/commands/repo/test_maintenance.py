@@ -37,9 +37,9 @@ def test_gc(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_expire(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     dry = json.loads(said(["repo", "expire", "sea.repo", "--older-than", "0d", "--dry-run", "--json"], capfd))
     assert len(dry["snapshots"]) == 2
-    assert said(["repo", "expire", "sea.repo", "--older-than", "30d"], capfd) == "expired: 0 snapshots, 5 are left\n"
+    assert said(["repo", "expire", "sea.repo", "--older-than", "30d"], capfd) == "expired snapshots: 0, left: 5\n"
     told = said(["repo", "expire", "sea.repo", "--older-than", "0h", "--branches"], capfd)
-    assert told.startswith("expired: ")
+    assert told.startswith("expired snapshots: ")
     assert "deleted: branch dev" in told
     assert len(said(["repo", "log", "sea.repo"], capfd).splitlines()) == 1
 
