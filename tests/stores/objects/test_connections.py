@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import subprocess
+import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from tests.servers.buckets import Buckets
 
 import frazil
 from frazil.stores import ObjectStore
-from frazil.stores.objects.connections import Connection
+from frazil.stores.objects.connections import Connection, RequestThreads
 
 OPTIONS = {"region": "eu-central-1", "access_key_id": "a", "secret_access_key": "b"}
 
@@ -43,7 +46,7 @@ def test_fifty_arrays_of_a_bucket_share_a_client_and_its_threads(s3: Buckets) ->
     assert len(grown) <= limit
     del stores, arrays, array
     gc.collect()
-    for thread in grown:  # each ends when the last store is gone
+    for thread in grown:  # each ends when there is nothing to do
         thread.join(60)
         assert not thread.is_alive()
 
@@ -97,3 +100,74 @@ def test_a_fork_begins_with_no_connections() -> None:
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
+
+
+SILENT = """
+import os, signal, socket, threading
+from frazil.stores import ObjectStore
+server = socket.create_server(("127.0.0.1", 0))
+
+def interrupt():
+    server.accept()
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+store = ObjectStore("s3://b/p", endpoint=f"http://127.0.0.1:{server.getsockname()[1]}", client_options={"allow_http": True}, region="x", access_key_id="a", secret_access_key="b")
+try:
+    store.get("a")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_a_program_ends_while_a_server_is_silent() -> None:
+    """Its threads were waited for, some minutes."""
+    done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "interrupted\n" and not done.stderr
+
+
+LATER = """
+import threading
+from obstore.store import MemoryStore
+from frazil.stores import ObjectStore
+store = ObjectStore(MemoryStore())
+store.set("a", b"1")
+
+def use():
+    threading.main_thread().join()
+    print(store.get("a"), store.get_many(["a", "b", "a"]), flush=True)
+
+threading.Thread(target=use).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_thread_makes_requests() -> None:
+    done = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "b'1' [b'1', None, b'1']\n" and not done.stderr
+
+
+def test_as_many_threads_as_are_busy_and_no_more_than_the_limit() -> None:
+    threads, free, running = RequestThreads(3), threading.Event(), threading.Semaphore(0)
+
+    def call() -> int:
+        running.release()
+        assert free.wait(60)
+        return threading.get_ident()
+
+    futures = [threads.submit(call) for _ in range(8)]
+    for _ in range(3):
+        assert running.acquire(timeout=60)
+    assert threads._count == 3 and not running.acquire(blocking=False)
+    free.set()
+    assert len({future.result(60) for future in futures}) == 3
+
+
+def test_requests_are_made_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads = RequestThreads(3)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    assert [threads.submit(partial(int, text)).result(0) for text in "123"] == [1, 2, 3]
+    assert isinstance(threads.submit(partial(int, "a")).exception(0), ValueError)
+    assert threads._count == 0

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from frazil.errors import StoreError
 from frazil.weak_references import WeakValues, renew_after_fork
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future
 
     from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
 
@@ -21,14 +23,85 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = ["Connection", "ObjectClient", "check_process", "environment", "shared_connection"]
+__all__ = ["Connection", "RequestThreads", "ObjectClient", "check_process", "environment", "shared_connection"]
+
+_IDLE_SECONDS: Final = 1.0
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
+class RequestThreads:
+    """Threads that make requests: up to a limit, each started when all others are busy, and ended when it has had nothing to do for a second. The interpreter does not wait for them
+    at its end, as it does for those of concurrent.futures: a request to a silent server, which an interrupt has left, may take minutes."""
+
+    __slots__ = ("_changed", "_count", "_idle", "_limit", "_tasks")
+
+    def __init__(self, limit: int) -> None:
+        self._limit: Final = limit
+        self._tasks: Final[deque[tuple[Future[Any], Callable[[], Any]]]] = deque()
+        self._changed: Final = threading.Condition()
+        self._count = self._idle = 0
+
+    def submit(self, call: Callable[[], A]) -> Future[A]:
+        """call(), on one of the threads; on this one where the system has no threads left, as when the interpreter ends."""
+        from concurrent.futures import Future
+
+        future: Future[A] = Future()
+        with self._changed:
+            self._tasks.append((future, call))
+            grows = len(self._tasks) > self._idle and self._count < self._limit
+            self._count += grows
+            self._changed.notify()
+        if grows:
+            self._start()
+        return future
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work, name="frazil-requests", daemon=True)
+        try:
+            thread.start()
+        except BaseException as error:
+            if thread.ident is None:
+                with self._changed:
+                    self._count -= 1
+                    left = None if self._count else self._tasks.popleft()
+                if left is not None:
+                    _answer(*left)
+            if not isinstance(error, RuntimeError):
+                raise
+
+    def _work(self) -> None:
+        while (task := self._next()) is not None:
+            _answer(*task)
+            del task
+
+    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        """The next task; None, after which the thread ends, where none comes for a second."""
+        with self._changed:
+            while not self._tasks:
+                self._idle += 1
+                told = self._changed.wait(_IDLE_SECONDS)
+                self._idle -= 1
+                if not told and not self._tasks:
+                    self._count -= 1
+                    return None
+            return self._tasks.popleft()
+
+
+def _answer(future: Future[Any], call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
 class Connection:
-    """What makes the requests to one bucket. Its threads end with it.
+    """What makes the requests to one bucket.
 
     reader, writer, decider  clients of the whole bucket. reader: for what may be asked twice; writer: for what may be done twice; decider: for writes under a condition. It never
                              repeats one by itself: of a write that was repeated nobody could say whether a refusal is meant for the first try or the second
@@ -40,8 +113,7 @@ class Connection:
     __slots__ = (
         "__weakref__",
         "_gate",
-        "_lock",
-        "_pool",
+        "_threads",
         "decider",
         "refused_a_condition",
         "lister",
@@ -69,8 +141,7 @@ class Connection:
         self.requests_in_flight: Final = requests_in_flight
         self.refused_a_condition = False
         self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
-        self._lock: Final = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads: Final = RequestThreads(requests_in_flight)
 
     def run(self, request: Callable[[A], B], argument: A) -> B:
         """request(argument). The client waits without an end to Ctrl-C, which only the main thread hears: there another one waits for it."""
@@ -82,8 +153,7 @@ class Connection:
         """The answers to requests that are made together, on threads. The first that fails is raised when none is under way any more; those not begun are not made."""
         from concurrent.futures import wait
 
-        pool = self._threads()
-        futures = [pool.submit(self._gated, request, argument) for argument in arguments]
+        futures = [self._threads.submit(partial(self._gated, request, argument)) for argument in arguments]
         try:
             return [future.result() for future in futures]
         except BaseException as error:
@@ -92,14 +162,6 @@ class Connection:
             if isinstance(error, Exception):
                 wait(begun)
             raise
-
-    def _threads(self) -> ThreadPoolExecutor:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
-            return self._pool
 
     def _gated(self, request: Callable[[A], B], argument: A) -> B:
         with self._gate:
