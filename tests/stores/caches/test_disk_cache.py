@@ -293,7 +293,7 @@ def test_limits_that_are_none(folder: Path, limit: Any) -> None:
         cached(CountingStore(MemoryStore()), folder, limit)
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", b"bytes", 5])
+@pytest.mark.parametrize("path", ["", "a\0b", "\ud800", b"bytes", 5])
 def test_folders_that_are_none(path: Any) -> None:
     with pytest.raises(InvalidInputError, match="a cache is a folder"):
         cached(CountingStore(MemoryStore()), path, None)

@@ -192,7 +192,8 @@ def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFold
     Raises InvalidInputError for a folder that has other things in it, StoreError for one that cannot be made or written."""
     try:
         text = os.fspath(path)
-    except TypeError:
+        os.fsencode(text)
+    except (TypeError, UnicodeEncodeError):
         text = ""
     if not isinstance(text, str) or not text or "\0" in text:
         raise InvalidInputError(f"a cache is a folder, not {path!r}", hint='cache="folder"')
