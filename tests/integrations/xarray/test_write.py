@@ -417,3 +417,27 @@ def test_dask_arrays_of_an_index_and_of_numpy_wrapped_by_xarray(tmp_path: Path) 
     plain["y"] = ("time", np.arange(12))
     lazy.frazil.write(tmp_path / "a.zarr", mode="w")
     same(opened(tmp_path / "a.zarr"), plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "options"),
+    [
+        ("t", {}, {"encoding": {"t": {"compressors": 5}}}),
+        ("t", {}, {"encoding": {"t": {"compressors": [{"name": "nowhere", "configuration": {}}]}}}),
+        ("t", {}, {"encoding": {"t": {"fill_value": "x"}}}),
+        ("t", {}, {"chunks": {"time": 2}, "shards": {"time": 5}}),
+        ("__x", {}, {}),
+        ("t", {"a": object()}, {}),
+    ],
+)
+def test_what_is_refused_replaces_nothing(
+    name: str, attributes: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    """The old dataset was removed before the new one was looked at."""
+    old = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    old.frazil.write(tmp_path / "a")
+    for new in (old.rename(t=name).assign_attrs(attributes), old.rename(t=name)):
+        new[name].attrs = attributes
+        with pytest.raises((ValueError, TypeError)):
+            new.frazil.write(tmp_path / "a", mode="w", **options)
+        xr.testing.assert_identical(xr.open_dataset(tmp_path / "a", engine="frazil"), old)

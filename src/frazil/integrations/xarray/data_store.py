@@ -11,6 +11,7 @@ import xarray
 from xarray import conventions
 from xarray.backends import AbstractDataStore
 
+from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
@@ -28,6 +29,7 @@ from frazil.integrations.xarray.new_variables import (
 )
 from frazil.integrations.xarray.variables import CodecEntries, dimensions_of, group_attributes, variable_of
 from frazil.integrations.xarray.writer import Adds, Writer
+from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from xarray import Variable
@@ -137,6 +139,10 @@ class FrazilDataStore(AbstractDataStore):
             raise InvalidInputError("Zarr has no unlimited dimensions", hint="leave unlimited_dims out")
         plans = self._plans(variables, check_encoding_set)
         changed = encode_attributes(attributes, None)
+        if not isinstance(self._group, Group):  # making it may remove what is there: all is tried in memory first
+            trial = create_group(MemoryStore())
+            create(trial, plans)
+            trial.attrs.put(changed)
         created = create(self.group, plans)
         if self._target.mode != "r+" and self.group.attrs.asdict() != changed:
             self.group.attrs.put(changed)
