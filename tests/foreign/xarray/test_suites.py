@@ -20,6 +20,7 @@ from xarray.tests.test_backends_datatree import unaligned_datatree_zarr_factory
 
 import frazil
 from frazil.integrations.xarray.data_store import FrazilDataStore
+from frazil.integrations.xarray.writer import Writer
 from frazil.stores import MemoryStore
 from tests.foreign.xarray.expected_failures import LISTED
 
@@ -45,11 +46,20 @@ def zarr_format() -> int:
 
 
 class Store(FrazilDataStore):
-    """With the name that the tests have for the group."""
+    """With the name that the tests have for the group, and written at once."""
 
-    @property
-    def ds(self) -> frazil.Group:
-        return self.group
+    __slots__ = ("ds",)
+
+    def __init__(self, group: frazil.Group) -> None:
+        super().__init__(group)
+        self.ds = group
+
+    def store(self, *arguments: Any, **options: Any) -> None:
+        super().store(*arguments, **options)
+        writer = Writer()
+        self.make(self.ds, writer)
+        writer.sync()
+        self._arrays = None
 
 
 class TestFolder(test_backends.TestZarrDirectoryStore):

@@ -208,7 +208,6 @@ def test_no_two_tasks_write_one_shard(tmp_path: Path, scheduler: str) -> None:
         ({"time": 1, "x": 5}, {"time": 3}, ((1, 8, 5), (3, 8, 10))),
         (2, 4, ((2, 2, 2), (4, 4, 4))),
         ({"x": 3}, {"time": 6}, ((6, 8, 3), (6, 8, 12))),
-        ({"depth": 3}, {"depth": 6}, ((6, 8, 10), None)),
         ("auto", None, ((6, 8, 10), None)),
         (None, {"time": 100}, ((100, 8, 10), None)),
     ],
@@ -441,3 +440,57 @@ def test_what_is_refused_replaces_nothing(
         with pytest.raises((ValueError, TypeError)):
             new.frazil.write(tmp_path / "a", mode="w", **options)
         xr.testing.assert_identical(xr.open_dataset(tmp_path / "a", engine="frazil"), old)
+
+
+def test_a_tree_is_checked_whole_before_it_replaces_one(tmp_path: Path) -> None:
+    """The root was replaced before the nodes below it were looked at."""
+    old = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    tree = xr.DataTree.from_dict({"/": old, "/b": old + 1})
+    tree.frazil.write(tmp_path / "a")
+    before = {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    bad = xr.DataTree.from_dict({"/": old + 2, "/b": old.assign_attrs(a=object())})
+    for mode in ("w", "a"):
+        with pytest.raises((ValueError, TypeError)):
+            bad.frazil.write(tmp_path / "a", mode=mode)
+        assert before == {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    with pytest.raises((ValueError, TypeError)):
+        bad.frazil.write(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunks": {"zz": 1}}, "'zz', which is not in the dataset"),
+        ({"shards": {"zz": 1}}, "'zz', which is not in the dataset"),
+        ({"encoding": {"zz": {}}}, "'zz', which is not in the dataset"),
+        ({"encoding": 5}, "mapping"),
+        ({"encoding": {"t": 5}}, "castable"),
+        ({"encoding": {"t": {"dtype": "nope"}}}, "dtype"),
+        ({"encoding": {"t": {"chunks": (0, 4)}}}, "at least 1"),
+        ({"group": 5}, "group is 5"),
+        ({"compute": 5}, "compute is 5"),
+        ({"safe_chunks": "x"}, "safe_chunks is 'x'"),
+        ({"align_chunks": 3}, "align_chunks is 3"),
+        ({"progress": 5}, "progress is 5"),
+        ({"append_dim": "zz"}, "append_dim"),
+    ],
+)
+def test_arguments_that_make_no_sense_create_nothing(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    dataset = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    with pytest.raises((InvalidInputError, NotFoundError), match=message):
+        dataset.frazil.write(tmp_path / "a", **options)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_chunk_of_minus_one_is_the_whole_dimension(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    dataset.frazil.write(tmp_path / "a", encoding={"t": {"chunks": (-1, 2)}})
+    assert frazil.open(tmp_path / "a")["t"].chunks == (6, 2)
+
+
+def test_the_hint_for_a_group_that_exists_names_modes(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"t": ("time", np.arange(6))})
+    dataset.frazil.write(tmp_path / "a")
+    with pytest.raises(AlreadyExistsError, match='mode="w" replaces'):
+        dataset.frazil.write(tmp_path / "a")

@@ -1,10 +1,11 @@
 """A group as a data store of xarray: its arrays as variables, and datasets written into it.
 
-What a variable becomes is decided in new_variables.py, before anything is written. Elements are written by the writer."""
+What a variable becomes is decided in new_variables.py, before anything is written. `store`, which xarray calls, only plans; `make` creates the arrays, and
+elements are written by the writer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import xarray
@@ -14,7 +15,7 @@ from xarray.backends import AbstractDataStore
 from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError, shown
 from frazil.integrations.xarray.attributes import encode_attributes
 from frazil.integrations.xarray.layout import Layout
 from frazil.integrations.xarray.new_variables import (
@@ -28,7 +29,7 @@ from frazil.integrations.xarray.new_variables import (
     variable_name,
 )
 from frazil.integrations.xarray.variables import CodecEntries, dimensions_of, group_attributes, variable_of
-from frazil.integrations.xarray.writer import Adds, Writer
+from frazil.integrations.xarray.writer import Writer
 from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def members_of(
     group: Group, drop_variables: str | Iterable[str] | None, depth: int | None
 ) -> Iterator[tuple[str, Array | Group]]:
     """Paths and nodes below a group, as Group.members has them, without the arrays of these names, which need not be readable. Raises MetadataError for others that are not."""
+    if drop_variables is not None and not isinstance(drop_variables, Iterable):
+        raise InvalidInputError(f"drop_variables is {shown(drop_variables)}; it must be a name, or a list of names")
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
     try:
         found = list(group.members(depth))
@@ -60,16 +63,16 @@ def members_of(
 class FrazilDataStore(AbstractDataStore):
     """One group.
 
-    group   opened for writing, if something is to be written; or a function that opens or creates it, called when it is first needed
+    group   opened for writing, if something is to be written; None: it is not there yet, or is replaced
     arrays  those in it, by name; None: they are looked up when they are first needed
     fill_as_mask  as for variables.variable_of
     target  what is written, and how; None: everything as mode "a" has it"""
 
-    __slots__ = ("_arrays", "_fill_as_mask", "_group", "_target")
+    __slots__ = ("_arrays", "_attributes", "_fill_as_mask", "_group", "_plans", "_target")
 
     def __init__(
         self,
-        group: Group | Callable[[], Group],
+        group: Group | None,
         *,
         arrays: Mapping[str, Array] | None = None,
         fill_as_mask: bool | None = None,
@@ -79,18 +82,14 @@ class FrazilDataStore(AbstractDataStore):
         self._arrays = arrays
         self._fill_as_mask = fill_as_mask
         self._target = target or Target("a", None, None, Layout(None, None), safe_chunks=True, align_chunks=False)
-
-    @property
-    def group(self) -> Group:
-        if not isinstance(self._group, Group):
-            self._group = self._group()
-        return self._group
+        self._plans: Sequence[Planned] = ()
+        self._attributes: Mapping[str, object] = {}
 
     @property
     def arrays(self) -> Mapping[str, Array]:
         """The arrays in the group, by name."""
         if self._arrays is None:
-            self._arrays = dict(self.group.arrays())
+            self._arrays = {} if self._group is None else dict(self._group.arrays())
         return self._arrays
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
@@ -107,7 +106,7 @@ class FrazilDataStore(AbstractDataStore):
         return variable_of(self.arrays[name], fill_as_mask=self._fill_as_mask)
 
     def get_attrs(self) -> dict[str, object]:
-        return group_attributes(self.group.attrs.asdict())
+        return {} if self._group is None else group_attributes(self._group.attrs.asdict())
 
     def get_dimensions(self) -> dict[str, int]:
         """Lengths of all dimensions. Raises InvalidInputError where two arrays disagree."""
@@ -128,38 +127,43 @@ class FrazilDataStore(AbstractDataStore):
         variables: Mapping[Hashable, Variable],
         attributes: Mapping[Hashable, object],
         check_encoding_set: Collection[Hashable] = frozenset(),
-        writer: Adds | None = None,
+        writer: object = None,
         unlimited_dims: Collection[Hashable] | None = None,
     ) -> None:
-        """Creates or grows the arrays of these variables, and hands their elements to the writer. Everything is checked before anything is changed.
+        """Plans what becomes of these variables. Nothing is changed.
 
         check_encoding_set  variables whose encoding may have nothing that is unknown
-        Raises InvalidInputError, MetadataError, and what creating and resizing raise."""
+        Raises InvalidInputError, MetadataError."""
         if unlimited_dims is not None:
             raise InvalidInputError("Zarr has no unlimited dimensions", hint="leave unlimited_dims out")
-        plans = self._plans(variables, check_encoding_set)
-        changed = encode_attributes(attributes, None)
-        if not isinstance(self._group, Group):  # making it may remove what is there: all is tried in memory first
-            trial = create_group(MemoryStore())
-            create(trial, plans)
-            trial.attrs.put(changed)
-        created = create(self.group, plans)
-        if self._target.mode != "r+" and self.group.attrs.asdict() != changed:
-            self.group.attrs.put(changed)
-        adds = writer or Writer()
-        for plan in plans:
+        self._plans = self._planned(variables, check_encoding_set)
+        self._attributes = encode_attributes(attributes, None)
+
+    def try_out(self, zarr_format: int | str) -> None:
+        """Creates what is planned in memory: the checks of all new arrays and attributes, before something at the target is changed, or removed.
+
+        zarr_format  of the group, where it is not there yet. Raises what creating raises."""
+        trial = create_group(
+            MemoryStore(), zarr_format=zarr_format if self._group is None else self._group.metadata.zarr_format
+        )
+        create(trial, self._plans)
+        trial.attrs.put(self._attributes)
+
+    def make(self, group: Group, writer: Writer) -> None:
+        """Creates or grows the arrays that are planned in a group, and hands their elements to the writer. Raises what creating and resizing raise."""
+        created = create(group, self._plans)
+        if self._target.mode != "r+" and group.attrs.asdict() != self._attributes:
+            group.attrs.put(self._attributes)
+        for plan in self._plans:
             array = created[plan.name] if plan.existing is None else plan.existing
             if plan.shape is not None:
                 array.resize(plan.shape)
-            adds.add(plan.data, array, plan.region)
-        self._arrays = None
-        if isinstance(adds, Writer) and writer is None:
-            adds.sync()
+            writer.add(plan.data, array, plan.region)
 
-    def _plans(self, variables: Mapping[Hashable, Variable], checked: Collection[Hashable]) -> list[Planned]:
+    def _planned(self, variables: Mapping[Hashable, Variable], checked: Collection[Hashable]) -> list[Planned]:
         target = self._target
         names = {key: variable_name(key) for key in variables}
-        present = {} if target.mode in ("w", "w-") else self.arrays
+        present = self.arrays
         check_new_names(target, [name for name in names.values() if name not in present])
         dimension = target.append_dim
         if dimension is not None and dimension not in present and dimension not in (lengths := self.get_dimensions()):

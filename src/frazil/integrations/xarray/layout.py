@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Final, TypeAlias
 
@@ -10,7 +10,7 @@ from frazil.codecs.defaults import CHUNK_BYTES
 from frazil.errors import InvalidInputError, shown
 from frazil.record import Record
 
-__all__ = ["Extents", "Layout", "laid_out", "layout_of"]
+__all__ = ["Extents", "Layout", "check_dimensions", "laid_out", "layout_of"]
 
 Extents: TypeAlias = Mapping[str, int] | int | str | None
 _AUTO: Final = "auto"
@@ -41,6 +41,18 @@ def _checked(value: object, name: str) -> Extents:
     if isinstance(value, Mapping):
         return {str(dimension): int(extent) for dimension, extent in value.items()}
     return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def check_dimensions(layout: Layout, dimensions: Collection[object]) -> None:
+    """Raises InvalidInputError for an extent of a dimension that is not there."""
+    for name, extents in (("chunks", layout.chunks), ("shards", layout.shards)):
+        unknown = [key for key in extents if key not in dimensions] if isinstance(extents, Mapping) else []
+        if unknown:
+            raise InvalidInputError(
+                f"{name} names the dimension {shown(unknown[0])}, which is not in the dataset",
+                path=name,
+                hint=f"its dimensions: {', '.join(map(str, dimensions)) or 'none'}",
+            )
 
 
 def laid_out(

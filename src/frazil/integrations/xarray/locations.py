@@ -10,7 +10,7 @@ from frazil.api.references import Named, cuts, has_repository, split_reference
 from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, NodeKindError, NotFoundError, ReadOnlyError
+from frazil.errors import InvalidInputError, NodeKindError, NotFoundError, ReadOnlyError, shown
 from frazil.stores.locations import Location
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ _MAIN = "main"
 
 
 def joined(*paths: str | None) -> str:
-    """The path of a node from its parts, none of which has to be there."""
+    """The path of a node from its parts, none of which has to be there. Raises InvalidInputError for what is no text."""
+    for path in paths:
+        if path is not None and not isinstance(path, str):
+            raise InvalidInputError(f"group is {shown(path)}; it must be a path", path="group", hint='group="level1"')
     return "/".join([path.strip("/") for path in paths if path and path.strip("/")])
 
 

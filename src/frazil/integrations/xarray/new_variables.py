@@ -7,15 +7,16 @@ from inspect import signature
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from xarray import Variable
+from xarray import Dataset, Variable
 from xarray.backends.chunks import validate_grid_chunks_alignment
 from xarray.backends.zarr import encode_zarr_variable, extract_zarr_variable_encoding
 
 from frazil.api.nodes import create_group
+from frazil.array.arguments import check_mapping
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.codecs.defaults import default_codecs
-from frazil.errors import FrazilError, InvalidInputError, shown
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, shown
 from frazil.integrations.xarray.attributes import FILL, decode_fill, encode_attributes
 from frazil.integrations.xarray.layout import Layout, laid_out
 from frazil.metadata.types.variable_length import STRING, STRINGS
@@ -28,6 +29,7 @@ __all__ = [
     "Mode",
     "Planned",
     "Target",
+    "check_encoding",
     "check_new_names",
     "create",
     "encoded_variable",
@@ -74,6 +76,30 @@ def variable_name(key: Hashable) -> str:
     if not key or "/" in key:
         raise InvalidInputError(f"Invalid name {shown(key)} for a variable", hint="a name is text without a slash")
     return key
+
+
+def check_encoding(encoding: object, dataset: Dataset) -> None:
+    """Raises NotFoundError for encodings of variables that are not in the dataset; InvalidInputError for those that are no mappings, or have a dtype that is none."""
+    if encoding is None:
+        return
+    check_mapping(encoding, "encoding")
+    for name, each in encoding.items():  # type: ignore[attr-defined] # a mapping
+        if name not in dataset.variables:
+            raise NotFoundError(
+                f"encoding names the variable {shown(name)}, which is not in the dataset",
+                path="encoding",
+                hint=f"its variables: {', '.join(map(str, dataset.variables)) or 'none'}",
+            )
+        if not isinstance(each, Mapping):
+            raise InvalidInputError(
+                f"the encoding of {name!r} is {shown(each)}; it must be castable to a dict", path=name
+            )
+        try:
+            np.dtype(each.get("dtype"))
+        except TypeError as error:
+            raise InvalidInputError(
+                f"variable {name!r}: dtype {shown(each['dtype'])} is none of NumPy", path=name
+            ) from error
 
 
 def check_new_names(target: Target, new: Sequence[str]) -> None:
@@ -207,6 +233,7 @@ def planned_variable(name: str, variable: Variable, existing: Array | None, targ
         encoding = laid_out(target.layout, variable.encoding, variable.dims, variable.shape, variable.dtype.itemsize)
         variable = Variable(variable.dims, variable._data, variable.attrs, encoding, fastpath=True)
     encoding = extract_zarr_variable_encoding(variable, raise_on_invalid=checked, name=name, zarr_format=3)
+    encoding["chunks"] = _chunks(encoding["chunks"], variable.shape)
     region = [(target.region or {}).get(str(dimension), slice(None)) for dimension in variable.dims]
     shape: tuple[int, ...] | None = None
     if existing is not None:
@@ -220,6 +247,15 @@ def planned_variable(name: str, variable: Variable, existing: Array | None, targ
     _check_aligned(name, variable, encoding, tuple(region), whole, target)
     arguments = None if existing is not None else _arguments(name, variable, encoding, fill)
     return Planned(name, variable.data, existing, arguments, shape, tuple(region))
+
+
+def _chunks(chunks: object, shape: tuple[int, ...]) -> object:
+    """Chunks with -1 as the whole dimension. Of a dimension without elements dask has chunks without any, which are 1 here."""
+    if not isinstance(chunks, tuple) or len(chunks) != len(shape):
+        return chunks
+    return tuple(
+        [max(length, 1) if extent == -1 or not length else extent for extent, length in zip(chunks, shape, strict=True)]
+    )
 
 
 def _check_aligned(
@@ -258,9 +294,6 @@ def _arguments(name: str, variable: Variable, encoding: Mapping[str, object], fi
     }
     others = {*_CODECS, *_ENGINE_ONLY}
     arguments |= {key: value for key, value in encoding.items() if key not in others and value is not None}
-    chunks = encoding["chunks"]
-    if isinstance(chunks, tuple):  # of a dimension without elements dask has chunks without any
-        arguments["chunks"] = tuple([max(extent, 1) for extent in chunks])
     return arguments
 
 

@@ -68,6 +68,8 @@ def _check(dataset: Dataset, region: Mapping[Hashable, object], append_dim: str 
             )
         if not isinstance(part, slice):
             raise TypeError(f"all values in ``region`` must be slice objects, got region={dict(region)}")
+        if any(end is not None and not hasattr(end, "__index__") for end in (part.start, part.stop)):
+            raise TypeError(f"slices in ``region`` must be whole numbers, got region={dict(region)}")
         if part.step not in {1, None}:
             raise InvalidInputError(f"step on all slices in ``region`` must be 1 or None, got region={dict(region)}")
     outside = [name for name, variable in dataset.variables.items() if not set(region) & set(variable.dims)]

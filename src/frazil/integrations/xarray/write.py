@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from xarray import DataArray, Dataset, DataTree
 
 from frazil.api.consolidated import consolidate_metadata
-from frazil.api.nodes import create_group, open_group
-from frazil.array.arguments import check_flag
+from frazil.api.nodes import create_group, open_group, planned_group
+from frazil.array.arguments import check_flag, check_mapping, checked_progress
 from frazil.array.creation.data_source import addresses_read
 from frazil.array.group import Group
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NodeKindError, NotFoundError
 from frazil.integrations.xarray.data_store import FrazilDataStore
-from frazil.integrations.xarray.layout import Layout, layout_of
+from frazil.integrations.xarray.layout import Layout, check_dimensions, layout_of
 from frazil.integrations.xarray.locations import DatasetLocation, branch_of, joined, store_of
-from frazil.integrations.xarray.new_variables import Mode, Target
+from frazil.integrations.xarray.new_variables import Mode, Target, check_encoding
 from frazil.integrations.xarray.region import checked_region
 from frazil.integrations.xarray.writer import Writer
 from frazil.record import Record
@@ -73,19 +73,19 @@ def write_dataset(
     """Writes a dataset into one group; arguments and result as for the accessor."""
     chosen = _mode(mode, append_dim, region)
     layout = layout_of(options.chunks, options.shards)
+    options = _checked(options)
+    check_encoding(encoding, dataset)
+    check_dimensions(layout, dataset.dims)
 
     def write(location: Location, path: str) -> Delayed | None:
-        writer = Writer(options.progress)
+        inner = joined(path, group)
         if chosen == "w":
-            _check_no_overlap(dataset, location, joined(path, group))
-        _dump(
-            dataset,
-            lambda: _opened(location, joined(path, group), chosen),
-            _target(chosen, append_dim, layout, options),
-            region,
-            encoding,
-            writer,
-        )
+            _check_no_overlap(dataset, location, inner)
+        chosen_target = _target(chosen, append_dim, layout, options)
+        store = _planned(dataset, _existing(location, inner, chosen), chosen_target, region, encoding)
+        store.try_out(_new_format(location, inner, chosen))
+        writer = Writer(options.progress)
+        store.make(_opened(location, inner, chosen), writer)
         return writer.sync(compute=options.compute)
 
     return _into(target, group, options, write)
@@ -105,32 +105,34 @@ def write_tree(
     """Writes each node of a tree into a group; arguments and result as for the accessor."""
     chosen = _mode(mode, None, region)
     layout = layout_of(options.chunks, options.shards)
-    encodings = encoding or {}
+    options = _checked(options)
+    encodings = {} if encoding is None else encoding
+    check_mapping(encodings, "encoding")
     if unknown := set(encodings) - set(tree.groups):
         raise InvalidInputError(f"unexpected encoding group name(s) provided: {unknown}")
+    for node in tree.subtree:
+        check_encoding(encodings.get(node.path), node.to_dataset())
+    check_dimensions(layout, {name for node in tree.subtree for name in node.dims})
 
     def write(location: Location, path: str) -> Delayed | None:
-        writer = Writer(options.progress)
+        inner = joined(path, group)
         if chosen == "w":
             for node in tree.subtree:
-                _check_no_overlap(node.dataset, location, joined(path, group))
-        root: list[Group] = []
-
-        def opened(below: str) -> Group:
-            if not root:
-                root.append(_opened(location, joined(path, group), chosen))
-            return root[0].require_group(below) if below else root[0]
-
+                _check_no_overlap(node.dataset, location, inner)
+        root = _existing(location, inner, chosen)
+        zarr_format = _new_format(location, inner, chosen)
+        stores: dict[str, FrazilDataStore] = {}
         for name, node in tree.subtree_with_keys:
             below = "" if node is tree else name
-            _dump(
-                node.to_dataset(inherit=write_inherited_coords or node is tree),
-                lambda below=below: opened(below),  # type: ignore[misc]
-                _target(chosen, None, layout, options),
-                region,
-                encodings.get(node.path),
-                writer,
-            )
+            dataset = node.to_dataset(inherit=write_inherited_coords or node is tree)
+            found = _below(root, below)
+            target = _target(chosen, None, layout, options)
+            stores[below] = _planned(dataset, found, target, region, encodings.get(node.path))
+            stores[below].try_out(zarr_format)
+        writer = Writer(options.progress)
+        made = _opened(location, inner, chosen)
+        for below, store in stores.items():
+            store.make(made.require_group(below) if below else made, writer)
         return writer.sync(compute=options.compute)
 
     return _into(target, group, options, write)
@@ -148,33 +150,68 @@ def _mode(mode: Mode | None, append_dim: str | None, region: object) -> Mode:
     return chosen
 
 
+def _checked(options: Options) -> Options:
+    """The options, progress as a function. Raises InvalidInputError."""
+    for name in ("compute", "safe_chunks", "consolidated"):
+        check_flag(getattr(options, name), name)
+    if options.align_chunks is not None:
+        check_flag(options.align_chunks, "align_chunks")
+    return options if options.progress is None else options._replace(progress=checked_progress(options.progress))
+
+
 def _target(mode: Mode, append_dim: str | None, layout: Layout, options: Options) -> Target:
     named = layout.chunks is not None or layout.shards is not None
     align = named if options.align_chunks is None else options.align_chunks
     return Target(mode, None, append_dim, layout, options.safe_chunks, align)
 
 
-def _dump(
+def _planned(
     dataset: Dataset,
-    group: Callable[[], Group],
+    group: Group | None,
     target: Target,
     region: object,
     encoding: Mapping[str, Mapping[str, object]] | None,
-    writer: Writer,
-) -> None:
-    """Everything but the elements, which the writer then has."""
+) -> FrazilDataStore:
+    """A store that has planned how the dataset is written into a group, or into a new one. Nothing is changed. Raises InvalidInputError, MetadataError."""
     reader = FrazilDataStore(group)
-    if target.mode not in ("w", "w-"):
-        dataset, found = checked_region(dataset, region, target.mode, target.append_dim, reader.coordinate)
-        target = target._replace(region=found)
-        for name in reader.arrays if encoding else ():
-            if encoding and name in encoding:
-                raise InvalidInputError(f"variable {name!r} already exists, but encoding was provided", path=name)
-        store = FrazilDataStore(reader.group, arrays=reader.arrays, target=target)
-    else:
-        store = FrazilDataStore(group, target=target)
-    copied = {name: dict(each) if isinstance(each, Mapping) else each for name, each in (encoding or {}).items()}
-    dataset.dump_to_store(store, writer=writer, encoding=copied)
+    dataset, found = checked_region(dataset, region, target.mode, target.append_dim, reader.coordinate)
+    for name in reader.arrays:
+        if encoding and name in encoding:
+            raise InvalidInputError(f"variable {name!r} already exists, but encoding was provided", path=name)
+    store = FrazilDataStore(group, arrays=reader.arrays, target=target._replace(region=found))
+    copied = {name: dict(each) for name, each in (encoding or {}).items()}
+    dataset.dump_to_store(store, encoding=copied)
+    return store
+
+
+def _existing(location: Location, path: str, mode: Mode) -> Group | None:
+    """The group that is changed; None where a new one is made. Raises NotFoundError where it must be there."""
+    if mode in ("w", "w-"):
+        return None
+    try:
+        return open_group(location, "r+", path=path)
+    except NotFoundError:
+        if mode == "r+":
+            raise
+        return None
+
+
+def _below(root: Group | None, path: str) -> Group | None:
+    """The group of a node of a tree; None where it is not there yet. Raises NodeKindError for an array."""
+    if root is None or path not in root:
+        return root if not path else None
+    found = root[path]
+    if not isinstance(found, Group):
+        raise NodeKindError("an array is there, not a group", path=found.path)
+    return found
+
+
+def _new_format(location: Location, path: str, mode: Mode) -> int | str:
+    """The zarr_format that a new group gets."""
+    try:
+        return planned_group(location, path=path, overwrite=mode == "w")[0].metadata.zarr_format
+    except AlreadyExistsError:  # which creating it raises again
+        return 3
 
 
 def _check_no_overlap(dataset: Dataset | DatasetView, location: Location, path: str) -> None:
@@ -199,7 +236,8 @@ def _opened(location: Location, path: str, mode: Mode) -> Group:
         return create_group(location, path=path, overwrite=True)
     try:
         return create_group(location, path=path)
-    except AlreadyExistsError:
+    except AlreadyExistsError as error:
+        error.hint = 'mode="w" replaces what is there, mode="a" adds to it'
         try:
             found = open_group(location, "r+", path=path)
         except FrazilError:
@@ -213,7 +251,6 @@ def _into(
     target: DatasetLocation, group: str | None, options: Options, write: Callable[[Location, str], Delayed | None]
 ) -> Delayed | str | None:
     """Lets `write` write to a place. Of a branch, the id of the snapshot."""
-    check_flag(options.consolidated, "consolidated")
     branch = branch_of(target)
     if branch is None:
         if options.message is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from dask.array import Array as DaskArray
     from dask.delayed import Delayed
 
-__all__ = ["Adds", "Writer"]
-
-
-class Adds(Protocol):
-    """What a data store hands elements to; xarray's ArrayWriter is one."""
-
-    def add(self, source: object, target: Array, region: tuple[slice, ...] | None = None) -> None: ...
+__all__ = ["Writer"]
 
 
 class Writer:
