@@ -151,9 +151,10 @@ def change_files(
 def birth_time(fd: int) -> int:
     """When an open file was made, in ns since 1970; 0 where the system does not say. With the inode it tells a file from a later one that has the same inode."""
 
-def restore_files(root: int, names: Sequence[str], look: bool, result: Columns) -> None:
+def restore_files(root: int, names: Sequence[str], look: bool, copies: bool, result: Columns) -> None:
     """Undoes appends to files that were killed, and waits for writers that are alive. result, int64[n, 1]: 0 where no writer was at the file; 1 where one was, and left nothing to undo;
-    2 where an append was killed, which is now undone (look: which is not undone); -errno where the system refused."""
+    2 where an append was killed, which is now undone (look: which is not undone); 3 where one was killed before the file was copied, which stays as it is (copies: it is undone, and 2);
+    -errno where the system refused."""
 
 def copy_files(
     source: int, sources: Sequence[str], root: int, names: Sequence[str], sync: bool, threads: int, result: Columns

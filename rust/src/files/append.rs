@@ -1,159 +1,19 @@
-//! Changing a shard in place so that a kill at any moment leaves one that can be restored: the steps and the journal, over a small trait of operations.
+//! Changing a shard in place so that a kill at any moment leaves one that can be restored: the steps.
 //!
-//! docs/design/044-shards-in-place.md gives the steps. append_files.rs is the disk and takes the lock; Python decides what is written.
+//! docs/design/044-shards-in-place.md gives them. append_journal.rs is the journal, append_files.rs the disk and the lock; Python decides what is written.
 
-use rustix::io::{Errno, Result as System};
+use rustix::io::Result as System;
 
-const MAGIC: &[u8; 8] = b"FRZAPPND";
-const SAMPLE: u64 = 64;
+use crate::files::append_journal::{Disk, Journal, State, Target, Write};
+
 const GATHERED: usize = 1 << 20; // small neighbours are written together, up to so much
 
-/// What is written to, or synced.
+/// What is done with a journal whose file was copied. Its file may also be a later one that happens to have the same bytes, so that only a caller who found it unreadable restores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    Shard,
-    Journal,
-    Folder,
-}
-
-/// What tells one file from another that has its inode later: inode, and time of birth where the system has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub inode: u64,
-    pub birth_time: u64,
-}
-
-/// One shard and its journal on a disk, under the lock of the shard.
-pub(crate) trait Disk {
-    fn identity(&self) -> System<Identity>;
-    fn size(&self) -> System<u64>;
-    /// Bytes of the shard, all of which are there.
-    fn read(&self, at: u64, length: u64) -> System<Vec<u8>>;
-    /// None: there is none.
-    fn read_journal(&self) -> System<Option<Vec<u8>>>;
-    /// Fails where there is one.
-    fn create_journal(&mut self) -> System<()>;
-    fn remove_journal(&mut self) -> System<()>;
-    fn write(&mut self, target: Target, at: u64, bytes: &[u8]) -> System<()>;
-    /// Cuts the shard.
-    fn cut(&mut self, size: u64) -> System<()>;
-    /// Gives the shard a time of change that it never had.
-    fn stamp(&mut self) -> System<()>;
-    fn sync(&mut self, target: Target) -> System<()>;
-}
-
-/// Bytes, and where they go.
-pub(crate) type Write<'a> = (u64, &'a [u8]);
-
-/// What an append leaves behind the old end and at the start of a shard when all is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Finished {
-    size: u64, // the new one; 0: not known
-    tail: u32, // crc32c of the bytes behind the old end
-    head: u32, // crc32c of the first bytes
-}
-
-impl Finished {
-    fn of(writes: &[Write<'_>], size: u64) -> Finished {
-        let mut finished = Finished { size, tail: 0, head: 0 };
-        for &(at, bytes) in writes {
-            if at == finished.size {
-                finished.tail = crc32c::crc32c_append(finished.tail, bytes);
-                finished.size += bytes.len() as u64;
-            } else if at == 0 {
-                finished.head = crc32c::crc32c(bytes);
-            } else {
-                return Finished { size: 0, ..finished };
-            }
-        }
-        finished
-    }
-}
-
-/// What came of an append that had a journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    Nothing,
-    /// All of it was written: readers may have seen it, and it stays.
-    Finished,
-    /// It was killed before. Now it is undone.
-    Torn,
-}
-
-/// What is needed to undo an append, and to see whether it was finished.
-#[derive(Debug, PartialEq, Eq)]
-struct Journal {
-    identity: Identity,
-    size: u64,
-    finished: Finished,
-    /// The first bytes of the shard, where they are overwritten.
-    head: Vec<u8>,
-    /// The last bytes before `size`.
-    sample: Vec<u8>,
-}
-
-impl Journal {
-    fn of(disk: &impl Disk, writes: &[Write<'_>], head: u64) -> System<Journal> {
-        let size = disk.size()?;
-        if head > size {
-            return Err(Errno::INVAL);
-        }
-        let sample = SAMPLE.min(size - head);
-        let (identity, finished) = (disk.identity()?, Finished::of(writes, size));
-        Ok(Journal { identity, size, finished, head: disk.read(0, head)?, sample: disk.read(size - sample, sample)? })
-    }
-
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        let (Identity { inode, birth_time }, Finished { size, tail, head }) = (self.identity, self.finished);
-        let lengths = [self.head.len() as u64, self.sample.len() as u64];
-        let numbers = [inode, birth_time, self.size, lengths[0], lengths[1], size, u64::from(tail), u64::from(head)];
-        numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
-        bytes.extend(&self.head);
-        bytes.extend(&self.sample);
-        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
-        bytes
-    }
-
-    /// None where it was not written to its end.
-    fn parse(bytes: &[u8]) -> Option<Journal> {
-        let (body, sum) = bytes.split_last_chunk::<4>()?;
-        if crc32c::crc32c(body) != u32::from_le_bytes(*sum) {
-            return None;
-        }
-        let (numbers, texts) = body.strip_prefix(MAGIC)?.split_at_checked(64)?;
-        let (numbers, _) = numbers.as_chunks::<8>();
-        let number = |at: usize| u64::from_le_bytes(numbers[at]);
-        let (head, sample) = texts.split_at_checked(usize::try_from(number(3)).ok()?)?;
-        if sample.len() as u64 != number(4) {
-            return None;
-        }
-        let identity = Identity { inode: number(0), birth_time: number(1) };
-        let finished = Finished { size: number(5), tail: u32::try_from(number(6)).ok()?, head: u32::try_from(number(7)).ok()? };
-        Some(Journal { identity, size: number(2), finished, head: head.to_vec(), sample: sample.to_vec() })
-    }
-
-    /// Whether it is of the file that is there.
-    fn fits(&self, disk: &impl Disk) -> System<bool> {
-        if self.identity != disk.identity()? || disk.size()? < self.size {
-            return Ok(false);
-        }
-        let length = self.sample.len() as u64;
-        Ok(disk.read(self.size - length, length)? == self.sample)
-    }
-
-    /// What is left of the append that it is of.
-    fn append_state(&self, disk: &impl Disk) -> System<State> {
-        let Finished { size, tail, head } = self.finished;
-        if !self.fits(disk)? {
-            return Ok(State::Nothing);
-        }
-        let finished = size >= self.size
-            && disk.size()? >= size
-            && crc32c::crc32c(&disk.read(self.size, size - self.size)?) == tail
-            && (self.head.is_empty() || crc32c::crc32c(&disk.read(0, self.head.len() as u64)?) == head);
-        Ok(if finished { State::Finished } else { State::Torn })
-    }
+pub(crate) enum Copies {
+    Remove,
+    Keep,
+    Restore,
 }
 
 /// Writes behind the end of a shard and, where `head` says so, over its first bytes, which comes last. There is no journal. An error says that nothing was changed, or that the
@@ -163,7 +23,7 @@ pub(crate) fn append(disk: &mut impl Disk, writes: &[Write<'_>], head: u64, dura
     let noted = note(disk, &journal, durable);
     let done = noted.and_then(|()| change(disk, writes, durable)).and_then(|()| disk.remove_journal());
     if let Err(error) = done {
-        let _ = finish_or_undo(disk, true); // what fails here is tried again by whoever comes next
+        let _ = finish_or_undo(disk, true, Copies::Remove); // what fails here is tried again by whoever comes next
         return Err(error);
     }
     if durable { disk.sync(Target::Folder) } else { Ok(()) }
@@ -215,15 +75,21 @@ pub(crate) fn append_state(disk: &impl Disk) -> System<State> {
 }
 
 /// Undoes an append that was not finished; what was left of it. Whatever is done here may be killed and done again.
-pub(crate) fn restore(disk: &mut impl Disk) -> System<State> {
-    finish_or_undo(disk, false)
+pub(crate) fn restore(disk: &mut impl Disk, copies: Copies) -> System<State> {
+    finish_or_undo(disk, false, copies)
 }
 
 /// As restore. undo: also an append that was finished.
-fn finish_or_undo(disk: &mut impl Disk, undo: bool) -> System<State> {
+fn finish_or_undo(disk: &mut impl Disk, undo: bool, copies: Copies) -> System<State> {
     let Some(bytes) = disk.read_journal()? else { return Ok(State::Nothing) };
     let journal = Journal::parse(&bytes);
     let left = journal.as_ref().map_or(Ok(State::Nothing), |journal| journal.append_state(disk))?;
+    let left = match (left, copies) {
+        (State::Copied, Copies::Keep) => return Ok(State::Copied),
+        (State::Copied, Copies::Remove) => State::Nothing,
+        (State::Copied, Copies::Restore) => State::Torn,
+        (left, _) => left,
+    };
     let Some(journal) = journal.filter(|_| left != State::Nothing) else { return disk.remove_journal().map(|()| State::Nothing) };
     if left == State::Torn || undo {
         disk.write(Target::Shard, 0, &journal.head)?;
@@ -238,7 +104,10 @@ fn finish_or_undo(disk: &mut impl Disk, undo: bool) -> System<State> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
+    use crate::files::append_journal::Identity;
 
     /// An operation that the medium may not have done yet.
     #[derive(Clone, Debug)]
@@ -251,6 +120,7 @@ mod tests {
     /// A disk in memory that fails, or whose power goes, at one operation.
     #[derive(Clone, Default)]
     struct Simulated {
+        inode: u64,
         shard: Vec<u8>,
         journal: Option<Vec<u8>>,
         stamps: u64,
@@ -309,7 +179,7 @@ mod tests {
 
     impl Disk for Simulated {
         fn identity(&self) -> System<Identity> {
-            Ok(Identity { inode: 7, birth_time: 8 })
+            Ok(Identity { inode: self.inode, birth_time: 8 })
         }
 
         fn size(&self) -> System<u64> {
@@ -445,10 +315,10 @@ mod tests {
                     }
                     for again_at in 1.. {
                         let mut next = Simulated { operations: 0, fails_at: Some(again_at), killed: false, ..disk.clone() };
-                        let _ = restore(&mut next);
+                        let _ = restore(&mut next, Copies::Keep);
                         let whole = next.operations < again_at;
                         let mut last = Simulated { operations: 0, fails_at: None, killed: false, ..next };
-                        restore(&mut last).unwrap();
+                        restore(&mut last, Copies::Keep).unwrap();
                         let expected = if disk.shard == new { &new } else { &old }; // readers may have seen the new one
                         assert_eq!((last.journal.is_none(), &last.shard == expected), (true, true), "{fails_at} {again_at}");
                         if whole {
@@ -469,7 +339,7 @@ mod tests {
                 for subset in 0..1u64 << disk.pending.len() {
                     for name in [false, true] {
                         let mut back = disk.after_power_cut(subset, name);
-                        restore(&mut back).unwrap();
+                        restore(&mut back, Copies::Keep).unwrap();
                         let fits = if done.is_ok() { back.shard == new } else { back.shard == old || back.shard == new };
                         assert!(fits, "{fails_at} {subset} {name}");
                     }
@@ -490,11 +360,38 @@ mod tests {
         let other: Vec<u8> = (0..250).rev().collect();
         for shard in [other, old[..150].to_vec()] {
             let mut disk = Simulated { journal: Some(bytes.clone()), ..Simulated::of(&shard) };
-            assert_eq!(restore(&mut disk), Ok(State::Nothing));
+            assert_eq!(restore(&mut disk, Copies::Keep), Ok(State::Nothing));
             assert_eq!((disk.journal, disk.shard), (None, shard));
         }
         for length in 0..bytes.len() {
             assert_eq!(Journal::parse(&bytes[..length]), None);
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_torn_shard_is_restored_on_request() {
+        for (old, owned, head, new) in cases() {
+            for fails_at in 2.. {
+                let mut killed = Simulated { fails_at: Some(fails_at), dead: true, torn: 3, ..Simulated::of(&old) };
+                let done = append(&mut killed, &writes(&owned), head, false);
+                if done.is_ok() {
+                    break;
+                }
+                let copy = Simulated { inode: 1, journal: killed.journal.clone(), ..Simulated::of(&killed.shard) };
+                let whole = killed.journal.as_deref().and_then(Journal::parse).is_some() && killed.shard != new;
+                for copies in [Copies::Keep, Copies::Remove, Copies::Restore] {
+                    let mut disk = copy.clone();
+                    let left = restore(&mut disk, copies).unwrap();
+                    let expected = match copies {
+                        _ if !whole => State::Nothing,
+                        Copies::Keep => State::Copied,
+                        Copies::Remove => State::Nothing,
+                        Copies::Restore => State::Torn,
+                    };
+                    assert_eq!((left, disk.journal.is_some()), (expected, expected == State::Copied), "{fails_at} {copies:?}");
+                    assert_eq!(&disk.shard, if expected == State::Torn { &old } else { &killed.shard });
+                }
+            }
         }
     }
 }

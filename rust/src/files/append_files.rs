@@ -6,7 +6,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::{Errno, Result as System, pread, pwrite};
 
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
-use crate::files::append::{Disk, Identity, State, Target, Write, append, append_state, overwrite, restore};
+use crate::files::append::{Copies, append, append_state, overwrite, restore};
+use crate::files::append_journal::{Disk, Identity, State, Target, Write};
 use crate::files::beneath::retry;
 use crate::files::folders::{Make, check_names, open_folder, sync};
 use crate::files::lock::{Lock, Wait};
@@ -190,7 +191,7 @@ fn change_one(
         if held.st_nlink != 1 || !is_ours(&held) || FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
             return Ok(NOT_IN_PLACE);
         }
-        if Version::of(&held) != version || restore(&mut shard)? != State::Nothing {
+        if Version::of(&held) != version || restore(&mut shard, Copies::Remove)? != State::Nothing {
             return Ok(answer(Some(Version::of(&shard.stat()?))));
         }
         if options.journal {
@@ -211,8 +212,9 @@ fn is_ours(stat: &Stat) -> bool {
     user == 0 || user == stat.st_uid
 }
 
-/// 0: no writer is at the file, and none left anything; 1: one is done by now; 2: one was killed, and what it had begun was undone. look: it is not undone.
-fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, wait: &Wait<'_>) -> System<[i64; 1]> {
+/// 0: no writer is at the file, and none left anything; 1: one is done by now; 2: one was killed, and what it had begun was undone; 3: one was killed before the file was copied. look: nothing
+/// is undone; copies: of a copy, too, which is 2 then.
+fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, wait: &Wait<'_>) -> System<[i64; 1]> {
     within(root, name, |folder, base| {
         let journal = [base, JOURNAL].concat();
         let noted = match retry(|| rustix::fs::statat(folder, &journal, AtFlags::SYMLINK_NOFOLLOW)) {
@@ -225,7 +227,12 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, wait: &Wait<'_>) ->
         let lock = Lock::acquire(folder, base, wait)?;
         match Shard::open(folder, base, &lock) {
             Ok(mut shard) => {
-                (if look { append_state(&shard) } else { restore(&mut shard) }).map(|left| [1 + i64::from(left == State::Torn)])
+                let left = if look { append_state(&shard)? } else { restore(&mut shard, copies)? };
+                Ok(match left {
+                    State::Torn => [2],
+                    State::Copied => [3],
+                    State::Nothing | State::Finished => [1],
+                })
             }
             Err(Errno::NOENT) => remove(folder, &journal).map(|()| [1]),
             Err(error) => Err(error),
@@ -291,12 +298,13 @@ fn change_files(
 }
 
 #[pyfunction]
-#[pyo3(signature = (root, names, look, result))]
-fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, result: &Bound<'_, PyAny>) -> PyResult<()> {
+#[pyo3(signature = (root, names, look, copies, result))]
+fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copies: bool, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let root = borrowed(root)?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
-    carry_out(py, 1, result.rows(), [LOST[0]], |number, (): &mut (), wait| match restore_one(root, &names[number], look, wait) {
+    let copies = if copies { Copies::Restore } else { Copies::Keep };
+    carry_out(py, 1, result.rows(), [LOST[0]], |number, (): &mut (), wait| match restore_one(root, &names[number], look, copies, wait) {
         Err(Errno::NOENT | Errno::NOTDIR) => [0],
         Err(error) => [-i64::from(error.raw_os_error())],
         Ok(answer) => answer,

@@ -2,6 +2,7 @@
 
 pub(crate) mod append;
 pub(crate) mod append_files;
+pub(crate) mod append_journal;
 pub(crate) mod beneath;
 pub(crate) mod create;
 pub(crate) mod descriptor;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +20,7 @@ import frazil
 from frazil import Runtime
 from frazil.codecs import Bytes, Gzip, ShardingIndexed
 from frazil.codecs.sharding.shard import encode_indexes
-from frazil.errors import InvalidInputError, NotFoundError, StoreError
+from frazil.errors import ChecksumError, InvalidInputError, NotFoundError, StoreError
 from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.validate.report import Problem
 from frazil.stores import LocalStore, MemoryStore
@@ -326,3 +328,47 @@ def test_every_reader_restores_a_torn_shard(tmp_path: Path, reader: str) -> None
         frazil.copy(tmp_path / "a", tmp_path / "b")
         assert (frazil.open_array(tmp_path / "b")[...] == VALUES).all()
     assert shard.read_bytes() == before
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_copy_of_a_torn_shard_names_the_append_and_is_repaired_on_request(tmp_path: Path, writable: bool) -> None:
+    """Whoever read the copy first removed the journal, which alone could restore it."""
+    _, shard, before = torn_array(tmp_path / "a")
+    subprocess.run(["cp", "-a", tmp_path / "a", tmp_path / "b"], check=True)
+    shutil.rmtree(tmp_path / "a")
+    copied = tmp_path / "b" / shard.relative_to(tmp_path / "a")
+    array = frazil.open_array(
+        tmp_path / "b", "r+" if writable else "r", shard_writes="append" if writable else "rewrite"
+    )
+    for read in (lambda: array[...], lambda: array[25, 3], lambda: array.vindex[[25, 26], [3, 4]]):
+        with pytest.raises(ChecksumError, match=r"copied while an append .* validate --repair"):
+            read()
+    if writable:
+        with pytest.raises(ChecksumError, match="copied while an append"):
+            array[25, 3] = 5
+    assert (array[:20] == VALUES[:20]).all()
+    assert [found.error is None for found in frazil.shards(tmp_path / "b").shards] == [True, True, False, True]
+    for decode in (False, True):
+        assert kinds(tmp_path / "b", decode=decode) == [("torn", "", "c/1/0", (1, 0))]
+    assert Path(f"{copied}{JOURNAL}").exists()
+    found = frazil.validate(tmp_path / "b", decode=True, repair=True)
+    assert (found.ok, [(one.kind, one.key) for one in found.repaired]) == (True, [("torn", "c/1/0")])
+    assert copied.read_bytes() == before
+    assert not Path(f"{copied}{JOURNAL}").exists()
+    assert (frazil.open_array(tmp_path / "b")[...] == VALUES).all()
+
+
+def test_the_journal_of_another_file_restores_none_that_can_be_read(tmp_path: Path) -> None:
+    """A shard that was replaced by a program which knows no journals, and begins with the same bytes."""
+    array, shard, before = torn_array(tmp_path)
+    index = before[-(16 * 6 + 4) :]
+    replaced = tmp_path / "new"
+    replaced.write_bytes(before + b"waste" * 20 + index)
+    replaced.rename(shard)
+    assert (array[...] == VALUES).all()
+    found = frazil.validate(tmp_path, decode=True, repair=True)
+    assert (found.ok, found.repaired) == (True, ())
+    assert shard.read_bytes() == before + b"waste" * 20 + index
+    array[25, 3] = 5  # the writer that comes next removes it
+    assert not Path(f"{shard}{JOURNAL}").exists()
+    assert frazil.open_array(tmp_path)[25, 3] == 5

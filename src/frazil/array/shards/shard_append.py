@@ -13,6 +13,7 @@ from frazil.array.access import Access
 from frazil.array.shards.shard_indexes import IndexTables
 from frazil.array.shards.shard_objects import BlobTable
 from frazil.codecs.sharding.shard import encode_indexes
+from frazil.errors import ChecksumError
 from frazil.indexing import BoxChunks, PointChunks
 from frazil.record import Record
 from frazil.stores.local.appended_shards import Answers, Changes, change_files, restore_files
@@ -44,12 +45,20 @@ class Shards(Record):
 
 
 def restore_shards(access: Access, names: Sequence[str]) -> bool:
-    """Restores shards whose append was killed, and waits for writers at them. Whether reading them again may give another result."""
+    """Restores shards whose append was killed, and waits for writers at them. Whether reading them again may give another result. Raises ChecksumError for one that
+    was copied while it was torn."""
     files = access.storage.kernel_files(lambda: np.zeros((0, 0), np.int64)) if access.chain.levels else None
     if files is None or files.names is None:
         return False
-    seen, forbidden = restore_files(files.root, names)
-    return seen or forbidden
+    restored = restore_files(files.root, names)
+    if restored.copied:
+        raise ChecksumError(
+            "the shard was copied while an append to it was broken off",
+            path=access.path or "/",
+            key=restored.copied[0],
+            hint="`frazil validate --repair` restores what it was before the append",
+        )
+    return restored.seen or restored.forbidden
 
 
 def is_worth_appending(

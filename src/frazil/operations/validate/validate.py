@@ -22,7 +22,7 @@ from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.appended_shards import restore_keys
+from frazil.stores.local.appended_shards import restore_copies, restore_keys, torn_keys
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
@@ -32,7 +32,10 @@ __all__ = ["validate"]
 
 _LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
-_MENDS = "restores it, as does whoever reads it"
+_TORN = "an append to the shard was killed"
+_COPIED = "an append to the shard was killed, and the shard was copied then"
+_MENDS = "`frazil validate --repair` restores it"
+_MENDED = "it was restored to what it was before"
 _CONSOLIDATED = (
     "meta/root/consolidated/.zmetadata"  # copies of documents, as zarr-python 2 kept them in the older draft
 )
@@ -224,12 +227,21 @@ class _Run:
         """Which shards have good indexes: bool[n]."""
         keys = chunk_keys(array, coords)
         good = np.ones(len(coords), np.bool_)
-        torn = self._torn(path, array, coords, keys)
+        torn, copied = self._torn(path, array, coords, keys)
         for row, shard in enumerate(read_tables(array, keys, self._limit // 2, restore=False)):
             if keys[row] in torn:
                 good[row] = False
                 continue
             chunk = tuple(coords[row].tolist())
+            if keys[row] in copied and isinstance(shard.error, DataError):
+                problem = Problem("torn", "", path, keys[row], chunk)
+                if self._repair and restore_copies(chunk_store(array), [keys[row]]):
+                    self.repaired.append(problem._replace(message=f"{_COPIED}: {_MENDED}"))
+                    (shard,) = read_tables(array, [keys[row]], self._limit // 2, restore=False)
+                else:
+                    good[row] = False
+                    self._found.add(problem._replace(message=f"{_COPIED}: {_MENDS}"))
+                    continue
             for numbers, found in [((), shard), *tables_below(array, shard, keys[row])]:
                 self.indexes += found.table is not None or found.error is not None
                 if found.error is not None:
@@ -240,21 +252,22 @@ class _Run:
                     self._found.add(Problem("overlap", _within(said, numbers), path, keys[row], chunk))
         return good
 
-    def _torn(self, path: str, array: Array, coords: Columns, keys: list[str]) -> set[str]:
-        """The keys of shards that are torn, and stay so."""
-        torn: set[str] = set()
+    def _torn(self, path: str, array: Array, coords: Columns, keys: list[str]) -> tuple[set[str], set[str]]:
+        """The keys of shards that are torn, and stay so; and of those that may have been copied while they were, which those are whose index cannot be read."""
+        torn, copied, store = set[str](), set[str](), chunk_store(array)
         for low in range(0, len(keys), _LOOKED_UP):
             part = keys[low : low + _LOOKED_UP]
-            torn.update(restore_keys(chunk_store(array), part, look=not self._repair))
-        said = "it was restored to what it was before" if self._repair else f"`frazil validate --repair` {_MENDS}"
+            found, others = torn_keys(store, part)
+            torn.update(restore_keys(store, part) if self._repair else found)
+            copied.update(others)
+        said = f"{_TORN}: {_MENDED}" if self._repair else f"{_TORN}: {_MENDS}, as does whoever reads it"
         for row in [row for row, key in enumerate(keys) if key in torn]:
-            chunk = tuple(coords[row].tolist())
-            problem = Problem("torn", f"an append to the shard was killed: {said}", path, keys[row], chunk)
+            problem = Problem("torn", said, path, keys[row], tuple(coords[row].tolist()))
             if self._repair:
                 self.repaired.append(problem)
             else:
                 self._found.add(problem)
-        return set() if self._repair else torn
+        return set() if self._repair else torn, copied
 
 
 def _within(message: str, numbers: Sequence[int]) -> str:

@@ -18,10 +18,20 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.store import KernelRoot, Store
 
-__all__ = ["Answers", "Changes", "change_files", "restore_files", "restore_keys", "was_restored"]
+__all__ = [
+    "Answers",
+    "Changes",
+    "Restored",
+    "change_files",
+    "restore_copies",
+    "restore_files",
+    "restore_keys",
+    "torn_keys",
+    "was_restored",
+]
 
 _CHANGED, _NOT_IN_PLACE = -1, -3
-_TORN: Final = 2
+_LEFT, _TORN, _COPIED = 1, 2, 3
 _MAY_NOT: Final = frozenset({EACCES, EPERM, EROFS})
 
 
@@ -65,35 +75,68 @@ def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: boo
     return Answers(changed, whole, versions)
 
 
-def restore_files(root: KernelRoot, names: Sequence[str]) -> tuple[bool, bool]:
-    """Restores files of which an append was killed, and waits for writers that are alive. Whether a writer is or was at one of the files; and whether the system does not allow us to restore one.
+class Restored(Record):
+    """What became of files that were to be restored.
+
+    seen       whether a writer is or was at one of them
+    forbidden  whether the system does not allow us to restore one
+    copied     those that were copied while they were torn: they stay so, as their journal is of another file"""
+
+    seen: bool
+    forbidden: bool
+    copied: list[str]
+
+
+def restore_files(root: KernelRoot, names: Sequence[str]) -> Restored:
+    """Restores files of which an append was killed, and waits for writers that are alive. Raises StoreError."""
+    codes = _codes(root, names)
+    seen = any(code in (_LEFT, _TORN) for code in codes)
+    return Restored(seen, min(codes, default=0) < 0, _of_code(names, codes, _COPIED))
+
+
+def restore_keys(store: Store, keys: Sequence[str]) -> list[str]:
+    """Restores the files of keys, as restore_files; those of which an append was killed. Nothing is done in stores where shards are not changed in place.
 
     Raises StoreError."""
-    codes = _restored(root, names, look=False)
-    return any(code > 0 for code in codes), min(codes, default=0) < 0
+    root = _root(store)
+    return [] if root is None else _of_code(keys, _codes(root, keys), _TORN)
 
 
-def restore_keys(store: Store, keys: Sequence[str], *, look: bool = False) -> list[str]:
-    """Restores the files of keys, as restore_files; those of which an append was killed. look: they stay as they are. Nothing is done in stores where shards are not changed in place.
+def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The keys of files of which an append was killed: those that are restored by whoever reads them, and those that were copied since. Nothing is restored. Raises StoreError."""
+    root = _root(store)
+    if root is None:
+        return [], []
+    codes = _codes(root, keys, look=True)
+    return _of_code(keys, codes, _TORN), _of_code(keys, codes, _COPIED)
 
-    Raises StoreError."""
-    root = store.kernel_root() if isinstance(store, LocalStore) else None
-    if root is None or not keys:
-        return []
-    return [key for key, code in zip(keys, _restored(root, keys, look=look), strict=True) if code == _TORN]
+
+def restore_copies(store: Store, keys: Sequence[str]) -> list[str]:
+    """As restore_keys, also for files that were copied while they were torn. They must be unreadable as they are: the journal might be of another file. Raises StoreError."""
+    root = _root(store)
+    return [] if root is None else _of_code(keys, _codes(root, keys, copies=True), _TORN)
 
 
 def was_restored(store: Store, keys: Sequence[str]) -> bool:
     """Restores the files of keys, as restore_keys. Whether reading them again may give another result: a writer was at one of them.
 
     Raises StoreError."""
-    root = store.kernel_root() if isinstance(store, LocalStore) else None
-    return root is not None and any(code > 0 for code in _restored(root, keys, look=False))
+    root = _root(store)
+    return root is not None and restore_files(root, keys).seen
 
 
-def _restored(root: KernelRoot, names: Sequence[str], *, look: bool) -> list[int]:
+def _root(store: Store) -> KernelRoot | None:
+    return store.kernel_root() if isinstance(store, LocalStore) else None
+
+
+def _of_code(names: Sequence[str], codes: Sequence[int], wanted: int) -> list[str]:
+    return [name for name, code in zip(names, codes, strict=True) if code == wanted]
+
+
+def _codes(root: KernelRoot, names: Sequence[str], *, look: bool = False, copies: bool = False) -> list[int]:
+    """What _kernel.restore_files answers. Raises StoreError."""
     result = np.empty((len(names), 1), np.int64)
-    _kernel.restore_files(root.fd, names, look, result)
+    _kernel.restore_files(root.fd, names, look, copies, result)
     codes: list[int] = result[:, 0].tolist()
     for i, code in enumerate(codes):
         if code < 0 and -code not in _MAY_NOT:

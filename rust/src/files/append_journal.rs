@@ -1,0 +1,162 @@
+//! The journal of an append: its bytes, and what they say of the file that is there; and the operations of a disk that appends and journals need, as a small trait.
+
+use rustix::io::{Errno, Result as System};
+
+const MAGIC: &[u8; 8] = b"FRZAPPND";
+const SAMPLE: u64 = 64;
+
+/// What is written to, or synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Shard,
+    Journal,
+    Folder,
+}
+
+/// What tells one file from another that has its inode later: inode, and time of birth where the system has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub inode: u64,
+    pub birth_time: u64,
+}
+
+/// One shard and its journal on a disk, under the lock of the shard.
+pub(crate) trait Disk {
+    fn identity(&self) -> System<Identity>;
+    fn size(&self) -> System<u64>;
+    /// Bytes of the shard, all of which are there.
+    fn read(&self, at: u64, length: u64) -> System<Vec<u8>>;
+    /// None: there is none.
+    fn read_journal(&self) -> System<Option<Vec<u8>>>;
+    /// Fails where there is one.
+    fn create_journal(&mut self) -> System<()>;
+    fn remove_journal(&mut self) -> System<()>;
+    fn write(&mut self, target: Target, at: u64, bytes: &[u8]) -> System<()>;
+    /// Cuts the shard.
+    fn cut(&mut self, size: u64) -> System<()>;
+    /// Gives the shard a time of change that it never had.
+    fn stamp(&mut self) -> System<()>;
+    fn sync(&mut self, target: Target) -> System<()>;
+}
+
+/// Bytes, and where they go.
+pub(crate) type Write<'a> = (u64, &'a [u8]);
+
+/// What an append leaves behind the old end and at the start of a shard when all is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Finished {
+    size: u64, // the new one; 0: not known
+    tail: u32, // crc32c of the bytes behind the old end
+    head: u32, // crc32c of the first bytes
+}
+
+impl Finished {
+    fn of(writes: &[Write<'_>], size: u64) -> Finished {
+        let mut finished = Finished { size, tail: 0, head: 0 };
+        for &(at, bytes) in writes {
+            if at == finished.size {
+                finished.tail = crc32c::crc32c_append(finished.tail, bytes);
+                finished.size += bytes.len() as u64;
+            } else if at == 0 {
+                finished.head = crc32c::crc32c(bytes);
+            } else {
+                return Finished { size: 0, ..finished };
+            }
+        }
+        finished
+    }
+}
+
+/// What came of an append that had a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Nothing,
+    /// All of it was written: readers may have seen it, and it stays.
+    Finished,
+    /// It was killed before. Now it is undone.
+    Torn,
+    /// It was killed before, and the file was copied then, together with its journal. It stays as it is.
+    Copied,
+}
+
+/// What is needed to undo an append, and to see whether it was finished.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Journal {
+    identity: Identity,
+    pub size: u64,
+    finished: Finished,
+    /// The first bytes of the shard, where they are overwritten.
+    pub head: Vec<u8>,
+    /// The last bytes before `size`.
+    sample: Vec<u8>,
+}
+
+impl Journal {
+    pub fn of(disk: &impl Disk, writes: &[Write<'_>], head: u64) -> System<Journal> {
+        let size = disk.size()?;
+        if head > size {
+            return Err(Errno::INVAL);
+        }
+        let sample = SAMPLE.min(size - head);
+        let (identity, finished) = (disk.identity()?, Finished::of(writes, size));
+        Ok(Journal { identity, size, finished, head: disk.read(0, head)?, sample: disk.read(size - sample, sample)? })
+    }
+
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let (Identity { inode, birth_time }, Finished { size, tail, head }) = (self.identity, self.finished);
+        let lengths = [self.head.len() as u64, self.sample.len() as u64];
+        let numbers = [inode, birth_time, self.size, lengths[0], lengths[1], size, u64::from(tail), u64::from(head)];
+        numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes.extend(&self.head);
+        bytes.extend(&self.sample);
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// None where it was not written to its end.
+    pub fn parse(bytes: &[u8]) -> Option<Journal> {
+        let (body, sum) = bytes.split_last_chunk::<4>()?;
+        if crc32c::crc32c(body) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let (numbers, texts) = body.strip_prefix(MAGIC)?.split_at_checked(64)?;
+        let (numbers, _) = numbers.as_chunks::<8>();
+        let number = |at: usize| u64::from_le_bytes(numbers[at]);
+        let (head, sample) = texts.split_at_checked(usize::try_from(number(3)).ok()?)?;
+        if sample.len() as u64 != number(4) {
+            return None;
+        }
+        let identity = Identity { inode: number(0), birth_time: number(1) };
+        let finished = Finished { size: number(5), tail: u32::try_from(number(6)).ok()?, head: u32::try_from(number(7)).ok()? };
+        Some(Journal { identity, size: number(2), finished, head: head.to_vec(), sample: sample.to_vec() })
+    }
+
+    /// Whether the bytes are those of the file that it is of.
+    fn fits(&self, disk: &impl Disk) -> System<bool> {
+        if disk.size()? < self.size {
+            return Ok(false);
+        }
+        let length = self.sample.len() as u64;
+        Ok(disk.read(self.size - length, length)? == self.sample)
+    }
+
+    /// What is left of the append that it is of.
+    pub fn append_state(&self, disk: &impl Disk) -> System<State> {
+        let Finished { size, tail, head } = self.finished;
+        if !self.fits(disk)? {
+            return Ok(State::Nothing);
+        }
+        let finished = size >= self.size
+            && disk.size()? >= size
+            && crc32c::crc32c(&disk.read(self.size, size - self.size)?) == tail
+            && (self.head.is_empty() || crc32c::crc32c(&disk.read(0, self.head.len() as u64)?) == head);
+        let is_own = self.identity == disk.identity()?;
+        Ok(match (finished, is_own) {
+            (true, true) => State::Finished,
+            (true, false) => State::Nothing,
+            (false, true) => State::Torn,
+            (false, false) => State::Copied,
+        })
+    }
+}
