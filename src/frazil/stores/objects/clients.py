@@ -107,9 +107,12 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
     endpoint = _endpoint(kind, given)
     if scheme == "http" or endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
-    if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the program for such a one
+    # the client ends the program for one that is no URL, and shows passwords in its errors
+    if endpoint and ("@" in endpoint or not re.match(r"https?://[^/\s]", endpoint)):
         raise InvalidInputError(
-            "the endpoint is not a URL", path=shown_url(endpoint), hint="http://host:port, or https://"
+            "the endpoint is not a URL, or has credentials",
+            path=shown_url(endpoint).rpartition("@")[2],
+            hint="http://host:port, or https://; give credentials as options or in the environment",
         )
     retry = {"max_retries": REQUESTS.attempts - 1, **retry}
     backoff = backoff_of(retry)
