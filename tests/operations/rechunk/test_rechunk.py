@@ -134,6 +134,18 @@ def test_source_chunks_are_read_as_often_as_is_said() -> None:
     assert done.reads == 1
 
 
+def test_a_chunk_that_is_larger_than_the_bytes_is_read_once() -> None:
+    """It was read, and decoded, once for each slab of a part of it."""
+    counting = CountingStore(MemoryStore())
+    values = np.arange(128 * 256, dtype="f4").reshape(128, 256)
+    frazil.create_array(counting, data=values, chunks=(128, 128))
+    counting.clear()
+    target, limit = MemoryStore(), Runtime(bytes_in_flight=2**14)
+    frazil.rechunk(counting, target, chunks=(16, 16), shards=(64, 64), runtime=limit)
+    assert [counting.count("fetch", f"c/0/{i}") for i in range(2)] == [1, 1]
+    np.testing.assert_array_equal(frazil.open_array(target)[...], values)
+
+
 def test_elements_that_are_fill_value_are_not_stored() -> None:
     source = frazil.create_array(MemoryStore(), shape=(100, 100), dtype="i4", chunks=(10, 10), fill_value=7)
     source[55, 55] = 1
