@@ -149,3 +149,20 @@ def test_a_plain_store_with_its_layout_explained(place: Path, capfd: pytest.Capt
     assert main(["import", "ocean.nc", "new.zarr", "--variables", "salt"]) == 2
     for bad in (["--chunks", "t=0"], ["--chunks", "big"], ["--shards", "t"], ["--memory", "much"]):
         assert main(["import", "ocean.nc", "new.zarr", *bad]) == 2
+
+
+def test_values_that_references_name_are_copied_from_prefixes(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    values = np.arange(24, dtype="<f8")
+    (place / "raw.bin").write_bytes(b"head" + values.tobytes())
+    prefix = Path(os.path.realpath(place)).as_uri() + "/"
+    array = {"zarr_format": 2, "shape": [24], "chunks": [24], "dtype": "<f8", "order": "C", "compressor": None}
+    parts = {
+        "t/.zarray": json.dumps({**array, "filters": None, "fill_value": None}),
+        "t/0": [f"{prefix}raw.bin", 4, 192],
+    }
+    (place / "refs.json").write_text(json.dumps({"version": 1, "refs": {".zgroup": '{"zarr_format":2}', **parts}}))
+    for given in ([], ["--virtual-prefix", "file:///elsewhere/"]):
+        assert main(["import", "refs.json", "new.zarr", "--copy", *given]) == 1
+        assert "--virtual-prefix" in capfd.readouterr().err
+    assert main(["import", "refs.json", "new.zarr", "--copy", "--virtual-prefix", prefix]) == 0
+    assert np.array_equal(frazil.load("new.zarr")["t"], values)

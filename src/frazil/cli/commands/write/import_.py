@@ -51,6 +51,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--adopt", dest="mode", action="store_const", const="adopt",
         help="copy FILE unchanged into the repository, and read its chunks from there; nothing is decoded",
     )  # fmt: skip
+    how.add_argument(
+        "--copy", dest="mode", action="store_const", const="copy",
+        help="decode values and write them anew: the default, but for references of kerchunk, whose values are read from below --virtual-prefix",
+    )  # fmt: skip
+    parser.add_argument(
+        "--virtual-prefix", metavar="URL", action="append", default=[],
+        help="allow values to be read below this URL, as in file:///data/ or s3://bucket/, where FILE refers to them; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--path", metavar="GROUP", default="", help="the group to import into (default: the root)")
     parser.add_argument(
         "--variables", metavar="NAMES", type=_names,
@@ -114,7 +122,7 @@ def run(options: Namespace) -> None:
     remote = next((file for file in options.file if is_remote(file)), None)
     if options.mode == "adopt" and remote:
         options.refuse(f"{remote} is not on this machine: copy it here first to adopt it, or import it with --virtual")
-    prefixes = importer.remote_prefixes(options.file)
+    prefixes = {**dict.fromkeys(options.virtual_prefix), **importer.remote_prefixes(options.file)}
     scans = [scanner.scan_file(file, virtual_prefixes=prefixes, time_limit=options.time_limit) for file in options.file]
     files = _files(options, groups, scans)
     modes = {importer.mode_of(scanned, options.mode) for scanned in scans}
@@ -122,7 +130,7 @@ def run(options: Namespace) -> None:
         options.refuse("references of kerchunk are imported with --virtual, and other files may be too")
     options.mode = modes.pop()
     for one in files:
-        importer.check_mode(one.scanned, one.file, options.mode, None)
+        importer.check_mode(one.scanned, one.file, options.mode, options.virtual_prefix)
     how = layout.LayoutOptions(options.chunks, options.shards, options.codecs)
     runtime = importer.IMPORTS._replace(bytes_in_flight=options.memory)
     plans = [importer.plan_import(one.scanned, options.mode, how, runtime) for one in files]
