@@ -101,8 +101,7 @@ class Verification(Record):
     """What Repository.verify found.
 
     refs, snapshots, manifests, attributes   how many were checked
-    references   to chunks, of every array in every manifest;  chunks: files that they lead to;  virtual: references to files elsewhere, which only `decode`
-                 reads
+    references   to chunks, of every array in every manifest;  chunks: files that they lead to;  virtual: references to files elsewhere, read only by `decode`
     strays       references that no reader uses, which other programs leave: beyond the grid of an array that shrank, or with another number of indices
     orphans      objects that nothing refers to, by kind: no problem, garbage collection removes them. They include the objects of open sessions
     orphan_ids   the ids of the orphans, sorted; not in the JSON
