@@ -235,9 +235,7 @@ def rows_of_node(manifest: Manifest, node: int) -> slice:
     if not 0 <= node < _NODE_LIMIT:
         return slice(0, 0)
     count = manifest.nodes.size
-    if count and manifest.nodes.item(0) == node == manifest.nodes.item(
-        count - 1
-    ):  # most manifests have rows of one node
+    if count and manifest.nodes.item(0) == node == manifest.nodes.item(count - 1):  # most have one node
         return slice(0, count)
     wanted = np.uint32(node)
     return slice(int(manifest.nodes.searchsorted(wanted, "left")), int(manifest.nodes.searchsorted(wanted, "right")))

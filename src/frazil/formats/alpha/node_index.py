@@ -1,4 +1,4 @@
-"""The index of the nodes in the bytes of a snapshot: the kernel finds them, they are decoded on demand, and an order and a cache are kept.
+"""The index of the nodes in the bytes of a snapshot, in the order of encoding: the kernel finds them, and they are decoded on demand and cached.
 
 formats/nodes.py adds changes on top, node_values.py has the bytes of one node."""
 
@@ -89,8 +89,8 @@ class NodeIndex(StoredNodes):
         return index
 
     def _known_metadata(self, node: NodeSnapshot) -> ZarrArrayMetadata | None:
-        """The metadata of an array, if it and the attributes are the values returned for its node here, except for the shape: then only this index and its
-        callers have them."""
+        """The metadata of an array, if it and the attributes are the values returned for its node here, except for the shape: then no other
+        object has them."""
         known = self._nodes.get(node.path)
         if known is None or known.array is None or node.array is None or known.attributes is not node.attributes:
             return None

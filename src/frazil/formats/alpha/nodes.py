@@ -46,7 +46,7 @@ def encode_nodes(nodes: Nodes) -> bytes:
 
 
 def index_nodes(nodes: Nodes, data: bytes, at: int, key: str | None) -> Nodes:
-    """The same nodes, stored in `data`, where their encoded bytes begin at a place: changed nodes are there, too."""
+    """The same nodes, all stored in `data`, including the changed ones: their encoded bytes begin at `at`."""
     header = bytearray()
     write_map(header, len(nodes))
     index = _index_of(nodes).following(data, at + len(header), key, nodes.ordered(), nodes.changes)

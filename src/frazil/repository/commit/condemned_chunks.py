@@ -29,7 +29,7 @@ def may_be_condemned(transaction: Transaction) -> bool:
 
 
 def check_written(transaction: Transaction) -> None:
-    """Writes the condemned chunk files that the session refers to again. The caller holds the session's lock.
+    """Writes again the condemned chunk files that the session refers to. The caller holds the session's lock.
 
     Raises ConflictError if a file is gone and the changes have to be made again; StoreError."""
     files = transaction.files

@@ -36,7 +36,7 @@ def record_expired(files: RepositoryFiles, snapshots: Ids, ends: Ids = NO_IDS) -
 
 
 def may_end(files: RepositoryFiles, snapshot: ObjectId) -> bool:
-    """Whether histories end at a snapshot without ancestors, by a record. Raises StoreError, FormatError."""
+    """Whether a record ends histories at a snapshot that names no parent. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return True
     found = read_records(files, list_records(files, "expired"), ["snapshots"])

@@ -248,10 +248,8 @@ def _mark(
     ).only(all_manifests)
     marks = _read_manifests(files, marks, progress, saves=saves)
     reachable = Reachable(snapshots, marks.attributes, all_manifests, marks.chunks_of(all_manifests))
-    return (
-        reachable,
-        marks.without_snapshots() if ancestry.others else marks,
-    )  # marks have only one parent for each snapshot
+    # marks have only one parent for each snapshot
+    return reachable, marks.without_snapshots() if ancestry.others else marks
 
 
 def _read_manifests(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> Marks:
