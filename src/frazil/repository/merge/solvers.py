@@ -91,7 +91,7 @@ class _Left:
                 self.over.add(path)
             elif (
                 kind == "metadata" and old in self.parts["metadata"]
-            ):  # all of it stays, even if they changed other metadata
+            ):  # all of it stays, despite other changes of theirs
                 self.parts["metadata"][old] = MetadataChange(self.parts["metadata"][old].new)
         elif is_removal:
             self.parts["removed"].pop(path, None)
