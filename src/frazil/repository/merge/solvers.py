@@ -89,9 +89,7 @@ class _Left:
         if answer == "ours":
             if is_removal or kind == "created":
                 self.over.add(path)
-            elif (
-                kind == "metadata" and old in self.parts["metadata"]
-            ):  # all of it stays, despite other changes of theirs
+            elif kind == "metadata" and old in self.parts["metadata"]:  # all of it stays, whatever theirs changed
                 self.parts["metadata"][old] = MetadataChange(self.parts["metadata"][old].new)
         elif is_removal:
             self.parts["removed"].pop(path, None)
