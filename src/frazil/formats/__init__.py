@@ -1,3 +1,4 @@
-"""Files of repositories <-> values: bytes in, values out, no I/O.
+"""Conversion between files of repositories and values: bytes in, values out, no I/O.
 
-The modules here have the values that every format shares. alpha/ has the files of the Icechunk specification, alpha. What the files mean together (commits, sessions, conflicts) is in repository/."""
+The modules here have the values that all formats share. alpha/ has the files of the Icechunk specification, alpha. repository/ uses the files (commits,
+sessions, conflicts)."""

@@ -1,5 +1,5 @@
-"""Ids of snapshots, manifests, chunk files and attribute files: 12 bytes, and the 20 characters that they are in texts and file names (Icechunk
-specification, Reference Files; Crockford's base 32)."""
+"""Ids of snapshots, manifests, chunk files and attribute files: 12 bytes, or 20 characters in texts and file names (Icechunk specification, Reference Files;
+Crockford's base 32)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CRC_BYTES: Final = 4  # at the end of the id of a chunk file, in repositories wi
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS: Final = [high + low for high in ALPHABET for low in ALPHABET]
 _READ: Final = {**{letter: at for at, letter in enumerate(ALPHABET)}, "O": 0, "I": 1, "L": 1}
-# what a reader takes, and the digits that int() knows for it
+# the characters that a reader accepts, and their digits for int()
 _TAKEN: Final = "".join([*_READ, *(letter.lower() for letter in _READ if letter.isalpha())])
 _DIGITS: Final = str.maketrans({letter: "0123456789abcdefghijklmnopqrstuv"[_READ[letter.upper()]] for letter in _TAKEN})
 _LETTERS: Final = np.frombuffer(ALPHABET.encode(), np.uint8)
 _WEIGHTS: Final = np.array([16, 8, 4, 2, 1], np.uint8)
 
 
-@lru_cache(2**12)  # the names of one commit's files are asked for several times each
+@lru_cache(2**12)  # the names of a commit's files are needed several times each
 def encode_id(value: ObjectId) -> str:
     """The text of 12 bytes. Raises InvalidInputError for another number of bytes."""
     if len(value) != ID_BYTES:
@@ -40,8 +40,8 @@ def encode_id(value: ObjectId) -> str:
 
 
 def decode_id(text: str, key: str | None = None) -> ObjectId:
-    """The bytes of a text, in capital or small letters, O for 0 and I or L for 1; the 4 bits that it has beyond the bytes do not count.
-    Raises FormatError with `key`, the file that the text was found in."""
+    """The bytes of a text, in capital or small letters, O for 0 and I or L for 1; its 4 spare bits are ignored.
+    Raises FormatError with `key`, the file that contained the text."""
     if len(text) != ID_CHARACTERS or text.strip(_TAKEN):
         raise FormatError(
             f"an id must be {ID_CHARACTERS} characters of Crockford's base 32, found {text[:40]!r}", key=key
@@ -50,7 +50,7 @@ def decode_id(text: str, key: str | None = None) -> ObjectId:
 
 
 def encode_ids(values: NDArray[np.uint8]) -> list[str]:
-    """The texts of uint8[n, 12], as encode_id makes them."""
+    """The texts of uint8[n, 12], as from encode_id."""
     bits = np.zeros((len(values), ID_CHARACTERS * 5), np.uint8)
     bits[:, : ID_BYTES * 8] = np.unpackbits(values, axis=1)
     letters = _LETTERS[bits.reshape(len(values), ID_CHARACTERS, 5) @ _WEIGHTS]
@@ -59,5 +59,5 @@ def encode_ids(values: NDArray[np.uint8]) -> list[str]:
 
 
 def new_id(random: Callable[[int], bytes]) -> ObjectId:
-    """A new id of bytes that `random` gives, such as os.urandom."""
+    """A new id from bytes of `random`, such as os.urandom."""
     return random(ID_BYTES)

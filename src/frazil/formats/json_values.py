@@ -1,4 +1,4 @@
-"""JSON values as repositories hold them (attributes, properties), and when two are the same. Their bytes are the affair of each format."""
+"""JSON values of repositories (attributes, properties), and their comparison. Each format defines their bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 def same_json(left: Json, right: Json) -> bool:
-    """Whether two values are the same JSON: to Python 1, 1.0 and True are equal, and a NaN is not itself."""
+    """Whether two values are the same JSON: in Python 1, 1.0 and True are equal, and a NaN does not equal itself."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same_json(value, right[name]) for name, value in left.items())
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

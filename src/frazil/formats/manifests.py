@@ -1,6 +1,6 @@
-"""Manifests as every format has them: chunk references in columns, and the look-up of references in them.
+"""Manifests, for all formats: chunk references in columns, and the look-up of references in them.
 
-Which manifests an array has, and in which order, is in its snapshot. The bytes of their files are in alpha/manifests.py."""
+A snapshot lists the manifests of an array, in their order. The bytes of their files are in alpha/manifests.py."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class FileCheck(Record):
-    """The state of a file in which virtual chunks lie. What is not known is -1 or "", and is not compared.
+    """The state of a file with virtual chunks. Unknown values are -1 or "", and are not compared.
 
     size       bytes
     modified   when it was last written, in nanoseconds since 1970
-    tag        what else its store tells versions by, such as an ETag
+    tag        another mark of the version from its store, such as an ETag
     mapped_to  the address that the user mapped its prefix to. At another address only sizes are compared: a copy has other times and tags"""
 
     size: int = -1
@@ -68,27 +68,25 @@ class FileCheck(Record):
 
 
 class Manifest(Record):
-    """n chunk references. As decoded, rows are in order of node, then coordinates, and no two have the same; `order_manifest` makes them so."""
+    """n chunk references. After decoding, rows are sorted by node, then coordinates, without duplicates; `order_manifest` ensures this."""
 
-    flags: Mapping[bytes, bytes]  # what else the file says, by name, both as its format encodes them; kept
+    flags: Mapping[bytes, bytes]  # further data of the file, by name, both as its format encodes them; kept
     nodes: NDArray[np.uint32]  # [n], ids of nodes
     starts: Columns  # [n + 1]: the coordinates of row i are coordinates[starts[i]:starts[i + 1]]
-    coordinates: (
-        Columns  # in the array's chunk grid; their number may differ from the array's, in files that are damaged
-    )
+    coordinates: Columns  # in the array's chunk grid; in damaged files their number may differ from the array's rank
     kinds: Octets  # [n], INLINE, NATIVE or VIRTUAL
     ids: Octets  # [n, 12], of the chunk object; zeros unless NATIVE
-    offsets: Columns  # [n], bytes: where the chunk begins in `inline`, in its object, in the file at its location
+    offsets: Columns  # [n], bytes: the begin of the chunk in `inline`, in its object, or in the file at its location
     lengths: Columns  # [n], bytes; offset + length is below 2**63
     inline: Octets  # the bytes of inline chunks
     locations: NDArray[np.int32]  # [n], number of the location; -1 unless VIRTUAL
     location_text: Octets  # the locations in UTF-8, one after the other
     location_starts: Columns  # [m + 1]: location i is location_text[location_starts[i]:location_starts[i + 1]]
-    checks: Mapping[str, FileCheck] = {}  # by location, where the state of the file is known
+    checks: Mapping[str, FileCheck] = {}  # by location, if the state of the file is known
 
     @property
     def size(self) -> int:
-        """How many references there are."""
+        """The number of references."""
         return self.nodes.size
 
     def location(self, number: int) -> str:
@@ -103,7 +101,7 @@ class Manifest(Record):
 
 
 def nbytes_of(manifest: Manifest) -> int:
-    """Bytes of memory that the columns have."""
+    """Bytes of memory of the columns."""
     return sum([column.nbytes for column in columns_of(manifest)])
 
 
@@ -128,7 +126,7 @@ def node_manifest(
     names: Sequence[str] = (),
     checks: Mapping[str, FileCheck] | None = None,
 ) -> Manifest:
-    """The references of one node, whose coordinates are int64[n, d]; `locations` are numbers into `names`. In the order given."""
+    """The references of one node, with coordinates int64[n, d]; `locations` are numbers into `names`. The order stays as given."""
     if not 0 <= node < _NODE_LIMIT:
         raise InvalidInputError(f"{node} is not an id of a node")
     count, rank = coordinates.shape
@@ -166,7 +164,7 @@ def location_columns(names: Sequence[str]) -> tuple[Octets, Columns]:
 
 
 def select_rows(manifest: Manifest, rows: Columns) -> Manifest:
-    """These rows (int64[k]), in this order. Inline bytes and locations stay as they are, those that no row has any more too."""
+    """These rows (int64[k]), in this order. Inline bytes and locations stay, even unused ones."""
     ranks = manifest.starts[1:] - manifest.starts[:-1]
     rank = ranks.item(0) if ranks.size else 0
     if (ranks == rank).all():  # as nearly always
@@ -182,7 +180,7 @@ def select_rows(manifest: Manifest, rows: Columns) -> Manifest:
 
 
 def order_manifest(manifest: Manifest) -> Manifest:
-    """The same in order of node and coordinates, of rows with one key the last alone; itself where that is so already."""
+    """The manifest sorted by node and coordinates, with only the last of rows with one key; itself if it is so already."""
     if manifest.nodes.size < 2:
         return manifest
     columns = (np.ascontiguousarray(column) for column in (manifest.nodes, manifest.starts, manifest.coordinates))
@@ -193,7 +191,8 @@ def order_manifest(manifest: Manifest) -> Manifest:
 def join_manifests(
     manifests: Sequence[Manifest], *, flags: Mapping[bytes, bytes] = NO_FLAGS, checks: Mapping[str, FileCheck]
 ) -> Manifest:
-    """All references of several manifests, at least one, in order; where two have a key, the later manifest counts. Flags and checks are those of the caller."""
+    """All references of several manifests, at least one, sorted. If two have the same key, that of the later manifest is used. Flags and checks are
+    arguments."""
     joined = {name: np.concatenate([getattr(part, name) for part in manifests]) for name in _SIDE_BY_SIDE}
     starts, offsets, locations, texts = [manifests[0].starts[:1]], [], [], [manifests[0].location_starts[:1]]
     for part, (row, inline, number, text) in zip(manifests, _positions_before(manifests), strict=True):
@@ -208,7 +207,7 @@ def join_manifests(
 
 
 def _positions_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, int, int]]:
-    """Of each manifest, how many coordinates, inline bytes, locations and bytes of these those before it have."""
+    """For each manifest the number of coordinates, inline bytes, locations and bytes of locations in those before it."""
     coordinates = inline = locations = text = 0
     for part in manifests:
         yield coordinates, inline, locations, text
@@ -236,15 +235,15 @@ def rows_of_node(manifest: Manifest, node: int) -> slice:
     if not 0 <= node < _NODE_LIMIT:
         return slice(0, 0)
     count = manifest.nodes.size
-    if count and manifest.nodes.item(0) == node == manifest.nodes.item(count - 1):  # most have those of one
+    if count and manifest.nodes.item(0) == node == manifest.nodes.item(count - 1):  # most have one node
         return slice(0, count)
     wanted = np.uint32(node)
     return slice(int(manifest.nodes.searchsorted(wanted, "left")), int(manifest.nodes.searchsorted(wanted, "right")))
 
 
 def rows_of_array(manifest: Manifest, node: int, rank: int) -> tuple[Columns, Columns]:
-    """The rows of an ordered manifest that are a node's and have as many coordinates as the array has dimensions (int64[m]), and these (int64[m, d]). Others are not the
-    array's: the alpha library put some there by mistake."""
+    """The rows of an ordered manifest that belong to a node and have as many coordinates as the array has dimensions (int64[m]), and their coordinates
+    (int64[m, d]). Other rows do not belong to the array: the alpha library put some there by mistake."""
     found = rows_of_node(manifest, node)
     starts = manifest.starts[found.start : found.stop + 1]
     right = starts[1:] - starts[:-1] == rank

@@ -1,7 +1,7 @@
-"""MessagePack, as repository files use it: a strict reader that names the offset of what is wrong, and functions that write.
+"""MessagePack in repository files: a strict reader that reports the offset of errors, and functions that write.
 
-The reader takes every form of a value (wide headers, long numbers, a struct as array or as map with names), and allocates in proportion to the bytes that are there,
-never to a length that they claim. What the values mean is in alpha/."""
+The reader accepts every form of a value (wide headers, long numbers, a struct as array or as map with names). It allocates memory in proportion to the existing
+bytes, never to a length in a header. alpha/ defines what the values mean."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once a level
+DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once per level
 
 _HIGH: Final = 2**64 - 1
 _LOW: Final = -(2**63)
@@ -42,7 +42,7 @@ _BOOLEAN: Final = "a boolean"
 _BINARY: Final = "binary data"
 _EXTENSION: Final = "an extension"
 _FLOATS: Final = {4: "a 32-bit float", 8: "a 64-bit float"}
-# of each first byte: the kind of the value, its number or length, and the bytes behind it that hold these instead
+# for each first byte: the kind of the value, its number or length, or the number of following bytes that hold these
 _HEADS: Final = [
     *[(_INTEGER, number, 0) for number in range(128)],
     *[(_MAP, length, 0) for length in range(16)],
@@ -65,8 +65,8 @@ _KINDS: Final = [kind for kind, _, _ in _HEADS]
 
 
 class Reader:
-    """Reads values one after the other; `at` is the offset of the next. Every method raises FormatError, with the byte and `key`, for what is not there
-    or is something else; `what` names the value in its message."""
+    """Reads values one after the other; `at` is the offset of the next. Every method raises FormatError, with the byte and `key`, if a value is missing
+    or of another kind; `what` names the value in its message."""
 
     __slots__ = ("at", "data", "key")
 
@@ -74,11 +74,11 @@ class Reader:
         self.data, self.key, self.at = data, key, at
 
     def fail(self, message: str, at: int | None = None, hint: str | None = None) -> FormatError:
-        """The error to raise about what stands at `at` (None: at the reader's offset)."""
+        """The error for the value at `at` (None: at the reader's offset)."""
         return FormatError(f"{message}, at byte {self.at if at is None else at}", key=self.key, hint=hint)
 
     def finish(self, what: str) -> None:
-        """Refuses anything behind the last value."""
+        """Refuses bytes after the last value."""
         if self.at != len(self.data):
             raise self.fail(f"{what} has {len(self.data) - self.at} bytes behind its end")
 
@@ -95,7 +95,7 @@ class Reader:
         return self.fail(f"the file ends within {what}", hint="it was cut short; restore it from a copy")
 
     def _head(self, what: str, expected: str) -> tuple[int, int]:
-        """The number or length in a head, and where the head ends; `at` stays."""
+        """The number or length in a head, and the end of the head; `at` does not move."""
         data, at = self.data, self.at
         kind, number, width = _HEADS[data[at]] if at < len(data) else _END
         if kind != expected:
@@ -108,7 +108,7 @@ class Reader:
         return number, end
 
     def _count(self, what: str, kind: str, values: int) -> int:
-        """values: how many each item has, of a byte at least"""
+        """values: the number of values of each item, of at least one byte each"""
         count, start = self._head(what, kind)
         if values * count > len(self.data) - start:
             raise self._short(what)
@@ -141,11 +141,11 @@ class Reader:
         return self.data[start : self.at]
 
     def array(self, what: str) -> int:
-        """The number of items; they follow."""
+        """The number of items, which follow."""
         return self._count(what, _ARRAY, 1)
 
     def map(self, what: str) -> int:
-        """The number of entries; keys and values follow in turn."""
+        """The number of entries; keys and values follow alternately."""
         return self._count(what, _MAP, 2)
 
     def nil(self) -> bool:
@@ -159,7 +159,7 @@ class Reader:
         return bool(number)
 
     def integer(self, what: str, low: int = 0, high: int = _HIGH) -> int:
-        """A number without fraction, in any of its lengths, from low to high."""
+        """A whole number, in any of its lengths, from low to high."""
         data, at = self.data, self.at
         if at < len(data) and data[at] < 0x80:  # small, as most are
             number, end = data[at], at + 1
@@ -195,20 +195,20 @@ class Reader:
             raise self.fail(f"{what} must fit {8 * size} bits, found {value}", offset) from None
 
     def skip(self, what: str, count: int = 1) -> None:
-        """Goes past values of any kind."""
+        """Skips values of any kind."""
         end = _kernel.skip_values(self.data, self.at, count)
         if end < 0:
             raise self.fail(f"{what} is cut short, or is not MessagePack")
         self.at = end
 
     def raw(self, what: str) -> bytes:
-        """One value of any kind, as it is encoded."""
+        """One value of any kind, as encoded."""
         start = self.at
         self.skip(what)
         return self.data[start : self.at]
 
     def value(self, what: str, depth: int = DEPTH_LIMIT) -> Json:
-        """One value that JSON has, and the floats that it has not (NaN, infinities); of a key that comes twice the last counts."""
+        """One JSON value, or one with the floats that JSON lacks (NaN, infinities). Of duplicate keys the last is used."""
         kind = _KINDS[self.data[self.at]] if self.at < len(self.data) else _END[0]
         if kind == _TEXT:
             return self.text(what)
@@ -228,7 +228,7 @@ class Reader:
         raise self._refuse(what, "what JSON has")
 
     def members(self, what: str, depth: int = DEPTH_LIMIT) -> dict[str, Json]:
-        """An object of JSON."""
+        """A JSON object."""
         members: dict[str, Json] = {}
         inside = f"a member's name in {what}"
         for _ in range(self.map(what)):
@@ -237,8 +237,8 @@ class Reader:
         return members
 
     def struct(self, what: str, make: Callable[..., T], fields: Fields, optional: Sequence[str] = ()) -> T:
-        """What `make` makes of the fields of a struct, each read by its function, in this order; None stands for an optional one that is absent. The struct is an
-        array of them all, or a map by name in any order, whose other entries are passed over."""
+        """The result of `make` for the fields of a struct, each read by its function, in this order; None for a missing optional one. The struct is an
+        array of all fields, or a map by name in any order, whose other entries are skipped."""
         offset = self.at
         if self.kind() == _ARRAY:
             if (count := self.array(what)) != len(fields):
@@ -263,7 +263,7 @@ class Reader:
         return make(*values)
 
     def variant(self, what: str) -> tuple[str, bool]:
-        """The name of an enum's variant, and whether its value follows: a string, or a map of one entry."""
+        """The name of an enum's variant, and whether its value follows: the enum is a string, or a map of one entry."""
         offset = self.at
         if self.kind() == _TEXT:
             return self.text(what), False
@@ -282,13 +282,13 @@ _LATER: Final = "versions of Icechunk after 0.1.0-alpha.4 wrote other layouts, w
 
 
 class Packed(bytes):
-    """Values that are encoded already: write_value writes them as they are."""
+    """Encoded values: write_value writes them unchanged."""
 
     __slots__ = ()
 
 
 def checked(value: int, high: int, what: str) -> int:
-    """A number that `what` may have. Raises InvalidInputError outside 0 to high."""
+    """A valid number for `what`. Raises InvalidInputError outside 0 to high."""
     if not 0 <= value <= high:
         raise InvalidInputError(f"{what} must be from 0 to {high}, found {value}")
     return value
@@ -309,7 +309,7 @@ def _write_integer(out: bytearray, value: int) -> None:
 
 
 def _write_length(out: bytearray, length: int, fixed: int, most: int, wide: int, least: int) -> None:
-    """The head of a value. fixed: of the short form, which holds lengths below `most`; wide: of the others, whose length has `least` bytes at least"""
+    """The head of a value. fixed: of the short form, for lengths below `most`; wide: of the other forms, whose length has at least `least` bytes"""
     if length < most:
         out.append(fixed + length)
         return
@@ -334,7 +334,7 @@ def _write_text(out: bytearray, text: str) -> None:
 
 
 def write_array(out: bytearray, length: int) -> None:
-    """The head of an array, behind which its items are to be written."""
+    """The head of an array. Its items are written after it."""
     if length < 16:  # as most have
         out.append(0x90 + length)
     else:
@@ -342,12 +342,12 @@ def write_array(out: bytearray, length: int) -> None:
 
 
 def write_map(out: bytearray, length: int) -> None:
-    """The head of a map, behind which its keys and values are to be written."""
+    """The head of a map. Its keys and values are written after it."""
     _write_length(out, length, 0x80, 16, 0xDE, 2)
 
 
 def write_value(out: bytearray, value: object, depth: int = DEPTH_LIMIT) -> None:
-    """A value of JSON (floats as 64 bits, members in their order), bytes, or what is encoded already. Raises InvalidInputError for anything else."""
+    """A JSON value (floats as 64 bits, members in their order), bytes, or encoded values. Raises InvalidInputError for anything else."""
     if isinstance(value, str):
         _write_text(out, value)
     elif type(value) is int and 0 <= value < 0x80:  # as most numbers are
@@ -371,7 +371,7 @@ def write_value(out: bytearray, value: object, depth: int = DEPTH_LIMIT) -> None
         _write_integer(out, value)
     elif isinstance(value, float):
         out += struct.pack(">Bd", 0xCB, value)
-    elif isinstance(value, (dict, Mapping)):  # a dict is found at once
+    elif isinstance(value, (dict, Mapping)):  # a dict is recognised faster
         if depth == 0:
             raise _too_deep()
         write_map(out, len(value))
@@ -398,7 +398,7 @@ def pack(value: object, depth: int = DEPTH_LIMIT) -> Packed:
 
 
 def unpack(data: bytes, key: str | None = None) -> Json:
-    """The JSON value of bytes that hold nothing else. Raises FormatError."""
+    """The JSON value of bytes that contain only it. Raises FormatError."""
     reader = Reader(data, key)
     value = reader.value("the value")
     reader.finish("the value")

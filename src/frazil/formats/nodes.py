@@ -1,6 +1,6 @@
-"""The nodes of a snapshot as every format has them: one node as a value, and all of them as a file holds them, with what was changed over it.
+"""The nodes of a snapshot, for all formats: one node as a value, and all nodes of a file, with changes on top.
 
-What turns bytes into them, and them into bytes, is in the package of each format."""
+The package of each format converts them from and to bytes."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ __all__ = [
 
 
 class ManifestReference(Record):
-    """A manifest that holds chunks of an array. extents: the first and the last coordinates of the smallest box around these, and a tuple of their number; anything else says
-    nothing, and is kept as it is"""
+    """A manifest with chunks of an array. extents: the first and the last coordinates of the smallest box around these, and a tuple of their number; other
+    values are not interpreted, and kept unchanged"""
 
     id: ObjectId
     extents: tuple[tuple[int, ...], ...] = ()
 
 
 class StoredMetadata(Protocol):
-    """The metadata of an array as its format stores it, without attributes; equal ones say the same. Documents are made of it by the format alone.
+    """The metadata of an array as its format stores it, without attributes; equal metadata mean the same. Only the format converts it to documents.
 
-    chunk_shape  of the chunks that references point to: of a sharded array its shards"""
+    chunk_shape  of the chunks that references point to (the shards of a sharded array)"""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -56,25 +56,25 @@ class StoredMetadata(Protocol):
     def chunk_shape(self) -> tuple[int, ...]: ...
 
     def with_shape(self, shape: tuple[int, ...]) -> StoredMetadata:
-        """The same for an array that grew or shrank."""
+        """The metadata with another shape of the same rank."""
 
 
 class ArrayData(Record):
-    """What an array has beside a group. manifests: the first that has a chunk counts"""
+    """What an array has in addition to a group. manifests: the first that has a chunk is used"""
 
     metadata: StoredMetadata
     manifests: tuple[ManifestReference, ...] = ()
 
 
 class AttributesReference(Record):
-    """Attributes that lie in an attribute file. location: which of the maps there"""
+    """Attributes in an attribute file. location: the number of the map in it"""
 
     id: ObjectId
     location: int
 
 
 class NodeSnapshot(Record):
-    """One node. id: unique in its repository; path: absolute, "/" is the root; attributes: None where the document has no such member;
+    """One node. id: unique in its repository; path: absolute, "/" is the root; attributes: None if the document has no such member;
     array: None for a group"""
 
     id: int
@@ -84,7 +84,7 @@ class NodeSnapshot(Record):
 
 
 class BrokenNode(Record):
-    """A node whose bytes make no sense, which does no harm to the others of its snapshot. id: None where not even that can be read"""
+    """A node with invalid bytes; the other nodes of its snapshot are not affected. id: None if it cannot be read"""
 
     path: str
     error: FormatError
@@ -98,23 +98,23 @@ Node: TypeAlias = NodeSnapshot | BrokenNode
 
 
 def sort_key(path: str) -> str:
-    """Text by which paths are in the order of their components, a node before those beneath it: a name ends with what is less than anything that may be in one."""
+    """Text that sorts paths by their components, a node before those below it: names end with text that is less than any in a name."""
     if "\0" in path:
         path = path.replace("\0", "\0\1")
     if path.startswith("/"):
         return path.replace("/", "\0\0")
-    return path[path.find("/") :].replace("/", "\0\0") if "/" in path else ""  # which no node may have
+    return path[path.find("/") :].replace("/", "\0\0") if "/" in path else ""  # a path that no node may have
 
 
 class Order(Record):
-    """Paths by their components, and what they are ordered by. follows: the nodes lie in this order in their file, and none comes twice"""
+    """Paths sorted by their components, and their sort keys. follows: the nodes are in this order in their file, without duplicates"""
 
     keys: list[str]
     paths: list[str]
     follows: bool
 
     def place(self, key: str, path: str) -> int:
-        """How many come before a path, with its key."""
+        """The number of paths before a path, with its key."""
         at = bisect_left(self.keys, key)
         while at < len(self.keys) and self.keys[at] == key and self.paths[at] < path:
             at += 1
@@ -122,7 +122,7 @@ class Order(Record):
 
 
 class NodeFiles(Record):
-    """The files that a node refers to. attributes: None where they stand in the node itself"""
+    """The files that a node refers to. attributes: None if they are in the node itself"""
 
     manifests: tuple[ObjectId, ...] = ()
     attributes: ObjectId | None = None
@@ -139,12 +139,12 @@ def files_of(node: Node | None) -> NodeFiles:
 
 
 class StoredNodes:
-    """The nodes that the file of a snapshot holds, each with a number, its entry. This one holds none: each format derives its own.
+    """The nodes in the file of a snapshot, each with a number, its entry. This base class has none: each format derives its own.
 
-    Never changes, but for what it remembers; safe to use from many threads.
+    Immutable except for its cache; safe to use from many threads.
 
-    paths    as they come in the file
-    entries  by path; of one that comes twice the last counts"""
+    paths    in the order of the file
+    entries  by path; of duplicate paths the last is used"""
 
     __slots__ = ("_order", "entries", "paths")
 
@@ -162,7 +162,7 @@ class StoredNodes:
         return self._order
 
     def get(self, path: str) -> Node | None:
-        """The node at a path, None where there is none."""
+        """The node at a path, or None."""
         return None
 
     def document(self, path: str) -> tuple[bytes, bytes] | None:
@@ -174,17 +174,17 @@ class StoredNodes:
         return NodeFiles()
 
     def is_array(self, entry: int) -> bool | None:
-        """Whether a node is an array; None where it cannot be told."""
+        """Whether a node is an array; None if unknown."""
 
     def id_at(self, entry: int) -> int | None:
-        """The id of a node; None where it cannot be told."""
+        """The id of a node; None if unknown."""
 
     def highest_id(self) -> int:
-        """The highest id of all nodes, 0 where there is none."""
+        """The highest id of all nodes, or 0."""
         return 0
 
     def unequal(self, other: StoredNodes, pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """bool[n]: for int64[n, 2] entries here and in other nodes of the same format, whether they may differ. No node is decoded."""
+        """bool[n]: for int64[n, 2], entries here and in other nodes of the same format: whether they may differ. No node is decoded."""
         return np.ones(len(pairs), np.bool_)
 
 
@@ -192,13 +192,13 @@ _NOTHING: Final = StoredNodes()
 
 
 class Nodes:
-    """The nodes of a snapshot, by path. Frozen: `changed` gives another one, which shares what did not change.
+    """The nodes of a snapshot, by path. Frozen: `changed` returns another value, which shares what did not change.
 
-    stored   those that a file holds
-    changes  what stands in place of some of them, for the format that writes them; None: the node is gone
-    encoded  their bytes, if their format remembers them here
+    stored   the nodes of a file
+    changes  new nodes that replace some of them, until the format writes them; None: the node is removed
+    encoded  their bytes, if their format caches them here
 
-    Iteration is by the components of paths, a node before those beneath it."""
+    Iteration is by the components of paths, a node before those below it."""
 
     __slots__ = ("_order", "_count", "changes", "encoded", "stored")
 
@@ -237,20 +237,20 @@ class Nodes:
         return f"<Nodes: {len(self)}>"
 
     def get(self, path: str) -> Node | None:
-        """The node at a path, None where there is none."""
+        """The node at a path, or None."""
         return self.changes[path] if path in self.changes else self.stored.get(path)
 
     def document(self, path: str) -> tuple[bytes, bytes] | None:
-        """The attributes and the metadata (of a group: nothing) of a node, as they are encoded: equal bytes mean the same. None where there is no node, or where it does
-        not lie in the bytes in the usual form: then `get` tells all."""
+        """The encoded attributes and metadata (of a group: nothing) of a node: equal bytes mean the same. None if there is no node, or if its bytes do not have
+        the usual form: then use `get`."""
         return None if path in self.changes else self.stored.document(path)
 
     def files_of(self, path: str) -> NodeFiles:
-        """What the node at a path refers to, without decoding its metadata; nothing where there is no node. Raises FormatError where that cannot be told."""
+        """The files that the node at a path refers to, without decoding its metadata; none if there is no node. Raises FormatError if they are unknown."""
         return files_of(self.changes[path]) if path in self.changes else self.stored.files_of(path)
 
     def is_array(self, path: str) -> bool | None:
-        """Whether the node is an array, without decoding it whole; None where it cannot be told, or there is no node."""
+        """Whether the node is an array, without decoding it completely; None if unknown, or there is no node."""
         if path in self.changes:
             node = self.changes[path]
             return None if node is None else node.array is not None
@@ -258,22 +258,22 @@ class Nodes:
         return None if entry is None else self.stored.is_array(entry)
 
     def subtree(self, path: str) -> list[str]:
-        """The paths at and beneath a path, in order."""
+        """The paths at and below a path, in order."""
         keys, paths, _ = self.ordered()
         base = sort_key(path)
         first = bisect_left(keys, base)
-        # all that begin with the base lie together; the next possible name after it has a NUL behind
+        # all that begin with the base are adjacent; the next possible name after it has a NUL behind
         last = bisect_left(keys, base + "\0\1", first) if path != "/" else len(paths)
         return paths[first:last]
 
     def highest_id(self) -> int:
-        """The highest id of any node, 0 where there is none."""
+        """The highest id of any node, or 0."""
         if self.changes:
             return max([0, *[self.id_of(path) or 0 for path in self]])
         return self.stored.highest_id()
 
     def id_of(self, path: str) -> int | None:
-        """The id of a node, without decoding it whole; None where it cannot be told, or there is no node."""
+        """The id of a node, without decoding it completely; None if unknown, or there is no node."""
         if path in self.changes:
             node = self.changes[path]
             return None if node is None else node.id
@@ -281,7 +281,7 @@ class Nodes:
         return None if entry is None else self.stored.id_at(entry)
 
     def differing(self, other: Nodes) -> list[str]:
-        """The paths in any order that only one of the two has, or where the nodes may differ: they lie in other bytes. No node is decoded."""
+        """The paths, in any order, that only one of the two has, or whose nodes may differ, as their bytes do. No node is decoded."""
         changed = self.changes.keys() | other.changes.keys()
         differing = [path for path in changed if self._at(path) is not other._at(path)]
         ours, theirs = self.stored, other.stored
@@ -305,11 +305,11 @@ class Nodes:
         return differing
 
     def _at(self, path: str) -> NodeSnapshot | int | None:
-        """What stands for the node at a path that was changed here or elsewhere."""
+        """The changed node at a path (None: removed), or the entry of a stored one."""
         return self.changes[path] if path in self.changes else self.stored.entries.get(path)
 
     def changed(self, changes: Mapping[str, NodeSnapshot | None]) -> Nodes:
-        """These nodes with others in place of some; None removes one."""
+        """These nodes with some replaced; None removes one."""
         others = dict(self.changes)
         for path, node in changes.items():
             if node is not None and node.path != path:
@@ -335,7 +335,7 @@ class Nodes:
 
 
 def nodes_over(index: StoredNodes, changes: dict[str, NodeSnapshot | None]) -> Nodes:
-    """Nodes that a file holds, with changes over them, which are the callee's from then on."""
+    """The nodes of a file with changes. The callee owns `changes` from then on."""
     nodes = Nodes()
     nodes.stored, nodes.changes = index, changes
     nodes._count = len(index.entries)

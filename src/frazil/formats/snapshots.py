@@ -1,4 +1,4 @@
-"""A snapshot as every format has it. Its bytes are in the package of each format, and its manifests in files of their own."""
+"""A snapshot, for all formats. The package of each format has its bytes, and its manifests are in files of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Snapshot", "SnapshotInfo"]
 
 
 class SnapshotInfo(Record):
-    """What a commit says of itself. written_at: nanoseconds since 1970 in UTC"""
+    """The metadata of a commit. written_at: nanoseconds since 1970 in UTC"""
 
     id: ObjectId
     written_at: int
@@ -20,7 +20,7 @@ class SnapshotInfo(Record):
 
 
 class Snapshot(Protocol):
-    """One snapshot. What its format keeps beside these (history, lists of files, flags) is known to the format alone."""
+    """One snapshot. Further data (history, lists of files, flags) is known only to its format."""
 
     @property
     def metadata(self) -> SnapshotInfo: ...

@@ -1,4 +1,4 @@
-"""Times in repository files: RFC 3339 text <-> nanoseconds since 1970 in UTC."""
+"""Converts times in repository files: RFC 3339 text and nanoseconds since 1970 in UTC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAST: Final = 253402300799  # the end of the year 9999
 
 
 def parse_time(text: str) -> int | None:
-    """Nanoseconds since 1970-01-01 in UTC; None for text that is no time with a zone. Digits beyond the ninth of a fraction do not count."""
+    """Nanoseconds since 1970-01-01 in UTC; None for text that is not a time with a zone. Digits of a fraction after the ninth are ignored."""
     if len(text) < 20 or not text.isascii():
         return None
     rest, second = text[19:], text[17:19]
@@ -30,7 +30,7 @@ def parse_time(text: str) -> int | None:
         if not fraction:
             return None
     offset = _offset(rest)
-    leap = second == "60"  # a second that clocks of 60 seconds do not have: the next one
+    leap = second == "60"  # a leap second: converted to the next second
     try:
         seconds = (
             int(np.datetime64(f"{text[:10]}T{text[11:17]}{'59' if leap else second}", "s").astype(np.int64)) + leap
@@ -55,7 +55,8 @@ def _offset(zone: str) -> int | None:
 
 
 def emit_time(value: int) -> str:
-    """The text of nanoseconds since 1970, in UTC, with as few digits of a fraction as say all: none, 3, 6 or 9. Raises InvalidInputError outside the years 0 to 9999."""
+    """The text of nanoseconds since 1970, in UTC, with the fewest digits of a fraction that keep the value: none, 3, 6 or 9. Raises InvalidInputError outside
+    the years 0 to 9999."""
     seconds, fraction = divmod(value, _SECOND)
     if not _FIRST <= seconds <= _LAST:
         raise InvalidInputError(f"a time in a repository must lie in the years 0 to 9999, found {value} ns from 1970")

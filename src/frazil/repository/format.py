@@ -1,7 +1,7 @@
 """The port between transactions and the format of a repository: which operations a format has, and the values that pass through them.
 
-Sessions, commits and merges know a repository by this port alone. The alpha format is in alpha/; another one, for tests, in frazil.testing. Nodes, snapshots and
-manifests are the values of formats/, which every format shares."""
+Sessions, commits and merges use a repository only through this port. The alpha format is in alpha/; another one, for tests, in frazil.testing. Nodes, snapshots
+and manifests are the values of formats/, which all formats share."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ MAIN: Final = "main"
 
 
 class Tip(Record):
-    """Where a branch stands.
+    """The state of a branch after one of its changes.
 
-    sequence  which change of the branch that is, in the count of its format: a branch that was removed and made anew has other tips
-    snapshot  the id that it points to; empty where it only says that the branch is deleted
-    deleted   the branch ends here, and there is none of its name until a later change begins it anew
-    folder    where its files lie, in the store, in a format that has such; "" is the usual place"""
+    sequence  the number of that change, as its format counts: a branch that was removed and created again has other tips
+    snapshot  the id that it points to; empty if the change only deletes the branch
+    deleted   the branch is deleted; a later change may create it again
+    folder    where its files are in the store, if the format has folders; "": the usual place"""
 
     branch: str
     sequence: int
@@ -76,28 +76,29 @@ class Tip(Record):
 
 
 class Answer(Record):
-    """What became of a change of a branch.
+    """The outcome of a change of a branch.
 
     COMMITTED  it happened, and made `tip`
-    TAKEN      it did not happen and never will: the branch moved otherwise, to `tip` or further
-    UNKNOWN    it may have happened, or may still, or a crash may lose it; tip is None but for an answer of was_committed"""
+    TAKEN      it did not happen and never will: another change moved the branch, to `tip` or further
+    UNKNOWN    it may have happened, may still happen, or a crash may lose it; tip is None except in an answer of was_committed"""
 
     outcome: Outcome
     tip: Tip | None = None
 
 
 class Rules(Record):
-    """What a commit over a snapshot may write, and what a reader of it may rely on.
+    """What a commit on a snapshot may write, and what its readers may rely on.
 
-    overlays          several manifests of an array may have one chunk, and the first counts; else each chunk is in one
-    extents           the boxes of manifests are right, so that a manifest outside of what is asked for need not be loaded
-    packs             many chunks may lie in one object, and chunks may be parts of a file taken in whole
-    shared_manifests  a manifest may hold chunks of several arrays
-    checks            virtual chunks carry a size, a time or an ETag of their file
-    attribute_files   large attributes may have a file of their own
-    bounded_history   ancestors that a snapshot names at most; None: all, or none where they are kept elsewhere
+    overlays          several manifests of an array may have the same chunk, and the first is used; else each chunk is in one manifest
+    extents           the boxes of manifests are correct, so manifests outside of the requested chunks need not be loaded
+    packs             an object may contain many chunks, and chunks may be parts of an adopted file
+    shared_manifests  a manifest may have chunks of several arrays
+    checks            virtual chunks have a size, a time or an ETag of their file
+    attribute_files   large attributes may be in a file of their own
+    bounded_history   the largest number of ancestors that a snapshot lists; None: all, or none if they are stored elsewhere
     digests           the id of a chunk file ends in the digest of its bytes
-    foreign           other programs read and commit too: only what they know is written, and they leave references beyond the grid of an array that shrank"""
+    foreign           other programs also read and commit: only what they support is written, and they leave references outside of the grid of an array that
+                      shrank"""
 
     overlays: bool
     extents: bool
@@ -111,7 +112,7 @@ class Rules(Record):
 
 
 class Ancestor(Record):
-    """One snapshot of a history. snapshot: its id there (see RepositoryFormat.snapshot_id); parent: the id before it; None for the oldest, or if it is not known"""
+    """One snapshot of a history. snapshot: its id there (see RepositoryFormat.snapshot_id); parent: the id before it; None for the oldest, or if unknown"""
 
     info: SnapshotInfo
     parent: ObjectId | None
@@ -122,42 +123,42 @@ class Ancestor(Record):
 
 
 class ArrayPlacement(Record):
-    """What a commit does to the references of one array. An array whose grid has shrunk needs one, even if nothing is written or removed."""
+    """The changes of a commit to the references of one array. An array whose grid has shrunk needs one, even if no chunk is written or removed."""
 
     node: int  # its id in the snapshot that is written
     rank: int
     grid: tuple[int, ...]  # chunks along each dimension, after the commit
-    manifests: tuple[ManifestReference, ...]  # as the snapshot that the commit is based on lists them, the first counts
-    written: Manifest  # this node's alone: the references that the commit writes, within the grid
-    removed: Columns  # int64[k, d]: chunks that must not be there any more, none of which is written
+    manifests: tuple[ManifestReference, ...]  # as listed in the base snapshot; the first is used
+    written: Manifest  # the references of this node that the commit writes, within the grid
+    removed: Columns  # int64[k, d]: removed chunks, none of which is written
     path: str
 
 
 class NodeMatching(Record):
-    """pairs: old and new path of each node that both have and that may differ; added: paths of new nodes; gone: old paths of nodes that are not there any more.
-    All other nodes are the same in both."""
+    """pairs: old and new path of each common node that may differ; added: paths of new nodes; gone: old paths of removed nodes.
+    All other nodes are equal in both."""
 
     pairs: Mapping[str, str]
     added: Sequence[str]
     gone: frozenset[str]
 
     def there(self, path: str) -> str | None:
-        """Where a node of the old snapshot is in the new one; None where it is gone."""
+        """The path in the new snapshot of a node of the old one; None if it is gone."""
         return None if path in self.gone else self.pairs.get(path, path)
 
 
 class NewCommit(Record):
-    """What a commit changes over a snapshot.
+    """What a commit changes compared to a snapshot.
 
-    nodes       by path; None where nothing is any more. A new node has a negative id, which the format replaces
-    arrays      the references of arrays of which chunks were changed, with the ids of `nodes`
-    unlisted    manifests that nodes of the base have and that are to be listed no more, unless other nodes have them
-    relists     the lists of files are made anew of what the nodes refer to, as those of the base may be damaged
-    base_parent what comes before the base, where the file of that says it wrongly (RepositoryFormat.history_fault)
+    nodes       by path; None for a removed node. A new node has a negative id, which the format replaces
+    arrays      the references of arrays with changed chunks, with the ids of `nodes`
+    unlisted    manifests of nodes of the base that are no longer listed, unless other nodes have them
+    relists     whether the lists of files are rebuilt from what the nodes refer to, as those of the base may be damaged
+    base_parent the parent of the base, if its file names a wrong one (RepositoryFormat.history_fault)
     properties  JSON values by name, kept with the snapshot
     started_at  when the session began, in nanoseconds since 1970 in UTC
-    attribute_limit  bytes of attributes above which they go to a file of their own, where the rules allow it; None: never
-    reusable    `Written.reusable` of an earlier attempt, whose branch had moved: a file that would have the same bytes is not written again"""
+    attribute_limit  bytes above which attributes go to a file of their own, if the rules allow it; None: never
+    reusable    `Written.reusable` of an earlier attempt, whose branch had moved: a file with the same bytes is not written again"""
 
     base_id: ObjectId
     base: Snapshot
@@ -174,10 +175,10 @@ class NewCommit(Record):
 
 
 class Written(Record):
-    """A commit that is written, and that no branch names yet.
+    """A written commit that no branch points to yet.
 
-    files     the names of what was written for it alone
-    reusable  the bytes of those files that another attempt of the same commit may refer to, by name"""
+    files     the names of the files that were written only for it
+    reusable  the bytes of the files that another attempt of the same commit may refer to, by name"""
 
     id: ObjectId
     snapshot: Snapshot
@@ -186,9 +187,9 @@ class Written(Record):
 
 
 class Referenced(Record):
-    """What some snapshots refer to, each id of a manifest or an attribute file at least once.
+    """What some snapshots refer to: each id of a manifest or an attribute file at least once.
 
-    parents  of each snapshot the one before it, as its own file names it; None where it names none"""
+    parents  of each snapshot, from its own file; None if it names none"""
 
     manifests: Sequence[ObjectId]
     attributes: Sequence[ObjectId]
@@ -196,20 +197,20 @@ class Referenced(Record):
 
 
 class Documents(Protocol):
-    """The metadata of nodes as documents mean it."""
+    """The metadata of nodes in the form of documents."""
 
     def of(self, node: Node) -> Metadata | FrazilError:
-        """The metadata of a node, or the error that stands in its place."""
+        """The metadata of a node, or its error."""
 
     def at(self, nodes: Nodes, path: str, document: tuple[bytes, bytes]) -> Metadata | FrazilError:
-        """As `of`, of a node of which Nodes.document gave this."""
+        """As `of`, from the result of Nodes.document for a node."""
 
 
 class RepositoryFormat(Protocol):
     """One repository in a format. Safe to use from many threads; pickles.
 
-    Objects (snapshots, manifests, attributes, chunks) have ids, are written once and never change. Branches and tags point to snapshots. Everything that reads
-    raises StoreError, and FormatError for what makes no sense; everything that writes ReadOnlyError."""
+    Objects (snapshots, manifests, attributes, chunks) have ids, are written once and never change. Branches and tags point to snapshots. All methods that read
+    raise StoreError, and FormatError for invalid data; all that write raise ReadOnlyError."""
 
     # --- where it is ---------------------------------------------------------------------------------------------------------------
 
@@ -221,57 +222,58 @@ class RepositoryFormat(Protocol):
 
     @property
     def memory(self) -> ByteCache:
-        """What is remembered of the repository."""
+        """The cache of the repository."""
 
     def key(self, name: str) -> str:
-        """Where an object lies in the store, by its name, such as "chunks/WT2Z2GQ09G0RTAEQ3D70"."""
+        """The key of an object in the store, from its name, such as "chunks/WT2Z2GQ09G0RTAEQ3D70"."""
 
     def anew(self) -> RepositoryFormat:
-        """The same repository with nothing remembered of it, read from the store beneath caches."""
+        """The same repository with an empty cache, read from the store below caches."""
 
     def unsynced(self) -> RepositoryFormat:
-        """The same repository, of which a write may return before it is on the medium (Store.unsynced); itself where that is no difference."""
+        """The same repository, whose writes may return before they are on the medium (Store.unsynced); itself if that makes no difference."""
 
     def tip_key(self, tip: Tip) -> str:
-        """The key in the store that says where a branch stands at a tip."""
+        """The key in the store of the change that made a tip."""
 
     def chunk_store(self) -> Store:
-        """The store as chunks are read from it: `store` itself, or one over it that keeps what it reads."""
+        """The store for reading chunks: `store` itself, or a cache over it."""
 
     def require(self) -> None:
-        """Raises NotFoundError where there is no repository, FormatError where it is one of another format."""
+        """Raises NotFoundError if there is no repository, FormatError if it has another format."""
 
     # --- branches and tags ---------------------------------------------------------------------------------------------------------
 
     def check_commits(self, tip: Tip | None = None) -> None:
-        """Refuses a store in which commits would not be safe, with ReadOnlyError or StoreError; and a branch to which nothing may be committed."""
+        """Refuses a store in which commits would not be safe, with ReadOnlyError or StoreError; and a branch that accepts no commits."""
 
     def tip(self, branch: str, known: Tip | None = None) -> Tip:
-        """Where a branch stands. known: a tip of it that was seen before. Raises NotFoundError where there is no such branch, or no repository."""
+        """The tip of a branch. known: an earlier tip of it. Raises NotFoundError if there is no such branch, or no repository."""
 
     def read_tip(self, branch: str) -> Tip | None:
-        """As `tip`, and None where no branch ever had this name; one that was deleted has a tip that says so."""
+        """As `tip`, but None if no branch ever had this name. The tip of a deleted branch has `deleted`."""
 
     def moved(self, tip: Tip) -> Tip | None:
-        """A later tip of the branch, not always the last; None where `tip` is the last. Raises ConflictError where the branch was removed and made anew."""
+        """A later tip of the branch, not always the last; None if `tip` is the last. Raises ConflictError if the branch was removed and created again."""
 
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        """Lets the branch point to a snapshot with an id of its own, if it still stands at `tip`. It may happen as soon as this is called, whatever is raised.
+        """Points the branch to a snapshot that no other change uses, if its tip is still `tip`. As soon as this is called it may happen, even if an error is
+        raised.
 
-        Raises StoreError with `done` False where it certainly did not happen and never will."""
+        Raises StoreError with `done` False if it certainly did not happen and never will."""
 
     def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
-        """What became of earlier calls of advance(tip, snapshot) of unknown outcome, from one look at the branch. Raises ConflictError as `moved`.
+        """The outcome of earlier calls of advance(tip, snapshot) whose outcome is unknown, from one look at the branch. Raises ConflictError as `moved`.
 
-        COMMITTED  one of them happened, and made the tip; no crash can lose it, as it is written again, so that the store syncs it
+        COMMITTED  one of them happened, and made the tip. No crash can lose it: it is written again, so that the store syncs it
         TAKEN      none of them happened, and none ever will
-        UNKNOWN    without a tip as long as the branch stands at `tip`; with the tip that one of them made where it could not be synced"""
+        UNKNOWN    without a tip while the tip of the branch is still `tip`; with the tip that one of them made if it could not be synced"""
 
     def check_next(self, tip: Tip) -> None:
-        """Refuses what lies in the place of the next change of the branch and could never be one, so that the branch cannot change any more. Raises FormatError."""
+        """Refuses a thing at the key of the branch's next change that can never be one, so that the branch can no longer change. Raises FormatError."""
 
     def hold(self, tip: Tip) -> Answer:
-        """As advance, to the snapshot that the tip has already. COMMITTED and TAKEN: no other change of the branch that rests on `tip` can happen any more."""
+        """As advance, to the snapshot that the tip already has. After COMMITTED and TAKEN, no other change that follows `tip` can happen."""
 
     def branches(self) -> list[str]:
         """The names of all branches, sorted."""
@@ -280,30 +282,32 @@ class RepositoryFormat(Protocol):
         """The names of all tags, sorted."""
 
     def tag(self, name: str) -> ObjectId | None:
-        """The snapshot of a tag, None where there is no such tag."""
+        """The snapshot of a tag, or None."""
 
     def create_branch(self, name: str, snapshot: ObjectId) -> Tip:
-        """Raises AlreadyExistsError, NotFoundError where the snapshot cannot be read, InvalidInputError for the name, CommitUnknownError."""
+        """Raises AlreadyExistsError, NotFoundError if the snapshot cannot be read, InvalidInputError for the name, CommitUnknownError."""
 
     def create_tag(self, name: str, snapshot: ObjectId) -> None:
-        """Errors as those of create_branch."""
+        """Raises as create_branch."""
 
     @property
     def deletes_tags(self) -> bool:
-        """Whether the format has a way to delete tags."""
+        """Whether the format can delete tags."""
 
     def delete_tag(self, name: str, expect: ObjectId | None = None) -> None:
-        """Deletes a tag. expect: the snapshot that it must point to, else ConflictError. Raises NotFoundError; InvalidInputError where the format has no way to."""
+        """Deletes a tag. expect: the snapshot that it must point to, else ConflictError. Raises NotFoundError; InvalidInputError if the format cannot delete
+        tags."""
 
     def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
-        """Lets a branch point to any snapshot that can be read. expect: the one that it points to until then, else ConflictError."""
+        """Points a branch to any readable snapshot. expect: the one that it must point to before, else ConflictError."""
 
     def former_tips(self, branch: str) -> Iterator[Tip]:
-        """Where a branch stands, and where it stood before, newest first, as far as its format keeps that. A change that cannot be read has a tip that points nowhere and is not
-        deleted. Raises NotFoundError where no branch ever had this name."""
+        """The present and former tips of a branch, newest first, as far as the format keeps them. A change that cannot be read has a tip without a snapshot
+        that is not deleted. Raises NotFoundError if no branch ever had this name."""
 
     def restore_branch(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        """As `advance`, to any snapshot that can be read, also where `tip` cannot be read or points to what cannot. Answers COMMITTED, too, where somebody else did the same."""
+        """As `advance`, to any readable snapshot, even if `tip` or its snapshot cannot be read. Also returns COMMITTED if another process made the same
+        change."""
 
     def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
         """Deletes a branch, but not `main`; its snapshots stay."""
@@ -311,72 +315,74 @@ class RepositoryFormat(Protocol):
     # --- objects -------------------------------------------------------------------------------------------------------------------
 
     def objects(self, kind: ObjectKind, start_after: str = "", limit: int = 1000) -> list[str]:
-        """Ids, as text, of the objects of a kind: sorted, after `start_after`, at most `limit`. Foreign files are left out. [] is the end."""
+        """At most `limit` ids of the objects of a kind, as text, sorted, after `start_after`. Foreign files are skipped. [] is the end."""
 
     def find_snapshots(self, start: str, most: int) -> list[ObjectId]:
-        """Snapshots whose ids begin so, as text in capital letters; at most `most`."""
+        """At most `most` snapshots whose ids begin with this text, in capital letters."""
 
     def erase(self, names: Iterable[str]) -> None:
-        """Removes objects by their names. What cannot be removed does no harm, and stays."""
+        """Removes objects by their names. Objects that cannot be removed stay and do no harm."""
 
     # --- history, snapshots and their files -------------------------------------------------------------------------------------
 
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
-        """A snapshot and those before it, newest first. It may go on behind what has expired, and ends at the latest where that is not there any more.
+        """A snapshot and its ancestors, newest first. The walk may continue after expired snapshots, and ends at the first one that no longer exists.
 
-        Raises NotFoundError where the snapshot is not there; while walking, FormatError where one before it is not there and has not expired, and, behind the last that can be told,
-        where a history does not end at the first snapshot of the repository."""
+        Raises NotFoundError if the snapshot does not exist; while walking, FormatError if an ancestor does not exist and has not expired, and, after the last
+        known ancestor, if a history does not end at the first snapshot of the repository."""
 
     def ancestor_at(self, snapshot: ObjectId, steps: int) -> ObjectId | None:
-        """The snapshot that is so many commits before another; None where that is not there, or is told in no short way. Negative steps lead nowhere."""
+        """The ancestor a number of commits before a snapshot; None if it does not exist, if finding it is slow, and for negative steps."""
 
     def history_fault(self, snapshot: ObjectId) -> str | None:
-        """What is wrong with what the file of a snapshot says of the ones before it, whatever later files say; None where nothing is, and where what is missing has
+        """What is wrong with the history in the file of a snapshot itself, even if later files are right; None if nothing is, or if the missing ancestors have
         expired. Raises NotFoundError, FormatError."""
 
     def referenced(self, snapshots: Sequence[ObjectId]) -> Referenced:
-        """What these snapshots refer to, whichever part of them says so, fetched in one batch. Raises NotFoundError, FormatError also for a node that makes no sense and may refer to something."""
+        """What these snapshots refer to, in their lists or their nodes, fetched in one batch. Raises NotFoundError, FormatError also for an invalid node that
+        may refer to something."""
 
     def listed(self, snapshot: Snapshot) -> Referenced:
-        """What a snapshot says of what it refers to beside its nodes, which say it again. Of programs that ignore these lists they may be wrong (Rules.foreign)."""
+        """What a snapshot lists in addition to its nodes, which refer to the same files. Programs that ignore these lists may write wrong ones
+        (Rules.foreign)."""
 
     def snapshot_id(self, named: ObjectId) -> ObjectId:
-        """The id under which a snapshot that a history names can be loaded. Raises NotFoundError."""
+        """The id to load a snapshot that a history names. Raises NotFoundError."""
 
     def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
-        """Which node of one snapshot is which of the other. Raises NotFoundError, FormatError for snapshots that are needed and cannot be read."""
+        """Matches the nodes of two snapshots. Raises NotFoundError, FormatError for needed snapshots that cannot be read."""
 
     def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
-        """What a commit was given as metadata; empty where the snapshot is gone."""
+        """The metadata that a commit was given; empty if the snapshot is gone."""
 
     def snapshot(self, file: ObjectId) -> Snapshot:
         """Raises NotFoundError, FormatError."""
 
     def read_snapshots(self, files: Sequence[ObjectId]) -> Sequence[Snapshot]:
-        """Several snapshots, fetched in one batch whether or not they are remembered. Errors as those of snapshot."""
+        """Several snapshots, fetched in one batch even if they are cached. Raises as snapshot."""
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
-        """In their order, fetched in one batch. Raises NotFoundError, FormatError."""
+        """Manifests, in the order of their ids, fetched in one batch. Raises NotFoundError, FormatError."""
 
     def check_references(self, file: ObjectId, manifest: Manifest, node: NodeSnapshot) -> None:
-        """Refuses the references of an array in a manifest that are known to be another array's, where other programs mix them up. Raises FormatError."""
+        """Refuses the references of an array in a manifest that are known to belong to another array, if other programs mix them up. Raises FormatError."""
 
     def attributes(self, file: ObjectId, location: int) -> dict[str, Json]:
-        """Attributes that have a file of their own."""
+        """Attributes in a file of their own."""
 
     def rules(self, snapshot: Snapshot) -> Rules:
-        """What a commit over this snapshot may write."""
+        """What a commit on this snapshot may write."""
 
     def write_commit(self, commit: NewCommit) -> Written:
         """Writes all objects of a commit, so that a branch may point to it. Raises InvalidInputError for what the format cannot hold, StoreError."""
 
     def documents(self, known: MetadataExtensions) -> Documents:
-        """From nodes to metadata, with these extensions."""
+        """Converts nodes to metadata, with these extensions."""
 
     def node(self, path: str, metadata: Metadata, rules: Rules, like: NodeSnapshot | None = None) -> NodeSnapshot:
-        """From metadata to a node without manifests. like: the node that it replaces; what means the same as there keeps its form.
+        """Converts metadata to a node without manifests. like: the node that it replaces: members with the same meaning keep their form.
 
         Raises InvalidInputError for what the format cannot hold; `path` names the member."""
 
     def resized_node(self, node: NodeSnapshot, shape: tuple[int, ...]) -> NodeSnapshot:
-        """The node of an array with other lengths, as many as it had. Raises InvalidInputError as `node`."""
+        """The node of an array with another shape of the same rank. Raises InvalidInputError as `node`."""

@@ -1,3 +1,3 @@
-"""Files of the Icechunk specification, alpha <-> values: refs, snapshots, nodes, manifests, attribute files.
+"""Conversion between files of the Icechunk specification, alpha, and values: refs, snapshots, nodes, manifests, attribute files.
 
-What the files mean together is in repository/."""
+repository/ uses the files."""

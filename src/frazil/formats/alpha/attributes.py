@@ -1,5 +1,5 @@
-"""Attribute files <-> values. The Icechunk specification (Attributes Files) leaves their form open; ours is one MessagePack array of maps, one for each node that
-refers to the file, `location` its index. Which attributes go to such a file is decided in repository/."""
+"""Converts attribute files. The Icechunk specification (Attributes Files) leaves their form open. Frazil's is one MessagePack array of maps, one for each node
+that refers to the file; `location` is the index. repository/ decides which attributes go to such a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["decode_attributes", "encode_attributes"]
 
 
 def decode_attributes(data: bytes, location: int, key: str | None = None) -> dict[str, Json]:
-    """The attributes at one location. Raises FormatError, with `key` and the byte, for a file that has none there, or is no such file."""
+    """The attributes at one location. Raises FormatError, with `key` and the byte, for an invalid file, or one without this location."""
     reader = Reader(data, key)
     count = reader.array("an attribute file")
     if not 0 <= location < count:
@@ -25,5 +25,5 @@ def decode_attributes(data: bytes, location: int, key: str | None = None) -> dic
 
 
 def encode_attributes(maps: Sequence[Mapping[str, Json]]) -> bytes:
-    """The bytes of a file with these maps. Raises InvalidInputError for what is no JSON."""
+    """The bytes of a file with these maps. Raises InvalidInputError for values that are not JSON."""
     return pack([pack(attributes) for attributes in maps])

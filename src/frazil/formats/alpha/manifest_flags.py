@@ -1,6 +1,6 @@
-"""The flags of a manifest file <-> values: our flag has the checks of files in which virtual chunks lie, those of other programs are kept as they are.
+"""Converts the flags of a manifest file: Frazil's flag has the checks of files with virtual chunks, those of other programs are kept unchanged.
 
-What checks mean is in repository/virtual/file_checks.py (docs/design/016-virtual-chunks.md)."""
+repository/virtual/file_checks.py defines what checks mean (docs/design/016-virtual-chunks.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.formats.msgpack import Reader, pack, write_map
 
 __all__ = ["CHECKS_FLAG", "read_flags", "write_flags"]
 
-CHECKS_FLAG: Final = "frazil.virtual"  # a map: location -> [size, time of change, tag, address of the mapped prefix], what is not known at the end left out
+CHECKS_FLAG: Final = "frazil.virtual"  # a map: location -> [size, time of change, tag, address of the mapped prefix], without unknown values at the end
 
 _NAME: Final = pack(CHECKS_FLAG)
 _HIGH: Final = 2**63 - 1
@@ -21,7 +21,7 @@ _EMPTY: Final = b"\x80"  # a map
 
 
 def read_flags(data: bytes, key: str | None = None) -> tuple[Mapping[bytes, bytes], Mapping[str, FileCheck]]:
-    """The flags of others by name, and the checks by location, of MessagePack; `key` is the manifest's. Raises FormatError."""
+    """The flags of other programs by name, and the checks by location, from MessagePack; `key` is the manifest's. Raises FormatError."""
     if data == _EMPTY:
         return NO_FLAGS, {}
     reader = Reader(data, key)
@@ -57,7 +57,7 @@ def _read(reader: Reader) -> FileCheck:
 
 
 def write_flags(flags: Mapping[bytes, bytes], checks: Mapping[str, FileCheck]) -> bytes:
-    """The bytes of flags, with checks behind those of others."""
+    """The bytes of flags: those of other programs, then the checks."""
     if not flags and not checks:
         return _EMPTY
     out = bytearray()

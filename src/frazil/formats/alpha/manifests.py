@@ -1,6 +1,6 @@
-"""Manifest files <-> columns (Icechunk alpha, Chunk Manifest Files). The bytes are the kernel's work (rust/src/repository/manifest.rs).
+"""Converts manifest files and columns (Icechunk alpha, Chunk Manifest Files). The kernel reads and writes the bytes (rust/src/repository/manifest.rs).
 
-The columns, and the look-up in them, are in formats/manifests.py; fetching files is not done here."""
+The columns, and the look-up in them, are in formats/manifests.py. No files are fetched here."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_manifest", "encode_manifest", "frozen_copy"]
 
-_START: Final = 64  # bytes, more than tell the format of a file
+_START: Final = 64  # bytes, more than needed to recognise the format of a file
 
 
 def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
-    """The manifest that a file holds, in columns that cannot be changed. Structs may be maps by name, numbers wider than need be, references in any order; of two with one key the last counts.
+    """The manifest in a file, in read-only columns. Structs may be maps by name, numbers wider than necessary, references in any order; of duplicate keys the
+    last is used.
 
-    FormatError, with `key` and the position, for all else that is not what the format says, and for another version of the format."""
+    Raises FormatError, with `key` and the position, for anything else that violates the format, and for another version of the format."""
     check_format(bytes(memoryview(data)[:_START]), key)
     columns, failures = _kernel.decode_manifest(data)
     for position, _, text in failures:
@@ -41,7 +42,7 @@ def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
 
 
 def frozen_copy(manifest: Manifest) -> Manifest | None:
-    """The same in memory of its own, which cannot be changed, as decode_manifest gives it; None where rows are not in order."""
+    """A read-only copy, as from decode_manifest; None if rows are not sorted."""
     if order_manifest(manifest) is not manifest:
         return None
     copies = [column.copy() for column in columns_of(manifest)]
@@ -51,9 +52,9 @@ def frozen_copy(manifest: Manifest) -> Manifest | None:
 
 
 def encode_manifest(manifest: Manifest) -> _kernel.Segment:
-    """The file of a manifest: shortest forms, in order of node and coordinates; of rows with one key the last.
+    """The file of a manifest: shortest forms, sorted by node and coordinates; of rows with one key only the last.
 
-    InvalidInputError for columns that do not go together, or that the format cannot hold (node ids and coordinates are below 2**32)."""
+    Raises InvalidInputError for inconsistent columns, and for those that the format cannot hold (node ids and coordinates are below 2**32)."""
     columns: list[Buffer] = [write_flags(manifest.flags, manifest.checks)]
     for (name, dtype), column in zip(_TYPES.items(), columns_of(manifest), strict=True):
         if column.dtype != dtype or column.ndim != (2 if name == "ids" else 1):

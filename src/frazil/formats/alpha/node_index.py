@@ -1,6 +1,6 @@
-"""Where the nodes of a snapshot lie in its bytes: found by the kernel, decoded when they are asked for, and remembered in the order of encoding.
+"""The index of the nodes in the bytes of a snapshot, in the order of encoding: the kernel finds them, and they are decoded on demand and cached.
 
-What was changed over it is in formats/nodes.py, the bytes of one node in node_values.py."""
+formats/nodes.py adds changes on top, node_values.py has the bytes of one node."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["END", "ROW", "NodeIndex", "find_nodes"]
 
-ROW: Final = 8  # numbers of a row of the kernel's: where an entry begins, and then
+ROW: Final = 8  # numbers of a row from the kernel: where an entry begins, and then
 END: Final = 2
 _VALUE, _ID, _KIND, _ATTRIBUTES, _METADATA, _MANIFESTS = 1, 3, 4, 5, 6, 7
 _NO_ROWS: Final[memoryview[int]] = memoryview(b"").cast("q")
-_MOST_KNOWN, _FEW = 1024, 16  # metadata and arrays that are remembered
+_MOST_KNOWN, _FEW = 1024, 16  # sizes of the caches of metadata and arrays
 
 _PIECE: Final = 2**22  # bytes of nodes that are compared at once
 
@@ -51,7 +51,7 @@ DocumentBytes: TypeAlias = tuple[bytes, bytes]
 class NodeIndex(StoredNodes):
     """The nodes in the bytes of a snapshot.
 
-    rows  ROW numbers for each of `paths`; an entry is where a row begins"""
+    rows  ROW numbers for each of `paths`; an entry is the begin of a row"""
 
     __slots__ = ("_metadata", "_nodes", "data", "key", "rows")
 
@@ -63,7 +63,7 @@ class NodeIndex(StoredNodes):
         self.data, self.key = data, key
         self.rows: memoryview[int] = _NO_ROWS if rows is None else memoryview(rows).cast("q")  # type: ignore[arg-type] # see Buffer
         self._metadata: dict[bytes, ZarrArrayMetadata] = {}
-        self._nodes: dict[str, NodeSnapshot] = {}  # arrays that were asked for last
+        self._nodes: dict[str, NodeSnapshot] = {}  # recently used arrays
 
     def __reduce__(self) -> tuple[object, ...]:
         return NodeIndex, (self.data, self.key, self.paths, self.rows.tobytes())
@@ -71,8 +71,8 @@ class NodeIndex(StoredNodes):
     def following(
         self, data: bytes, at: int, key: str | None, order: Order, written: Mapping[str, NodeSnapshot | None]
     ) -> NodeIndex:
-        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of `written` nodes those are known
-        from the start whose attributes and metadata, but for the lengths, were decoded here."""
+        """The index of the nodes after they were written to a place of other bytes, in this order; it shares what is unchanged. Those `written` nodes are
+        cached from the start whose attributes and metadata, except for the shape, were decoded here."""
         same = self.paths == order.paths
         paths, rows, _, _ = find_nodes(data, at, len(order.paths), key)
         index = NodeIndex(data, key, [] if same else paths, rows)
@@ -89,7 +89,8 @@ class NodeIndex(StoredNodes):
         return index
 
     def _known_metadata(self, node: NodeSnapshot) -> ZarrArrayMetadata | None:
-        """The metadata of an array, if it and the attributes are what its node has here, as they were handed out, but for the lengths: then nobody else has them."""
+        """The metadata of an array, if it and the attributes are the values returned for its node here, except for the shape: then no other
+        object has them."""
         known = self._nodes.get(node.path)
         if known is None or known.array is None or node.array is None or known.attributes is not node.attributes:
             return None
@@ -115,7 +116,7 @@ class NodeIndex(StoredNodes):
                 return known
             try:
                 return self._plain(path, entry)
-            except FormatError:  # told of the whole node, below
+            except FormatError:  # reported for the whole node, below
                 pass
         try:
             return read_node(self._reader(entry), path)
@@ -124,7 +125,7 @@ class NodeIndex(StoredNodes):
             return BrokenNode(path, error, self.id_at(entry))
 
     def _plain(self, path: str, entry: int) -> NodeSnapshot:
-        """A node of which the kernel found the parts."""
+        """A node whose parts the kernel found."""
         rows = self.rows
         reader = Reader(self.data, self.key, rows[entry + _ATTRIBUTES])
         attributes, middle = read_attributes(reader), rows[entry + _METADATA]
@@ -147,7 +148,8 @@ class NodeIndex(StoredNodes):
         return found
 
     def metadata_bytes(self, path: str, node: NodeSnapshot) -> Packed | None:
-        """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now, but for the lengths; else None."""
+        """The encoded metadata of an array at its path, if the metadata of the node is the very value decoded from these bytes, except for the shape; else
+        None."""
         entry = self.entries.get(path)
         if entry is None or node.array is None or self.rows[entry + _METADATA] < 0:
             return None
@@ -157,7 +159,7 @@ class NodeIndex(StoredNodes):
             return Packed(data)
         if known is not None and isinstance(metadata, ZarrArrayMetadata) and metadata.equals_beside_shape(known):
             lengths = packed_shape(known)
-            if data.startswith(lengths):  # which may be written in a longer form
+            if data.startswith(lengths):  # the shape may be written in a longer form
                 return Packed(packed_shape(metadata) + data[len(lengths) :])
         return None
 
@@ -199,13 +201,13 @@ class NodeIndex(StoredNodes):
     # --- all nodes -----------------------------------------------------------------------------------------------------------------
 
     def highest_id(self) -> int:
-        """The highest id of all nodes, 0 where there is none."""
+        """The highest id of all nodes, or 0."""
         ids = np.frombuffer(self.rows, np.int64)[_ID::ROW]
         unknown = [self.id_at(row * ROW) or 0 for row in np.flatnonzero(ids < 0).tolist()]
         return max([int(ids.max(initial=0)), *unknown])
 
     def check_ids(self) -> None:
-        """Raises FormatError where two nodes have one id: the chunks of both would be taken for chunks of each."""
+        """Raises FormatError if two nodes have one id: the chunks of both would be read for each of them."""
         paths: dict[int, str] = {}
         for path, entry in self.entries.items():
             number = self.id_at(entry)
@@ -218,20 +220,20 @@ class NodeIndex(StoredNodes):
                 )
 
     def unequal(self, other: StoredNodes, pairs: Columns) -> NDArray[np.bool_]:
-        """Whether they lie in other bytes."""
+        """Whether their bytes differ."""
         assert isinstance(other, NodeIndex)
         left, right = self.spans(pairs[:, 0]), other.spans(pairs[:, 1])
         return ~_equal_spans(self.data, left, other.data, right)
 
     def spans(self, entries: Columns) -> Columns:
-        """Where entries begin and end, with their keys: int64[n, 2]."""
+        """Begin and end of entries, including their keys: int64[n, 2]."""
         columns = np.frombuffer(self.rows, np.int64)
         return np.stack([columns[entries], columns[entries + END]], axis=1)
 
 
 def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[str], Buffer | None, int, bool]:
-    """Paths and rows of a map whose `count` entries begin at `at`, where it ends, and whether all ids are known and none comes twice. Raises FormatError where the
-    bytes end first, or a key is no text."""
+    """Paths and rows of a map whose `count` entries begin at `at`, its end, and whether all ids are known and distinct. Raises FormatError if the
+    bytes end too early, or a key is not text."""
     paths, rows, end, distinct, failures = _kernel.find_nodes(data, at, count)
     for position, _, text in failures:
         raise FormatError(f"the nodes of a snapshot are inconsistent: {text}, at byte {position}", key=key)
@@ -239,7 +241,7 @@ def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[
 
 
 def _equal_spans(left: bytes, ours: Columns, right: bytes, theirs: Columns) -> NDArray[np.bool_]:
-    """bool[n]: whether left[ours[i, 0] : ours[i, 1]] are the bytes of right[theirs[i, 0] : theirs[i, 1]]. Columns that are neighbours in both are compared at once."""
+    """bool[n]: whether left[ours[i, 0] : ours[i, 1]] equals right[theirs[i, 0] : theirs[i, 1]]. Spans that are adjacent in both are compared at once."""
     equal: NDArray[np.bool_] = ours[:, 1] - ours[:, 0] == theirs[:, 1] - theirs[:, 0]
     order = np.flatnonzero(equal)
     order = order[np.argsort(ours[order, 0], kind="stable")]

@@ -1,4 +1,4 @@
-"""One node of a snapshot <-> its bytes. All nodes of a snapshot, and which of them are decoded, are in nodes.py."""
+"""Converts one node of a snapshot from and to bytes. nodes.py has all nodes of a snapshot, and decodes them on demand."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 _U32: Final = 2**32 - 1
-_MOST_KNOWN: Final = 4096  # references to manifests that are remembered as bytes
+_MOST_KNOWN: Final = 4096  # references to manifests whose bytes are cached
 
 
 def path_mistake(path: str) -> str | None:
-    """What is wrong with the path of a node, None where nothing is."""
+    """What is wrong with the path of a node, or None."""
     if path == "/":
         return None
     names = path.split("/")
@@ -53,7 +53,7 @@ def read_node(reader: Reader, key: str) -> NodeSnapshot:
 
 
 def peek_id(reader: Reader) -> int | None:
-    """The id of a node, of which nothing else is read; None where it cannot be told."""
+    """The id of a node, without reading anything else; None if unknown."""
     try:
         number: int = reader.struct("a node", lambda *fields: fields[0], {**_SKIPPED, "id": Reader.u32}, _OPTIONAL)
     except FormatError:
@@ -62,7 +62,7 @@ def peek_id(reader: Reader) -> int | None:
 
 
 def peek_kind(reader: Reader) -> bool | None:
-    """Whether a node is an array; None where it cannot be told."""
+    """Whether a node is an array; None if unknown."""
     try:
         fields = {**_SKIPPED, "node_data": Reader.variant}
         name, _ = reader.struct("a node", lambda *fields: fields[3], fields, _OPTIONAL)
@@ -138,9 +138,9 @@ _REFERENCE: Final[Fields] = {"object_id": read_id, "extents": _read_extents}
 
 
 def write_entry(out: bytearray, node: NodeSnapshot, metadata: Packed | None = None) -> None:
-    """A node behind its path, as an entry of the map of nodes. Raises InvalidInputError for what the format cannot hold.
+    """A node after its path, as an entry of the map of nodes. Raises InvalidInputError for what the format cannot hold.
 
-    metadata  that of the array as it is encoded, where that is known"""
+    metadata  the encoded metadata of the array, if known"""
     if (reason := path_mistake(node.path)) is not None:
         raise InvalidInputError(f"the path of a node {reason}, found {node.path!r}", path=node.path)
     try:
@@ -182,7 +182,7 @@ def _write_data(out: bytearray, array: ArrayData | None, metadata: Packed | None
 
 @lru_cache(_MOST_KNOWN)
 def _packed_reference(reference: ManifestReference) -> bytes:
-    """Most references of an array are those of its last snapshot."""
+    """Cached, as most references of an array are those of its last snapshot."""
     for row in reference.extents:
         if row and (min(row) < 0 or max(row) > _U32):
             raise InvalidInputError(f"the extents of a manifest must be from 0 to {_U32}, found {row}")

@@ -1,6 +1,6 @@
-"""The map of nodes of a snapshot <-> its bytes. What did not change since the nodes were read is copied when they are written.
+"""Converts the map of nodes of a snapshot from and to bytes. Writing copies the bytes of nodes that did not change since they were read.
 
-The nodes as values are in formats/nodes.py, the index of their bytes in node_index.py. The rest of a snapshot lives in snapshots.py."""
+The nodes as values are in formats/nodes.py, the index of their bytes in node_index.py, the rest of a snapshot in snapshots.py."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from frazil.formats.nodes import Nodes, nodes_over, sort_key
 
 __all__ = ["encode_nodes", "index_nodes", "read_nodes"]
 
-_NOTHING: Final = NodeIndex()  # for nodes that no file holds
+_NOTHING: Final = NodeIndex()  # for nodes that are in no file
 
 
 def read_nodes(reader: Reader, what: str) -> Nodes:
-    """The map of nodes of a snapshot. Of a path that comes twice the last counts. Raises FormatError where the bytes end first, a key is no text, or two nodes have
+    """The map of nodes of a snapshot. Of duplicate paths the last is used. Raises FormatError if the bytes end too early, a key is not text, or two nodes have
     one id."""
     count = reader.map(what)
     paths, rows, reader.at, distinct = find_nodes(reader.data, reader.at, count, reader.key)
@@ -28,7 +28,7 @@ def read_nodes(reader: Reader, what: str) -> Nodes:
 
 
 def encode_nodes(nodes: Nodes) -> bytes:
-    """The map as bytes, remembered where something was changed. Nodes that did not change are copied, neighbours at once. Raises InvalidInputError for a node that
+    """The bytes of the map, cached if something was changed. Nodes that did not change are copied, neighbours at once. Raises InvalidInputError for a node that
     the format cannot hold."""
     if nodes.encoded is not None:
         return nodes.encoded
@@ -46,7 +46,7 @@ def encode_nodes(nodes: Nodes) -> bytes:
 
 
 def index_nodes(nodes: Nodes, data: bytes, at: int, key: str | None) -> Nodes:
-    """The same nodes where their encoded bytes begin at a place of `data`: what was changed lies there, too."""
+    """The same nodes, all stored in `data`, including the changed ones: their encoded bytes begin at `at`."""
     header = bytearray()
     write_map(header, len(nodes))
     index = _index_of(nodes).following(data, at + len(header), key, nodes.ordered(), nodes.changes)
@@ -58,7 +58,7 @@ def _index_of(nodes: Nodes) -> NodeIndex:
 
 
 def _splice(out: bytearray, nodes: Nodes, index: NodeIndex) -> None:
-    """Where the nodes lie in the order in which they are to be: what lies between changed ones is copied, and not looked at."""
+    """Writes nodes that are sorted in their file: the bytes between changed nodes are copied without reading them."""
     order, done = index.order(), 0
     for key, path in sorted([(sort_key(path), path) for path in nodes.changes]):
         node, entry = nodes.changes[path], index.entries.get(path)
@@ -78,7 +78,7 @@ def _rows_between(index: NodeIndex, first: int, last: int) -> memoryview:
 
 
 def _gather(out: bytearray, nodes: Nodes, index: NodeIndex) -> None:
-    """Where they do not: node by node."""
+    """Writes nodes that are not sorted in their file: node by node."""
     view, rows, start, end = memoryview(index.data), index.rows, 0, 0
     for path in nodes:
         node = nodes.changes.get(path)

@@ -1,6 +1,6 @@
-"""Branches and tags as files: their names, and the JSON in them (Icechunk specification, Reference Files); and the names of all other files.
+"""Files of branches and tags: their names, and the JSON in them (Icechunk specification, Reference Files); and the names of all other files.
 
-Which file is the newest, and who may write the next, is decided in repository/."""
+repository/ decides which file is the newest, and who may write the next."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ RefKind: TypeAlias = Literal["branch", "tag"]
 REFS: Final = "refs/"
 LAST_SEQUENCE: Final = 2**40 - 1
 _SUFFIX: Final = ".json"
-_LONGEST: Final = 255  # bytes of a name that file systems hold
-_MOST_BYTES: Final = 2**16  # of a reference file; one that is written has 35
-# what the alpha library leaves as it is in names on a local disk; of other characters it writes each byte as "%" and two hexadecimal digits
+_LONGEST: Final = 255  # largest name of a file, in bytes
+_MOST_BYTES: Final = 2**16  # largest reference file; written ones have 35 bytes
+# what the alpha library keeps unchanged in names on a local disk; each byte of other characters becomes "%" and two hexadecimal digits
 _PLAIN: Final = "".join([chr(code) for code in range(32, 127) if chr(code) not in '/\\{}^%`[]"<>~#|*?'])
 
 
 class Ref(Record):
-    """What a branch or tag file says.
+    """The content of a branch or tag file.
 
-    snapshot  the id that it points to; None in a file that only says that its branch is deleted
-    deleted   the branch ends here; a file after this one begins it anew (an addition of ours: the specification has no way to delete one)"""
+    snapshot  the id that it points to; None in a file that only deletes its branch
+    deleted   the branch is deleted; a later file may create it again (an extension of Frazil: the specification cannot delete branches)"""
 
     snapshot: ObjectId | None
     deleted: bool = False
 
 
 def parse_ref(data: bytes, key: str) -> Ref:
-    """Reads a reference file. White space and other members are let be. Raises FormatError with `key`."""
+    """Reads a reference file. White space and other members are ignored. Raises FormatError with `key`."""
     if not data:
         raise FormatError("a reference file is empty", key=key, hint="its writer was interrupted; remove it")
     if len(data) > _MOST_BYTES:
@@ -120,7 +120,7 @@ def branch_file(sequence: int) -> str:
 
 
 def parse_sequence(file: str) -> int | None:
-    """The sequence number that the name of a branch file says; None for a foreign file."""
+    """The sequence number in the name of a branch file; None for a foreign file."""
     digits = file.removesuffix(_SUFFIX)
     if len(digits) != 8 or len(file) != 8 + len(_SUFFIX) or digits.strip(ALPHABET):
         return None
@@ -131,7 +131,7 @@ def parse_sequence(file: str) -> int | None:
 
 
 def next_sequence(name: str, sequence: int) -> int:
-    """The number of the next commit to the branch. Raises InvalidInputError behind the last, 00000000.json."""
+    """The number of the next commit to the branch. Raises InvalidInputError after the last, 00000000.json."""
     if sequence >= LAST_SEQUENCE:
         raise InvalidInputError(
             f"the branch {name!r} is full: its last file, number {LAST_SEQUENCE}, is written",
@@ -161,7 +161,7 @@ def check_name(kind: RefKind, name: str) -> None:
 
 
 def check_new_name(kind: RefKind, name: str) -> None:
-    """As check_name, and refuses what would be misread: other systems' separators, relative folders, control characters."""
+    """As check_name, and refuses ambiguous names: separators of other systems, relative folders, control characters."""
     check_name(kind, name)
     if name in (".", "..") or "\\" in name or not name.isprintable():
         raise InvalidInputError(
@@ -179,15 +179,16 @@ def needs_encoding(name: str) -> bool:
 
 
 def folder_of(kind: RefKind, name: str) -> str:
-    """Where the files of a branch or tag lie on a local disk: a prefix that ends in '/'."""
+    """The folder of the files of a branch or tag on a local disk: a prefix that ends in '/'."""
     return f"{REFS}{kind}.{_encoded(name)}/"
 
 
 @lru_cache(64)
 def folders_of(kind: RefKind, name: str, *, local: bool = True) -> tuple[str, ...]:
-    """The prefixes at which a branch or tag may lie. New ones are written at the first: percent-encoded on a local disk, literal in other stores, as the alpha library does.
+    """The possible prefixes of a branch or tag. New ones are written at the first: percent-encoded on a local disk, literal in other stores, as the alpha
+    library does.
 
-    A name that is itself the encoding of another one ("a%2Ab") is encoded everywhere: its literal folder is the other one's."""
+    A name that is itself the encoding of another one ("a%2Ab") is encoded everywhere: its literal folder belongs to the other name."""
     encoded, literal = folder_of(kind, name), f"{REFS}{kind}.{name}/"
     if encoded == literal or parse_folder(f"{kind}.{name}") != (kind, name):
         return (encoded,)
@@ -203,7 +204,7 @@ def _encoded(name: str) -> str:
 
 
 def parse_folder(folder: str) -> tuple[RefKind, str] | None:
-    """The branch or tag that a folder in refs/ is for; None for a foreign one."""
+    """The branch or tag of a folder in refs/; None for a foreign one."""
     kinds: tuple[RefKind, ...] = ("branch", "tag")
     for kind in kinds:
         name = folder.removeprefix(f"{kind}.")
@@ -213,7 +214,7 @@ def parse_folder(folder: str) -> tuple[RefKind, str] | None:
 
 
 def _unquoted(name: str) -> str:
-    """The name whose encoding is `name`; `name` itself where it is no encoding: "a%41" is none, as A needs no encoding."""
+    """The name whose encoding is `name`, or `name` itself: "a%41" is not an encoding, as A needs none."""
     first, *rest = name.split("%")
     out = bytearray(first.encode("utf-8", "surrogatepass"))
     for part in rest:

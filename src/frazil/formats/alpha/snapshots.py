@@ -1,6 +1,6 @@
-"""SnapshotFile files <-> values (Icechunk specification, Snapshot Files; one MessagePack array of eleven, as the library of that time wrote it).
+"""Converts SnapshotFile files (Icechunk specification, Snapshot Files; one MessagePack array of eleven, as the library of that time wrote it).
 
-The nodes in them live in nodes.py."""
+The nodes in them are in nodes.py."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ FORMAT_VERSION: Final = 0
 
 _U16: Final = 2**16 - 1
 _U32: Final = 2**32 - 1
-_SMALL_INFO, _MOST_INFOS = 2**10, 2**8  # bytes of one that is remembered, and how many are
-_MOST_FILES: Final = 4096  # that are remembered as bytes
-# how files of later versions begin
+_SMALL_INFO, _MOST_INFOS = 2**10, 2**8  # largest cached one in bytes, and their number
+_MOST_FILES: Final = 4096  # whose bytes are cached
+# the first bytes of files of later versions
 _STARTS: Final = (
     ("ICE🧊CHUNK".encode(), "by Icechunk 0.1.0-alpha.10 or later, with a header before it"),
     (b"\x28\xb5\x2f\xfd", "by Icechunk 0.1.0-alpha.9, compressed with zstd"),
@@ -51,10 +51,10 @@ class FileInfo(Record):
 class SnapshotFile(Record):
     """One snapshot file.
 
-    metadata         its own id, time and message; of a repository's first snapshot the file has another id than this one
+    metadata         its own id, time and message; the file of a repository's first snapshot has another id
     started_at       nanoseconds since 1970 in UTC
-    history          ancestors, the nearest first; fewer than total_parents where it was bounded
-    manifest_files   and attribute_files: what it refers to, in the order of the file
+    history          ancestors, the nearest first; fewer than total_parents if it is bounded
+    manifest_files   and attribute_files: the files it refers to, in the order of the file
     flags            by name, each as the MessagePack of its value (msgpack.unpack)
     properties       JSON of users"""
 
@@ -70,7 +70,7 @@ class SnapshotFile(Record):
 
 
 def check_format(data: bytes, key: str | None) -> None:
-    """Refuses files that later versions of Icechunk wrote, by name, and empty ones. Raises FormatError."""
+    """Refuses empty files, and files of later versions of Icechunk, which it names. Raises FormatError."""
     if not data:
         raise FormatError("the file is empty", key=key, hint="its writer was interrupted; restore it from a copy")
     for start, by in _STARTS:
@@ -81,8 +81,8 @@ def check_format(data: bytes, key: str | None) -> None:
 
 
 def decode_snapshot(data: bytes, key: str | None = None) -> SnapshotFile:
-    """Reads a snapshot file; its nodes are found, but decoded when they are asked for. Raises FormatError, with `key` and the byte, for what breaks the
-    format outside a node, for two nodes with one id, and for another version of the format."""
+    """Reads a snapshot file; its nodes are found, but decoded on demand. Raises FormatError, with `key` and the byte, for violations of the
+    format outside of nodes, for two nodes with one id, and for another version of the format."""
     check_format(data, key)
     reader = Reader(data, key)
     fields = reader.struct("a snapshot", lambda *fields: fields, _FIELDS)
@@ -150,10 +150,10 @@ _FIELDS: Final[Fields] = {
 def encode_and_index(
     snapshot: SnapshotFile, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
 ) -> tuple[bytes, SnapshotFile]:
-    """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises InvalidInputError for what the
+    """The bytes of a snapshot file, and the snapshot as decoding them would return it: the next write copies its nodes. Raises InvalidInputError for what the
     format cannot hold.
 
-    infos  what is remembered of ancestors from one snapshot to the next, to be added to"""
+    infos  a cache of ancestors from one snapshot to the next, which is extended"""
     flags = {name: Packed(value) for name, value in snapshot.flags.items()}
     total = checked(snapshot.total_parents, _U32, "the number of ancestors")
     count = len(snapshot.history) & _U16  # the library of that time lets it wrap around, too
@@ -182,7 +182,7 @@ def encode_and_index(
 
 @lru_cache(_MOST_FILES)
 def _packed_file(file: FileInfo) -> bytes:
-    """Most files of a snapshot are those of the last one."""
+    """Cached, as most files of a snapshot are those of the last one."""
     return pack((encode_id(file.id), checked(file.version, _U16, "the format version of a file")))
 
 

@@ -1,8 +1,8 @@
-"""The metadata of arrays as snapshots hold it: closed lists of data types, fill values and chunk key encodings (struct ZarrArrayMetadata of the library
-that the Icechunk specification, Snapshot Files, points to). Translation from and to Zarr documents is in repository/.
+"""The metadata of arrays in snapshots: closed lists of data types, fill values and chunk key encodings (struct ZarrArrayMetadata of the library
+that the Icechunk specification, Snapshot Files, points to). repository/ converts it from and to Zarr documents.
 
-The structure has text for the data type. Frazil stores a type outside of the list there, as the JSON of a document says it, and its fill value as a String: the
-JSON text of the document's. The library of the alpha refuses such a snapshot; repositories that it shall read have none."""
+The structure has text for the data type. Frazil stores a type outside of the list there, as the JSON of a document, and its fill value as a String: the
+JSON text of the document's. The library of the alpha refuses such a snapshot; repositories for that library have none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Kind: TypeAlias = Literal["boolean", "integer", "float", "complex", "string", "
 
 
 class _Type(Record):
-    """variant: of the enum of fill values; size: bytes of an integer, or of a float as it is stored"""
+    """variant: of the enum of fill values; size: bytes of an integer, or of a stored float"""
 
     variant: str
     kind: _Kind
@@ -62,22 +62,22 @@ def kind_of(data_type: str) -> _Type:
 
 
 class NamedConfiguration(Record):
-    """A codec or a storage transformer. configuration: None where there is none; else its members in the order of the file"""
+    """A codec or a storage transformer. configuration: None, or its members in the order of the file"""
 
     name: str
     configuration: Mapping[str, Json] | None = None
 
 
 class ZarrArrayMetadata(Record):
-    """The metadata of one array, as a snapshot holds it.
+    """The metadata of one array in a snapshot.
 
-    shape, chunk_shape    of one length; chunk lengths from 1
+    shape, chunk_shape    of equal rank; chunk lengths from 1
     data_type             of DATA_TYPES; or another type: its name, or the JSON text of its name and configuration
     chunk_key_encoding    of CHUNK_KEY_ENCODINGS; "Slash" is Zarr's `default` with "/", which alone was ever written
-    fill_value            a bool, int, str or bytes as the data type has it; of floats the bits, big-endian: 4 bytes for float16 (which is stored as
-                          float32) and float32, 8 for float64, twice as many for complex; of a type outside of DATA_TYPES JSON text
-    storage_transformers  None where the member is absent
-    dimension_names       None where the member is absent; a name may be None"""
+    fill_value            a bool, int, str or bytes, by the data type. For floats the bits, big-endian: 4 bytes for float16 (stored as
+                          float32) and float32, 8 for float64, twice as many for complex; for a type outside of DATA_TYPES JSON text
+    storage_transformers  None if the member is absent
+    dimension_names       None if the member is absent; a name may be None"""
 
     shape: tuple[int, ...]
     data_type: str
@@ -92,7 +92,8 @@ class ZarrArrayMetadata(Record):
         return self._replace(shape=shape)
 
     def equals_beside_shape(self, other: ZarrArrayMetadata) -> bool:
-        """Whether all but the lengths, which are as many, is the same as in another one. False says nothing, as configurations are compared by identity: to Python 1, 1.0 and True are one."""
+        """Whether two differ at most in the shape, with the same rank. They may be equal even if this is False: configurations are compared by identity, as 1,
+        1.0 and True are equal in Python."""
         return (
             self.codecs is other.codecs
             and self.storage_transformers is other.storage_transformers
@@ -105,7 +106,7 @@ class ZarrArrayMetadata(Record):
 
 
 def read_metadata(reader: Reader) -> ZarrArrayMetadata:
-    """Reads one array's metadata. Raises FormatError for what the lists do not have, or does not fit together."""
+    """Reads one array's metadata. Raises FormatError for values outside of the lists, or inconsistent ones."""
     offset = reader.at
     fields = reader.struct("the metadata of an array", lambda *fields: fields, _FIELDS, _OPTIONAL)
     shape, data_type, chunk_shape, encoding, (variant, fill), codecs, transformers, names = fields
@@ -137,7 +138,7 @@ def _read_chunk_shape(reader: Reader, what: str) -> tuple[int, ...]:
 
 
 def _read_fill(reader: Reader, what: str) -> tuple[str, FillValue]:
-    """The variant, and the value that it has."""
+    """The variant, and its value."""
     offset = reader.at
     variant, has_value = reader.variant(what)
     kind = _VARIANTS.get(variant)
@@ -198,17 +199,17 @@ _OPTIONAL: Final = ("storage_transformers", "dimension_names")
 
 
 def pack_metadata(metadata: ZarrArrayMetadata) -> Packed:
-    """One array's metadata as bytes. Raises InvalidInputError for numbers beyond 64 bits and text that is no Unicode."""
+    """One array's metadata as bytes. Raises InvalidInputError for numbers beyond 64 bits and invalid Unicode."""
     shape, data_type, chunk_shape, encoding, fill, codecs, transformers, names = metadata
     kind = kind_of(data_type)
     fields = (shape, data_type, chunk_shape, encoding, {kind.variant: _packed_fill(kind, fill)}, codecs, transformers)
     return pack(
         (*fields, names), DEPTH_LIMIT + 3
-    )  # the levels of a struct, a list and an entry before its configuration
+    )  # the levels of a struct, a list and an entry above the configuration
 
 
 def packed_shape(metadata: ZarrArrayMetadata) -> bytes:
-    """What pack_metadata gives up to the end of the lengths."""
+    """The output of pack_metadata up to the end of the shape."""
     head = bytearray()
     write_array(head, len(_FIELDS))
     write_value(head, metadata.shape)

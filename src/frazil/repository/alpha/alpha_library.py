@@ -1,6 +1,7 @@
-"""What the alpha library cannot do with branches, refused in repositories that it is to read; and the file that keeps it out of other repositories.
+"""Refuses changes of branches that the alpha library does not support, in repositories that this library is to read; and writes the file that keeps it out of
+other repositories.
 
-What it cannot do with manifests is in shared_manifests.py."""
+shared_manifests.py has its limits for manifests."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from frazil.repository.alpha.snapshot_flags import has_freedoms
 
 __all__ = ["GUARD", "add_guard", "check_deletion", "check_library_branch", "exclude_alpha_library", "see_first_name"]
 
-# It sorts before every branch file. The library takes the first name of the folder for a branch file, and stops with an error that shows this one.
+# Sorts before every branch file. The library takes the first name in the folder for a branch file, and stops with an error that shows this name.
 GUARD: Final = "0-not-for-the-icechunk-alpha-library"
 _TEXT: Final = (
     b"This repository packs several chunks into one file and lists several manifests for one array. Icechunk's alpha library would read wrong values.\n"
@@ -24,20 +25,20 @@ _TEXT: Final = (
 
 
 def exclude_alpha_library(files: Files) -> None:
-    """Writes the file on which the alpha library stops. It opens every repository at `main`, whatever it checks out afterwards."""
+    """Writes the file that stops the alpha library, which opens every repository at `main` first."""
     files.store.set(files.key(folder_of("branch", "main") + GUARD), _TEXT)
     files.keeps_library_out = True
 
 
 def see_first_name(files: Files, folder: str, name: str | None) -> None:
-    """Takes note of the first key in the folder of a branch (None: it is empty), which in that of `main` tells whether the library is kept out."""
+    """Records the first key in the folder of a branch (None: it is empty). For `main` it shows whether the library is kept out."""
     if folder == files.key(folder_of("branch", "main")):
         files.keeps_library_out = name == folder + GUARD
 
 
 def add_guard(files: Files, snapshot: SnapshotFile) -> None:
-    """Writes the file that keeps the library out where a repository of an earlier version has none, before a commit behind `snapshot`. Listings of `main` tell; where none was
-    made, the file is looked for, once."""
+    """Writes the file that keeps the library out if a repository of an earlier version lacks it, before a commit on `snapshot`. Listings of `main` show whether
+    it exists; without a listing it is looked up once."""
     if files.keeps_library_out or not has_freedoms(snapshot):
         return
     if files.keeps_library_out is None:
@@ -49,8 +50,8 @@ def add_guard(files: Files, snapshot: SnapshotFile) -> None:
 def check_library_branch(files: Files, name: str, snapshot: SnapshotFile, *, new: bool = False) -> None:
     """Refuses a branch of a compatible repository that the alpha library cannot open, with an InvalidInputError.
 
-    snapshot  which tells whether the repository is a compatible one
-    new       the branch is to be created; one that is in an object store, under its literal name, can be opened"""
+    snapshot  shows whether the repository is a compatible one
+    new       the branch is to be created. An existing one in an object store, under its literal name, can be opened"""
     if needs_encoding(name) and (new or files.store.capabilities.local) and not has_freedoms(snapshot):
         raise InvalidInputError(
             f"the alpha library cannot open a branch of this name: {name!r}; it panics on names that are percent-encoded on disk",
@@ -59,11 +60,11 @@ def check_library_branch(files: Files, name: str, snapshot: SnapshotFile, *, new
 
 
 def check_deletion(files: Files, name: str, snapshot: ObjectId) -> None:
-    """Refuses to delete a branch of a compatible repository, with an InvalidInputError. snapshot: which the branch points to"""
+    """Refuses to delete a branch of a compatible repository, with an InvalidInputError. snapshot: the one that the branch points to"""
     try:
         compatible = not has_freedoms(files.snapshot(snapshot))
     except (FormatError, NotFoundError):
-        return  # nobody can read this branch, so that nobody can commit to it
+        return  # this branch cannot be read, so no program can commit to it
     if compatible:
         raise InvalidInputError(
             f"the branch {name!r} of a compatible repository cannot be deleted: the alpha library knows no deleted branches, and would go on committing to it",

@@ -1,7 +1,7 @@
-"""Branches and tags: which file of a branch is the newest, who writes the next, and which names there are (Icechunk specification, Reference Files).
+"""Branches and tags: the newest file of a branch, writing the next one, and the names of all (Icechunk specification, Reference Files).
 
-Everything is decided by creating files that are not there yet. None is ever changed or removed. One file is read or created in reference_files.py; names and the
-JSON in the files are in formats/alpha/refs.py."""
+Every change creates a file that does not exist yet. No file is changed or removed. reference_files.py reads and creates single files; names and the JSON in the
+files are in formats/alpha/refs.py."""
 
 from __future__ import annotations
 
@@ -81,18 +81,18 @@ __all__ = [
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _FORMER: Final = 64  # branch files that are read in one batch
 _LOST: Final = "if they are those of a repository, restore its refs/ from a copy; else choose another location"
-_MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo`, in which Icechunk 2 keeps everything
+_MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo` of Icechunk 2
 
 
 # --- the tip -----------------------------------------------------------------------------------------------------------------------------
 
 
 def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
-    """The newest file of a branch, None where it has none. The tip of a branch that was deleted says so.
+    """The newest file of a branch, or None. The tip of a deleted branch has `deleted`.
 
-    known  a tip of this branch that was seen before: its file and the next one are read. If the next one is missing, it is still the tip; else higher numbers are
-           looked up. If its own file is gone or says something else, the branch was made anew, and nothing is known
-    Raises InvalidInputError for a name that no branch can have, FormatError, StoreError."""
+    known  an earlier tip of this branch: its file and the next one are read. If the next one is missing, the tip is unchanged; else higher numbers are
+           looked up. If its own file is gone or differs, the branch was created again, and `known` is ignored
+    Raises InvalidInputError for an invalid name of a branch, FormatError, StoreError."""
     if known is not None and known.branch == branch:
         same, following = _own_and_next(files, known)
         if same:
@@ -104,7 +104,7 @@ def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
 
 
 def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
-    """As read_tip. Raises NotFoundError where no branch has this name, FormatError where the repository is one of a later format."""
+    """As read_tip. Raises NotFoundError if no branch has this name, FormatError if the repository has a later format."""
     tip = read_tip(files, branch, known)
     if tip is None:
         require_repository(files)
@@ -115,10 +115,10 @@ def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
 
 
 def tip_after(files: Files, tip: Tip) -> Tip | None:
-    """The tip that the file after `tip` makes, None where nobody has written it. Later files are not looked at.
+    """The tip of the file after `tip`, or None. Later files are not read.
 
-    Raises ConflictError where the file of `tip` is gone or says something else: then the branch was removed and made anew, and nothing may be written behind it;
-    FormatError for a next file that makes no sense; StoreError."""
+    Raises ConflictError if the file of `tip` is gone or differs: then the branch was removed and created again, and no file may be written after it;
+    FormatError if the next file is invalid; StoreError."""
     same, following = _own_and_next(files, tip)
     if not same:
         raise ConflictError(
@@ -130,7 +130,7 @@ def tip_after(files: Files, tip: Tip) -> Tip | None:
 
 
 def former_tips(files: Files, branch: str) -> Iterator[Tip]:
-    """As RepositoryFormat.former_tips: what each file of the branch says, from the highest number down. Numbers that are not there are passed over."""
+    """As RepositoryFormat.former_tips: the contents of the branch files, from the highest number down. Missing numbers are skipped."""
     check_name("branch", branch)
     usual, *others = _folders(files, "branch", branch)
     found = [(number, folder) for folder in (usual, *others) if (number := _newest(files, folder)) is not None]
@@ -153,17 +153,17 @@ def former_tips(files: Files, branch: str) -> Iterator[Tip]:
 
 
 def read_first(files: Files, branch: str) -> Ref | None:
-    """What the file number 0 of a branch says; None where it is not there. Errors as those of read_tip."""
+    """The content of branch file number 0, or None. Raises as read_tip."""
     check_name("branch", branch)
     return _read_any(files, [folder + branch_file(0) for folder in _folders(files, "branch", branch)])[1]
 
 
 def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
-    """Whether the file of a tip is as it was when the tip was read, and what the next file says, None where it is missing. Both are read in one batch."""
+    """Whether the file of a tip is still as it was read, and the content of the next file, or None. Both are read in one batch."""
     folder = _folder(files, tip)
     names = [folder + branch_file(number) for number in (tip.sequence, tip.sequence + 1) if number <= LAST_SEQUENCE]
     with files_alone():
-        if files.store.capabilities.direct:  # every commit comes here: in one call of the kernel
+        if files.store.capabilities.direct:  # every commit runs this: in one call of the kernel
             own, *following = files.store.get_many(names)
         else:
             spans = _HEADS[: len(names)]
@@ -171,7 +171,7 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
     if own is None:
         return False, None
     says = Ref(tip.snapshot or None, tip.deleted)
-    # every commit comes here: a file as we write it is not parsed
+    # every commit runs this: a file as Frazil writes it is not parsed
     if own != emit_ref(says):
         try:
             if parse_ref(own, names[0]) != says:
@@ -182,7 +182,7 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
 
 
 def _latest(files: Files, known: Tip, following: bytes) -> Tip:
-    """The newest tip of a branch behind a known one, of which the next file is there."""
+    """The newest tip of a branch after a known one whose next file exists."""
     folder, can, sequence = _folder(files, known), files.store.capabilities, known.sequence + 1
     if can.direct or not can.listable:
         newest = highest_number(files.store, folder, sequence)
@@ -212,7 +212,7 @@ def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> 
 
 
 def _folders(files: Files, kind: RefKind, name: str) -> list[str]:
-    """Where the files of a branch or tag may lie, the usual place of this store first."""
+    """The possible folders of a branch or tag; the usual one of this store first."""
     return [files.key(folder) for folder in folders_of(kind, name, local=files.store.capabilities.local)]
 
 
@@ -221,12 +221,12 @@ def _folder(files: Files, tip: Tip) -> str:
 
 
 def tip_key(files: Files, tip: Tip) -> str:
-    """The key of the file that makes a tip."""
+    """The key of the file of a tip."""
     return _folder(files, tip) + branch_file(tip.sequence)
 
 
 def _read_any(files: Files, keys: list[str]) -> tuple[str, Ref | None]:
-    """The first of some reference files that is there, and its key."""
+    """The first of some reference files that exists, and its key."""
     for key in keys:
         ref = read_reference(files.store, key)
         if ref is not None:
@@ -238,7 +238,7 @@ def _read_any(files: Files, keys: list[str]) -> tuple[str, Ref | None]:
 
 
 def check_commits(files: Files) -> None:
-    """Refuses a store that commits would not be safe in, before anything is written: ReadOnlyError, or StoreError for one without conditional put."""
+    """Refuses a store in which commits would not be safe, before anything is written: ReadOnlyError, or StoreError for one without conditional put."""
     can = files.store.capabilities
     if not can.writable:
         raise ReadOnlyError(f"{files.store!r} can only be read", hint="open it for writing")
@@ -250,8 +250,8 @@ def check_commits(files: Files) -> None:
 
 
 def check_conditions(files: Files, snapshot: ObjectId) -> None:
-    """Refuses a server that ignores conditions, with a StoreError, before a branch names a snapshot that was just written: it must not be possible to create its file again. The
-    file goes where it is. See docs/design/041-servers-that-ignore-conditions.md."""
+    """Refuses a server that ignores conditions, with a StoreError, before a branch names a new snapshot: it tries to create the snapshot's file again, which
+    must fail. If it succeeds, the file is removed. See docs/design/041-servers-that-ignore-conditions.md."""
     name = snapshot_key(snapshot)
     if files.store.capabilities.conditions_seen or not files.store.create(files.key(name), b""):
         return
@@ -265,16 +265,16 @@ def check_conditions(files: Files, snapshot: ObjectId) -> None:
 
 
 def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = False) -> Answer:
-    """Writes the file after `tip`, if nobody has; the number is the tip's and one, whatever else is there.
+    """Writes the file after `tip`, with the next number, if it does not exist.
 
-    COMMITTED  the file is there and says this. Also where the answer was lost, and reading the file back told it: a snapshot's id is its own
-    TAKEN      somebody else's file has this number: the tip that it makes
-    UNKNOWN    the answer was lost: the file may be there, or still arrive; or it may be lost by a crash of the machine
-    Raises StoreError where the store is sure that nothing was written; FormatError where a file of another writer has this number and makes no sense;
-    InvalidInputError for the number behind the last; and what check_commits raises."""
+    COMMITTED  the file exists with this content. Also if the answer was lost, and reading the file back showed it: no other writer uses the snapshot's id
+    TAKEN      the file of another writer has this number: its tip
+    UNKNOWN    the answer was lost: the file may exist or still arrive; or a crash of the machine may lose it
+    Raises StoreError if the store is certain that nothing was written; FormatError if another writer's file has this number and is invalid;
+    InvalidInputError if no number is left; and the errors of check_commits."""
     check_commits(files)
     sequence = next_sequence(tip.branch, tip.sequence)
-    # A deletion names no snapshot: programs that do not know `deleted` find no commit to go on from, instead of bringing the branch back
+    # A deletion names no snapshot: programs that do not know `deleted` find no snapshot to commit on, instead of restoring the branch
     ref = Ref(None if deleted else snapshot, deleted)
     outcome, present = create_reference(files.store, _folder(files, tip) + branch_file(sequence), ref)
     if present is None:
@@ -286,16 +286,16 @@ def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = Fals
 
 
 def exists(files: Files) -> bool:
-    """Whether there is a repository: one that has a branch `main`. Nothing of it is read."""
+    """Whether there is a repository, that is, a branch `main`. Its files are not read."""
     folders = _folders(files, "branch", MAIN)
-    # nobody removes the first file of a branch: where a look-up costs no request, the folder is not listed
+    # the first file of a branch is never removed: if a look-up costs no request, it replaces the listing
     if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
         return True
     return any(_newest(files, folder) is not None for folder in folders)
 
 
 def require_repository(files: Files) -> None:
-    """Raises NotFoundError where there is no repository, FormatError where it is one of a later format."""
+    """Raises NotFoundError if there is no repository, FormatError if it has a later format."""
     if exists(files):
         return
     key = files.key(folder_of("branch", MAIN))
@@ -311,7 +311,7 @@ def require_repository(files: Files) -> None:
 
 
 def later_format(files: Files) -> str | None:
-    """Which later version of Icechunk wrote the repository that is here, in words; None where it has no mark of one. Two short ranges are read at once."""
+    """The later version of Icechunk that wrote the repository, in words; None if there is no sign of one. Two short ranges are read at once."""
     repository, main = files.store.get_partial_values(
         [(files.key("repo"), (0, len(_MAGIC))), (files.key("refs/branch.main/ref.json"), (0, 1))]
     )
@@ -321,9 +321,9 @@ def later_format(files: Files) -> str | None:
 
 
 def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Tip:
-    """Writes the first snapshot under a new id, then the first file of `main`, and returns that as the tip. Of two at once one wins.
+    """Writes the first snapshot under a new id, then the first file of `main`, and returns its tip. Of two concurrent calls one succeeds.
 
-    Raises AlreadyExistsError, CommitUnknownError; and what check_commits raises, before anything is written."""
+    Raises AlreadyExistsError, CommitUnknownError; and the errors of check_commits, before anything is written."""
     check_commits(files)
     there = AlreadyExistsError(
         "a repository already exists",
@@ -332,7 +332,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
     )
     if exists(files) or later_format(files) is not None:
         raise there
-    if files.has_objects():  # which a collection of the new repository would remove
+    if files.has_objects():  # a collection of the new repository would remove these
         raise AlreadyExistsError("manifests or chunks are there already", key=files.key("chunks"), hint=_LOST)
     files.write_snapshot(file, snapshot)
     check_conditions(files, file)
@@ -343,7 +343,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
         return tip
     if outcome == UNKNOWN:
         raise _unknown("the repository was created", files.key(branch_key(MAIN, 0)))
-    files.erase([snapshot_key(file)])  # nobody knows its id
+    files.erase([snapshot_key(file)])  # nothing refers to it
     raise there
 
 
@@ -351,15 +351,15 @@ def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> T
 
 
 def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
-    """A new branch that begins at a snapshot; one that was deleted goes on with its numbers.
+    """Creates a branch at a snapshot. A deleted branch continues with its numbers.
 
-    Raises AlreadyExistsError, NotFoundError where there is no such snapshot, InvalidInputError for a name that would be misread, CommitUnknownError."""
+    Raises AlreadyExistsError, NotFoundError if the snapshot does not exist, InvalidInputError for an ambiguous name, CommitUnknownError."""
     check_new_name("branch", name)
     check_commits(files)
     tip = read_tip(files, name)
     if tip is not None and not tip.deleted:
         raise _already("branch", name, _folder(files, tip))
-    files.read_snapshot(snapshot)  # from the store, as one that is remembered may be gone
+    files.read_snapshot(snapshot)  # from the store, as a cached one may be gone
     before = tip or Tip(name, -1, b"")
     created = before._replace(sequence=next_sequence(name, before.sequence), snapshot=snapshot, deleted=False)
     _create_named(files, "branch", name, _folder(files, before) + branch_file(created.sequence), snapshot)
@@ -367,10 +367,10 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
 
 
 def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
-    """Lets a branch point to any snapshot, by its next file.
+    """Points a branch to any snapshot, by its next file.
 
-    expect  the snapshot that it must point to until then, else ConflictError. None: any
-    Raises NotFoundError where there is no such branch or snapshot, CommitUnknownError."""
+    expect  the snapshot that it must point to before, else ConflictError. None: any
+    Raises NotFoundError if the branch or snapshot does not exist, CommitUnknownError."""
     check_commits(files)
     tip = open_tip(files, name)
     files.read_snapshot(snapshot)
@@ -378,8 +378,8 @@ def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId |
 
 
 def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Tip:
-    """Deletes a branch, by a next file that says so: what was committed stays, and no old session can commit to it. `expect` and errors as for reset_branch; and
-    InvalidInputError for `main`, which every repository has."""
+    """Deletes a branch, by a next file that marks it as deleted: its commits stay, and no old session can commit to it. `expect` and errors as for
+    reset_branch; and InvalidInputError for `main`, which every repository has."""
     check_name("branch", name)
     if name == MAIN:
         raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: every repository has it")
@@ -388,7 +388,7 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
 
 
 def list_branches(files: Files) -> list[str]:
-    """The names of all branches, sorted; not those that were deleted. One whose newest file makes no sense is named: opening it says what is wrong."""
+    """The sorted names of all branches that are not deleted. One whose newest file is invalid is included: opening it reports what is wrong."""
 
     def is_alive(name: str) -> bool:
         try:
@@ -401,11 +401,11 @@ def list_branches(files: Files) -> list[str]:
 
 
 def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None) -> Tip:
-    """Writes the next file of a branch, behind whatever others write meanwhile, if they may. snapshot None: the branch is deleted."""
+    """Writes the next file of a branch, also after files of other writers if `expect` allows it. snapshot None: the branch is deleted."""
     for _ in attempts(WRITES):
         if expect is not None and tip.snapshot != expect:
             raise _overtaken(files, tip, expect)
-        if snapshot == tip.snapshot:  # maybe by a reset that could not be synced: writing its file again syncs it
+        if snapshot == tip.snapshot:  # an earlier reset may not be synced: writing its file again syncs it
             tip = tip._replace(sequence=tip.sequence - 1)
         outcome, present = put_next(files, tip, snapshot or tip.snapshot, deleted=snapshot is None)
         if present is None or outcome == UNKNOWN:
@@ -431,7 +431,7 @@ def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:
 
 
 def read_tag(files: Files, name: str) -> ObjectId | None:
-    """The snapshot that a tag points to, None where there is no such tag. Raises InvalidInputError for a name that no tag can have, FormatError, StoreError."""
+    """The snapshot that a tag points to, or None. Raises InvalidInputError for an invalid name of a tag, FormatError, StoreError."""
     check_name("tag", name)
     key, ref = _read_any(files, _tag_keys(files, name))
     if ref is not None and ref.snapshot is None:
@@ -440,7 +440,7 @@ def read_tag(files: Files, name: str) -> ObjectId | None:
 
 
 def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
-    """A new tag, which will never be moved. Errors as those of create_branch."""
+    """Creates a tag, which never moves. Raises as create_branch."""
     check_new_name("tag", name)
     check_commits(files)
     keys = _tag_keys(files, name)
@@ -465,7 +465,7 @@ def _tag_keys(files: Files, name: str) -> list[str]:
 
 
 def _names(files: Files, kind: RefKind) -> list[str]:
-    """The names that folders say, sorted; foreign folders, and such as no name can be opened by, are left out."""
+    """The sorted names in folder names. Foreign folders and invalid names are skipped."""
     found: set[str] = set()
     place = files.key(REFS)
     for folder in files.store.list_dir(place)[1]:
@@ -480,7 +480,8 @@ def _names(files: Files, kind: RefKind) -> list[str]:
 
 
 def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:
-    """Creates the file that makes a branch or tag. Two may do so at once with the same snapshot: only where the answer was lost does it say whose it is."""
+    """Creates the file of a branch or tag. Concurrent calls may write the same content, so a file with this content counts as the caller's only if the answer
+    was lost."""
     outcome, _ = create_reference(files.store, key, Ref(snapshot), unique=False)
     if outcome == UNKNOWN:
         raise _unknown(f"the {kind} {name!r} was created", key)

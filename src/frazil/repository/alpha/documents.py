@@ -1,6 +1,7 @@
-"""The metadata of nodes as documents mean it (metadata/model.py) <-> as snapshots of the alpha hold it (formats/alpha/zarr_metadata.py). Pure.
+"""Converts the metadata of nodes between documents (metadata/model.py) and snapshots of the alpha (formats/alpha/zarr_metadata.py). Pure.
 
-What a snapshot cannot hold is refused here, before anything is written: the error names the format and the member (`path`), and its hint says what to do instead."""
+What a snapshot cannot hold is refused here, before anything is written: the error names the format and the member (`path`), and its hint suggests an
+alternative."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ __all__ = ["from_attributes", "from_metadata", "to_attributes", "to_metadata"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
-# the keys under which a session shows chunks, which lie in a repository by their coordinates
+# the keys that a session shows for chunks, which a repository stores by coordinates
 _KEYS: Final = {"Slash": DefaultKeys("/"), "Dot": DefaultKeys(".")}
 _FORMAT: Final = "the alpha format of Icechunk"
 
-_GRID_LIMIT: Final = 2**32  # chunks along a dimension: coordinates are numbers of 32 bits
+_GRID_LIMIT: Final = 2**32  # chunks along a dimension: coordinates have 32 bits
 _SWAPPED: Final = sys.byteorder == "little"
-# of a float of 32 bits, and of one of 16
+# of float32 and float16
 _SIGN, _EXPONENT, _QUIET, _PAYLOAD_SHIFT = 0x8000, 0x7C00, 0x0200, 13
 
 
@@ -46,16 +47,16 @@ _SIGN, _EXPONENT, _QUIET, _PAYLOAD_SHIFT = 0x8000, 0x7C00, 0x0200, 13
 def to_metadata(
     data: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None, known: MetadataExtensions
 ) -> ArrayMetadata:
-    """The metadata of an array with these attributes. Its codecs need not be known.
+    """The metadata of an array with these attributes. Its codecs may be unknown.
 
-    Raises UnknownExtensionError for a data type that is not known, MetadataError for what no document may say; `path` names the member."""
+    Raises UnknownExtensionError for an unknown data type, MetadataError for values that no document may have; `path` names the member."""
     data_type = known.data_type(_type_extension(data.data_type), "data_type")
     return ArrayMetadata(
         shape=data.shape,
         data_type=data_type,
         fill_value=_to_fill(data.fill_value, data.data_type, data_type),
         chunk_grid=RegularGrid(data.chunk_shape),
-        # "Default" was never written, and nobody says what it would mean
+        # "Default" was never written, and its meaning is not specified
         chunk_key_encoding=_KEYS.get(data.chunk_key_encoding, _KEYS["Slash"]),
         codecs=_to_extensions(data.codecs, "codecs"),
         attributes=to_attributes(attributes),
@@ -65,7 +66,7 @@ def to_metadata(
 
 
 def to_attributes(attributes: Mapping[str, json_values.Json] | None) -> dict[str, Json]:
-    """A copy of attributes as a document has them, with NaN and infinities as NonFinite; None: there are none."""
+    """A copy of attributes in the form of a document, with NaN and infinities as NonFinite; None: there are none."""
     try:
         return check_object(as_json(attributes or {}, "attributes"), "attributes")
     except MetadataError:
@@ -73,7 +74,7 @@ def to_attributes(attributes: Mapping[str, json_values.Json] | None) -> dict[str
 
 
 def _to_object(value: Mapping[str, json_values.Json] | None, path: str) -> dict[str, Json]:
-    """Plain JSON; NaN and infinities, which MessagePack has and JSON has not, become the strings that stand for them in documents."""
+    """Plain JSON; NaN and infinities, which MessagePack has and JSON does not, become the strings for them in documents."""
     try:
         return check_object(as_json(value or {}, path), path)
     except MetadataError:
@@ -97,7 +98,7 @@ def _to_extensions(entries: Sequence[NamedConfiguration], path: str) -> list[Ext
 
 
 def _type_extension(stored: str) -> Extension:
-    """The data type that a snapshot names: by its name alone, or by JSON text with its configuration."""
+    """The data type in a snapshot: a plain name, or JSON text with its configuration."""
     if is_extension_name(stored):
         return Extension(stored)
     return parse_extension(parse_json(stored.encode(errors="replace")), "data_type", may_ignore=False)
@@ -131,12 +132,12 @@ def _element(value: FillValue, name: str) -> bytes:
 
 
 def _swapped(data: bytes, size: int) -> bytes:
-    """Items of `size` bytes from big-endian to native order, and back."""
+    """Items of `size` bytes, converted between big-endian and native order."""
     return b"".join([data[at : at + size][::-1] for at in range(0, len(data), size)]) if _SWAPPED else data
 
 
 def half_of_single(bits: int) -> int:
-    """The bits of float16 for those of float32, rounded half to even. A NaN keeps the payload that fits, and stays one if none of it does."""
+    """The bits of float16 for those of float32, rounded half to even. A NaN keeps the part of its payload that fits, and stays a NaN without it."""
     if bits & 0x7FFFFFFF > 0x7F800000:
         payload = bits >> _PAYLOAD_SHIFT & 0x3FF
         return bits >> 16 & _SIGN | _EXPONENT | (payload or _QUIET)
@@ -145,7 +146,7 @@ def half_of_single(bits: int) -> int:
 
 
 def single_of_half(bits: int) -> int:
-    """The bits of float32 for those of float16; half_of_single gives each of them back, signalling NaNs too, which a conversion of numbers would quieten."""
+    """The bits of float32 for those of float16. half_of_single restores each of them, even signalling NaNs, which a conversion of numbers would make quiet."""
     if bits & 0x7FFF > _EXPONENT:
         return (bits & _SIGN) << 16 | 0x7F800000 | (bits & 0x3FF) << _PAYLOAD_SHIFT
     return int(np.array(bits, np.uint16).view(np.float16).astype(np.float32).view(np.uint32))
@@ -159,8 +160,8 @@ def from_metadata(
 ) -> ZarrArrayMetadata:
     """The metadata of an array as a snapshot holds it, without its attributes. Raises InvalidInputError.
 
-    like      what the snapshot has so far: a member that says the same keeps its form, such as an absent list for an empty one
-    freedoms  whether data types and chunk keys may be stored that the library of the alpha does not read"""
+    like      the current metadata in the snapshot: a member with the same meaning keeps its form, such as an absent list for an empty one
+    freedoms  whether data types and chunk keys may be stored that the library of the alpha cannot read"""
     name = _from_data_type(metadata.data_type, freedoms=freedoms)
     new = ZarrArrayMetadata(
         shape=metadata.shape,
@@ -180,7 +181,7 @@ def from_metadata(
 def from_attributes(metadata: Metadata, key: str | None = None) -> dict[str, Json]:
     """A copy of the attributes of a node for its snapshot. key: of the document that the node would have.
 
-    Raises InvalidInputError for members and attributes that a snapshot cannot hold. Consolidated metadata is left out with a UserWarning."""
+    Raises InvalidInputError for members and attributes that a snapshot cannot hold. Consolidated metadata is dropped with a UserWarning."""
     _check_members(metadata)
     attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
     _check_json(attributes, "attributes")
@@ -223,7 +224,7 @@ def _from_data_type(data_type: DataType, *, freedoms: bool) -> str:
 
 
 def _instead(dtype: np.dtype[np.generic]) -> str:
-    """What to store in place of elements that are none of the list."""
+    """What to store instead of elements of an unsupported data type."""
     if dtype.fields is not None:
         return "store each field as an array of its own"
     match dtype.kind:
@@ -307,7 +308,7 @@ def _from_extensions(extensions: Sequence[Extension], path: str) -> tuple[NamedC
                 path=member(member_path, "must_understand"),
                 hint="leave the entry out, or the member: then every reader has to know it",
             )
-        # an empty map where there is no configuration: the alpha library makes null of a missing one, which zarr-python does not open
+        # an empty map if there is no configuration: the alpha library turns a missing one into null, which zarr-python does not open
         configuration = extension.to_json().get("configuration", {})
         _check_json(configuration, member(member_path, "configuration"))
         entries.append(NamedConfiguration(extension.name, check_object(configuration, member_path)))
@@ -315,7 +316,7 @@ def _from_extensions(extensions: Sequence[Extension], path: str) -> tuple[NamedC
 
 
 def _check_json(value: Json, path: str) -> None:
-    """Refuses what JSON may say and a repository file cannot, by the innermost member."""
+    """Refuses JSON values that a repository file cannot hold, and names the innermost member."""
     try:
         msgpack.pack(value)
     except InvalidInputError as error:
@@ -328,7 +329,7 @@ def _check_json(value: Json, path: str) -> None:
 
 
 def _in_the_form_of(like: ZarrArrayMetadata, new: ZarrArrayMetadata, metadata: ArrayMetadata) -> ZarrArrayMetadata:
-    """`new`, with the members of `like` that mean the same."""
+    """`new`, with the members of `like` that have the same meaning."""
     kept: dict[str, object] = {}
     if like.chunk_key_encoding not in _KEYS and new.chunk_key_encoding == "Slash":
         kept["chunk_key_encoding"] = like.chunk_key_encoding
@@ -339,7 +340,7 @@ def _in_the_form_of(like: ZarrArrayMetadata, new: ZarrArrayMetadata, metadata: A
         kept["codecs"] = like.codecs
     if _same_entries(like.storage_transformers or (), metadata.storage_transformers):
         kept["storage_transformers"] = like.storage_transformers
-    return new._replace(**kept)  # type: ignore[arg-type] # each is of the member whose name it has
+    return new._replace(**kept)  # type: ignore[arg-type] # each value has the type of its member
 
 
 def _same_entries(entries: Sequence[NamedConfiguration], extensions: Sequence[Extension]) -> bool:

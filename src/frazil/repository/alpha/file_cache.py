@@ -1,6 +1,6 @@
-"""The files of one repository that are written once and never changed: snapshots, manifests and attribute files, read, written and remembered.
+"""Reads, writes and caches the immutable files of one repository: snapshots, manifests and attribute files.
 
-What is in them is in formats/; branches and tags are in branches.py. Chunk files are not looked at here."""
+Their contents are in formats/; branches and tags are in branches.py. Chunk files are not read here."""
 
 from __future__ import annotations
 
@@ -32,23 +32,22 @@ else:
 
 __all__ = ["UNCHANGING", "FileBytes", "Files", "files_alone", "no_file"]
 
-UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
+UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of immutable files
 
 FileBytes: TypeAlias = bytes | memoryview
 Kept: TypeAlias = "SnapshotFile | Manifest | Buffer"
 
-_SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
-_NODE: Final = 384  # bytes of memory for each node of a snapshot beside those in the file
+_SMALL: Final = 2**14  # largest manifest file that is cached as columns when it is written
+_NODE: Final = 384  # bytes of memory for each node of a snapshot in addition to those in the file
 
 
 class Files:
-    """The snapshots, manifests and attribute files of a repository, which lies in a store beneath a prefix ("", or ending in "/").
+    """The snapshots, manifests and attribute files of a repository, in a store below a prefix ("", or ending in "/").
 
-    cache_bytes  of the files that are remembered, and of what readers of the repository keep in `memory`; 0: nothing. The snapshot that was used last is remembered
-                 whatever its size
+    cache_bytes  limit of the cached files, and of the cache of readers (`memory`); 0: no cache. The snapshot that was used last is always cached
 
-    Nothing just written is read back, and what is handed out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
-    Safe to use from many threads, and after a fork; pickles with a memory of its own. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
+    New files are not read back. Returned values share no memory with arguments. Values that are returned are shared and must not be changed.
+    Safe to use from many threads, and after a fork; pickles with an empty cache. Raises InvalidInputError for an invalid prefix, and for a negative limit."""
 
     __slots__ = ("_infos", "_kept", "_last", "first", "keeps_library_out", "memory", "prefix", "store")
 
@@ -63,10 +62,10 @@ class Files:
         self.memory: Final = ByteCache(cache_bytes) if memory is None else memory
         self._kept: Final[CacheSection[Kept]] = CacheSection(self.memory, "file")
         self._last: tuple[str, SnapshotFile] | None = None
-        # whether the file is there that alpha_library.py writes; None: not known
+        # whether the file of alpha_library.py exists; None: unknown
         self.keeps_library_out: bool | None = None
-        self.first: ObjectId | None = None  # the first snapshot of the repository, where it is known (history.py)
-        self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, as each of their descendants has them
+        self.first: ObjectId | None = None  # the first snapshot of the repository, if known (history.py)
+        self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, shared by their descendants
 
     def __repr__(self) -> str:
         return f"Files({self.store!r}, {self.prefix!r})"
@@ -75,35 +74,35 @@ class Files:
         return _reopened, (type(self), self.store, self.prefix, self.memory)
 
     def anew(self) -> Self:
-        """The same repository with nothing remembered of it, read from the store beneath caches."""
+        """The same repository with an empty cache, read from the store below caches."""
         return type(self)(self.store.uncached, self.prefix)
 
     def unsynced(self) -> Self:
-        """The same repository, with the same memory, of which a write may return before it is on the medium."""
+        """The same repository, with the same cache, whose writes may return before they are on the medium."""
         store = self.store.unsynced()
         return self if store is self.store else type(self)(store, self.prefix, memory=self.memory)
 
     def chunk_store(self) -> Store:
-        """The store as chunk files are read from it, which never change: where reading is a request, their ranges are remembered."""
+        """The store for reading chunk files, which are immutable: if a read is a request, its ranges are cached."""
         if self.memory.limit and not self.store.capabilities.direct:
             return caching_store.ChunkCache(self.store, self.memory)
         return self.store
 
     def key(self, name: str) -> str:
-        """Where a file lies in the store, by its name in the repository, such as "snapshots/WT2Z2GQ09G0RTAEQ3D70"."""
+        """The key of a file in the store, from its name in the repository, such as "snapshots/WT2Z2GQ09G0RTAEQ3D70"."""
         return self.prefix + name
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
     def snapshot(self, file: ObjectId) -> SnapshotFile:
-        """The snapshot in a file, by its id; the id in its metadata may be another (the library of the alpha wrote the first so).
+        """The snapshot in a file. The id in its metadata may differ (the library of the alpha wrote the first snapshot so).
 
-        Raises NotFoundError where there is no such file, FormatError where it makes no sense, both with its key."""
+        Raises NotFoundError if the file does not exist, FormatError if it is invalid, both with its key."""
         known = self._known_snapshot(snapshot_key(file))
         return self.read_snapshot(file) if known is None else known
 
     def read_snapshot(self, file: ObjectId) -> SnapshotFile:
-        """As snapshot, read from the store also where it is remembered."""
+        """As snapshot, but always read from the store."""
         name = snapshot_key(file)
         data = self._read([name])[0]
         snapshot = decode_snapshot(data, self.key(name))
@@ -111,7 +110,7 @@ class Files:
         return snapshot
 
     def read_snapshots(self, files: Sequence[ObjectId]) -> list[SnapshotFile]:
-        """Several snapshots, read from the store in one batch, and not remembered. Errors as those of `snapshot`."""
+        """Several snapshots, read from the store in one batch, and not cached. Raises as `snapshot`."""
         names = [snapshot_key(file) for file in files]
         return [decode_snapshot(data, self.key(name)) for name, data in zip(names, self._read(names), strict=True)]
 
@@ -130,16 +129,16 @@ class Files:
         self._kept.put(name, snapshot, nbytes + _NODE * len(snapshot.nodes))
 
     def has_snapshot(self, file: ObjectId) -> bool:
-        """Whether there is a snapshot file of this id: one request at most."""
+        """Whether a snapshot file with this id exists: at most one request."""
         name = snapshot_key(file)
         with files_alone():
             return self._known_snapshot(name) is not None or self.store.exists(self.key(name))
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
-        """The manifests of these ids, in their order; those that are not remembered come in one batch. One that is larger than `cache_bytes` is not
-        remembered: who needs it again keeps it.
+        """The manifests of these ids, in their order; those that are not cached are read in one batch. A manifest larger than `cache_bytes` is not
+        cached: callers that need it again keep it.
 
-        Raises NotFoundError where one is not there, FormatError where one makes no sense, with the key; what refers to it is the caller's to say."""
+        Raises NotFoundError if one does not exist, FormatError if one is invalid, with the key; callers add what refers to it."""
         names = [manifest_key(file) for file in ids]
         found: dict[str, Manifest] = {}
         missing: list[str] = []
@@ -155,7 +154,7 @@ class Files:
         return [found[name] for name in names]
 
     def attributes(self, file: ObjectId, location: int) -> dict[str, Json]:
-        """The attributes at one location of an attribute file, the caller's to keep. Raises NotFoundError and FormatError with its key."""
+        """A copy of the attributes at one location of an attribute file. Raises NotFoundError and FormatError with its key."""
         name = attributes_key(file)
         data = self._kept.get(name)
         if data is None or isinstance(data, Manifest | SnapshotFile):
@@ -187,15 +186,15 @@ class Files:
     def write_snapshot(
         self, file: ObjectId, snapshot: SnapshotFile, manifests: Sequence[tuple[ObjectId, Manifest, FileBytes]] = ()
     ) -> SnapshotFile:
-        """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists and their bytes, in one call of the store: nobody finds any of
-        them before a branch names the snapshot. Returns the snapshot as reading the file would give it.
+        """Writes a snapshot under a new id, which must also be in its metadata, and new manifests that it lists, with their bytes, in one call of the store: no
+        reader finds them before a branch names the snapshot. Returns the snapshot as reading the file would return it.
 
-        Raises InvalidInputError, before anything is written, for what the format cannot hold; StoreError: then some may be there, and none is remembered."""
+        Raises InvalidInputError, before anything is written, for what the format cannot hold; StoreError: then some files may exist, and none is cached."""
         name = snapshot_key(file)
         data, written = encode_and_index(snapshot, self.key(name), self._infos)
         self._write({**{manifest_key(identity): encoded for identity, _, encoded in manifests}, name: data})
         for identity, manifest, encoded in manifests:
-            # a session that writes small manifests in one commit reads them in the next
+            # the next commit of the session reads these small manifests
             own = frozen_copy(manifest) if len(encoded) <= _SMALL else None
             if own is None:
                 self._kept.put(manifest_key(identity), encoded, len(encoded))
@@ -211,12 +210,12 @@ class Files:
         self._kept.put(name, data, len(data))
 
     def has_objects(self) -> bool:
-        """Whether manifests or chunk files are there, as far as the store can tell."""
+        """Whether manifests or chunk files exist, if the store can list."""
         names = {self.key("manifests/"), self.key("chunks/")}
         return self.store.capabilities.listable and not names.isdisjoint(self.store.list_dir(self.prefix)[1])
 
     def erase(self, names: Iterable[str]) -> None:
-        """Removes files by their names in the repository. What cannot be removed does no harm and stays."""
+        """Removes files by their names in the repository. Files that cannot be removed stay and do no harm."""
         if self.store.capabilities.erasable:
             try:
                 self.store.erase_values([self.key(name) for name in names])
@@ -230,12 +229,12 @@ class Files:
         self.store.put_own(names, pieces_of(list(files.values())))
 
 
-_NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, what is neither nor a file
+_NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, or anything else that is not a file
 
 
 @contextmanager
 def files_alone() -> Iterator[None]:
-    """What is no file in the place of one is damage, as a file that makes no sense is: nobody need try again. Raises FormatError."""
+    """Raises FormatError if something at a key is not a file: that is damage, like an invalid file, and retries are useless."""
     try:
         yield
     except StoreError as error:

@@ -1,4 +1,4 @@
-"""The alpha format behind the port (repository/format.py): its rules, and which function answers which call."""
+"""The alpha format behind the port (repository/format.py): its rules, and the functions behind each call."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _LIBRARY = Rules(
 
 
 class AlphaSnapshots(Files):
-    """The part of the port that is about snapshots and what they refer to, without branches and history."""
+    """The part of the port for snapshots and what they refer to, without branches and history."""
 
     __slots__ = ()
 
@@ -141,12 +141,12 @@ class AlphaSnapshots(Files):
 
 
 class AlphaFormat(AlphaSnapshots):
-    """A repository whose branches are numbered files, each of which is created once. Arguments as those of Files."""
+    """A repository whose branches are numbered files, each created once. Arguments as for Files."""
 
     __slots__ = ()
 
     def create(self, *, compatible: bool, digests: bool = False) -> Tip:
-        """Makes the repository, with an empty branch `main`. compatible: the alpha library can read and continue it; digests: the ids of chunk
+        """Creates the repository, with an empty branch `main`. compatible: the alpha library can read and continue it; digests: the ids of chunk
         files end in digests.
 
         Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
@@ -154,7 +154,7 @@ class AlphaFormat(AlphaSnapshots):
         return branches.create_repository(self, first.metadata.id, first)
 
     def require(self) -> None:
-        """Raises NotFoundError where there is no repository, FormatError where it is one of a later format."""
+        """Raises NotFoundError if there is no repository, FormatError if it has a later format."""
         branches.require_repository(self)
 
     # --- branches and tags ---------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class AlphaFormat(AlphaSnapshots):
             return Answer(UNKNOWN)
         if following.snapshot not in snapshots:
             return Answer(TAKEN, following)
-        try:  # a file that can be read may still be lost by a crash: writing it again syncs it
+        try:  # a crash may still lose a readable file: writing it again syncs it
             outcome, _ = branches.put_next(self, tip, following.snapshot)
         except StoreError:
             outcome = UNKNOWN

@@ -1,6 +1,6 @@
-"""Histories as the alpha format has them: each snapshot file lists its nearest ancestors. The walk along them, and the common ancestor of two.
+"""Histories in the alpha format: each snapshot file lists its nearest ancestors. The walk along them, and the common ancestor of two.
 
-Users look snapshots up by api/lookup.py. Which file a branch points to is found in branches.py."""
+api/lookup.py looks up snapshots for users. branches.py finds the file that a branch points to."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PAGE: Final = 64  # keys of a listing
 
 
 def ancestry(files: Files, snapshot: ObjectId) -> Iterator[Ancestor]:
-    """A snapshot and its ancestors, newest first. Further files are read where a history is bounded, as the walk comes to its end, and where a list is too short. It also ends where
-    such a file is not there and has expired, or may have.
+    """A snapshot and its ancestors, newest first. Further snapshot files are read at the end of each list of ancestors if a history is bounded, or if a list is
+    too short. The walk also ends if such a file does not exist and has expired, or may have.
 
-    Raises NotFoundError where the snapshot itself is not there; while walking, FormatError for files that make no sense or are missing, for a history that comes back to
-    itself, and, behind the last ancestor that can be told, for one that does not end at the first snapshot of the repository."""
+    Raises NotFoundError if the snapshot itself does not exist; while walking, FormatError for invalid or missing files, for a cyclic history,
+    and, after the last known ancestor, for a history that does not end at the first snapshot of the repository."""
     return _walk(files, snapshot, files.snapshot(snapshot))
 
 
@@ -65,8 +65,8 @@ def _walk(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Iterator[Ance
 
 
 def _continued(files: Files, last: Sequence[SnapshotInfo]) -> Sequence[SnapshotInfo] | None:
-    """What comes before the oldest ancestor that is known so far: as its own file says or, where that says nothing, as that of the one after it does. None where it is gone
-    and may have expired. last: these two, newest first; the oldest alone where nothing came after it"""
+    """The ancestors of the oldest ancestor known so far: from its own file or, if that lists none, from the file of its child. None if its file is gone
+    and may have expired. last: child and oldest ancestor, or the oldest ancestor alone if it has no child"""
     own = last[-1].id
     if len(last) == 1:
         return ()
@@ -92,7 +92,8 @@ def _continued(files: Files, last: Sequence[SnapshotInfo]) -> Sequence[SnapshotI
 
 
 def _may_be_first(files: Files, named: ObjectId, lists_it: SnapshotFile) -> bool:
-    """Whether a snapshot that a history names may be the first one, with which all histories end; also where nobody can tell. That is what the first file of `main` points to."""
+    """Whether a snapshot in a history may be the first of the repository, where all histories end; also if this is unknown. The first file of `main` points to
+    it."""
     if named == files.first:
         return True
     try:
@@ -106,7 +107,7 @@ def _may_be_first(files: Files, named: ObjectId, lists_it: SnapshotFile) -> bool
         return True
     if has_freedoms(lists_it):
         return False
-    try:  # the alpha library gave the first snapshot another id than its file
+    try:  # in the alpha library, the id of the first snapshot differs from that of its file
         return named == files.snapshot(first.snapshot).metadata.id
     except (NotFoundError, FormatError):
         return True
@@ -127,15 +128,15 @@ def history_fault(files: Files, file: ObjectId) -> str | None:
 
 
 def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId | None:
-    """The newest snapshot that is in the histories of both, which may be one of them; None where they have nothing in common. It is the id of a file where that is
-    there still. Errors as those of ancestry."""
+    """The newest snapshot in both histories, which may be one of the two; None if they share none. It is the id of a file if the file
+    still exists. Raises as ancestry."""
     last = files.snapshot(right)
     own = ({left, files.snapshot(left).metadata.id}, {right, last.metadata.id})
     if own[0] & own[1]:
         return left
     if (
         ancestor_at(files, right, last.total_parents - files.snapshot(left).total_parents) == left
-    ):  # as of nearly every rebase
+    ):  # the case of most rebases
         return left
     for commits in zip_longest(ancestry(files, left), ancestry(files, right)):
         for side, commit in enumerate(commits):
@@ -151,9 +152,9 @@ def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId |
 
 
 def ancestor_at(files: Files, file: ObjectId, steps: int) -> ObjectId | None:
-    """As RepositoryFormat.ancestor_at, by lists alone: each file that is read brings a whole list nearer."""
+    """As RepositoryFormat.ancestor_at, from the lists of ancestors: each file that is read skips a whole list."""
     seen: set[ObjectId] = set()
-    while steps > 0 and file not in seen:  # a damaged list may lead back
+    while steps > 0 and file not in seen:  # a damaged list may be cyclic
         seen.add(file)
         try:
             history = files.snapshot(file).history
@@ -171,8 +172,8 @@ def ancestor_at(files: Files, file: ObjectId, steps: int) -> ObjectId | None:
 
 
 def snapshot_file(files: Files, snapshot: ObjectId) -> ObjectId:
-    """The id of the file of a snapshot that a history names. It is the same, but for the first one of a repository that the alpha library made: that is what the first
-    file of `main` points to. Raises NotFoundError."""
+    """The id of the file of a snapshot in a history. It is the same id, except for the first snapshot of a repository that the alpha library created: the first
+    file of `main` points to its file. Raises NotFoundError."""
     if files.has_snapshot(snapshot):
         return snapshot
     first = _first_snapshot(files)
@@ -186,8 +187,8 @@ def snapshot_file(files: Files, snapshot: ObjectId) -> ObjectId:
 
 
 def find_snapshots(files: Files, start: str, most: int) -> list[ObjectId]:
-    """Snapshot files whose ids begin so, as text in capital letters, at most `most`. Where there is none, the first one of a repository that the alpha library made,
-    if the id that histories give it begins so. Errors as those of ancestry."""
+    """At most `most` snapshot files whose ids begin with this text, in capital letters. If there is none, the first one of a repository that the alpha library
+    created, if its id in histories begins so. Raises as ancestry."""
     found = [text for text in list_ids(files, "snapshots", start, most) if text.startswith(start)]
     if found:
         return [decode_id(text) for text in found]
@@ -196,7 +197,7 @@ def find_snapshots(files: Files, start: str, most: int) -> list[ObjectId]:
 
 
 def _first_snapshot(files: Files) -> tuple[ObjectId, ObjectId] | None:
-    """The very first snapshot of a repository: the id of its file, and the one that histories give it. None where it cannot be told."""
+    """The first snapshot of a repository: the id of its file, and its id in histories. None if unknown."""
     try:
         first = read_first(files, MAIN)
         if first is not None and first.snapshot is not None:
@@ -207,7 +208,7 @@ def _first_snapshot(files: Files) -> tuple[ObjectId, ObjectId] | None:
 
 
 def list_ids(files: Files, kind: str, after: str, limit: int) -> list[str]:
-    """Ids, as text, of files of a kind, sorted, behind a text, at most `limit`. Foreign files are passed over; [] where the store cannot be listed."""
+    """At most `limit` ids of files of a kind, as text, sorted, after a text. Foreign files are skipped; [] if the store cannot be listed."""
     folder, found = files.key(f"{kind}/"), list[str]()
     if not files.store.capabilities.listable:
         return found

@@ -1,6 +1,6 @@
-"""What a commit writes in the alpha format: manifests, a snapshot, and an attribute file where attributes are large. Values in, values out; `write_commit` does the I/O.
+"""What a commit writes in the alpha format: manifests, a snapshot, and an attribute file for large attributes. Pure, except that `write_commit` does the I/O.
 
-Which manifests there will be is decided in manifests/placement.py. When a branch may point to the snapshot is the commit's affair (commit/commit.py)."""
+manifests/placement.py decides which manifests are written. commit/commit.py points the branch to the snapshot."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 
 __all__ = ["first_snapshot", "write_commit"]
 
-_FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
+_FUTURE: Final = 1  # nanoseconds after the parent, if the clock says that a commit is older than its parent
 
 
 def first_snapshot(*, compatible: bool, digests: bool = False) -> SnapshotFile:
-    """The snapshot that a repository begins with, which has no nodes. compatible: the alpha library can read and continue it; digests: ids of chunk files end in digests"""
+    """The first snapshot of a repository, without nodes. compatible: the alpha library can read and continue it; digests: ids of chunk files end in digests"""
     now = time.time_ns()
     info = SnapshotInfo(new_id(os.urandom), now, "Repository initialized")
     return SnapshotFile(info, now, flags={} if compatible else with_flag(digests_flag() if digests else {}, 1))
 
 
 def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history: bool = True) -> Written:
-    """Writes the files of a commit. keep_history: the snapshot names its ancestors. Errors as those of RepositoryFormat.write_commit."""
+    """Writes the files of a commit. keep_history: the snapshot lists its ancestors. Raises as RepositoryFormat.write_commit."""
     base = commit.base
     assert isinstance(base, SnapshotFile)
     if not rules.shared_manifests and not has_own_manifests(base):
@@ -78,9 +78,9 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
 
 
 class _NamedFiles:
-    """Gives the files of a commit their ids: the one that an earlier attempt gave a file with the same bytes, or a new one.
+    """Gives ids to the files of a commit: the id that an earlier attempt gave to a file with the same bytes, or a new one.
 
-    contents  the bytes of all of them, by name"""
+    contents  the bytes of all files, by name"""
 
     def __init__(self, reusable: Mapping[str, Buffer]) -> None:
         self.contents: dict[str, FileBytes] = {}
@@ -97,8 +97,8 @@ class _NamedFiles:
 
 
 def _new_ids(commit: NewCommit, base: SnapshotFile) -> tuple[dict[int, int], int | None]:
-    """The ids of new nodes by the negative ones, and the lowest id that no node will have had; None where that is what the last snapshot said, as no node came or
-    went."""
+    """The ids of new nodes by their negative numbers, and the lowest id that no node has had after the commit; None if the last snapshot has the same, as no
+    node was added or removed."""
     new = [node.id for node in commit.nodes.values() if node is not None and node.id < 0]
     if not new and None not in commit.nodes.values():
         return {}, None
@@ -114,7 +114,7 @@ def _numbered(array: ArrayPlacement, ids: Mapping[int, int]) -> ArrayPlacement:
 
 
 def _with_sharing_arrays(commit: NewCommit) -> NewCommit:
-    """The commit with all other arrays that have manifests, changed or not, as they may share them."""
+    """The commit with all other arrays that have manifests, changed or not, as arrays may share manifests."""
     known = {array.path for array in commit.arrays}
     nodes = {path: node for path in commit.base.nodes if isinstance(node := commit.base.nodes.get(path), NodeSnapshot)}
     after = {**nodes, **commit.nodes}
@@ -140,7 +140,7 @@ def _without_changes(node: NodeSnapshot, array: ArrayData) -> ArrayPlacement:
 
 
 def _place(files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules, named: _NamedFiles) -> Placed:
-    """Which manifests there will be."""
+    """Decides which manifests are written."""
     placing = Placing(
         [_numbered(array, ids) for array in commit.arrays], freedoms=rules.overlays, trusted=rules.extents
     )
@@ -152,7 +152,7 @@ def _place(files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules
 
 
 def _check_loaded(files: Files, commit: NewCommit, loaded: Mapping[ObjectId, Manifest]) -> None:
-    """Refuses to carry on references that the alpha library mixed up. Of an array that is written whole there are none."""
+    """Refuses to keep references that the alpha library mixed up. Arrays that are rewritten completely have none."""
     for array in commit.arrays:
         before = commit.base.nodes
         path = next((path for path in (array.path, *commit.nodes) if before.id_of(path) == array.node), None)
@@ -198,14 +198,14 @@ def _snapshot(
 
 
 def _with_parent(files: Files, base: SnapshotFile, parent: ObjectId) -> SnapshotFile:
-    """A snapshot whose list of ancestors begins with another one, and goes on as the file of that says."""
+    """A snapshot with another parent: its list of ancestors begins with the parent, followed by the list in the parent's file."""
     older = files.snapshot(parent)
     history = (older.metadata._replace(id=parent), *older.history)
     return base._replace(history=history, total_parents=older.total_parents + 1)
 
 
 def _lists_of(nodes: Nodes, base: SnapshotFile) -> tuple[tuple[FileInfo, ...], tuple[FileInfo, ...]]:
-    """The manifests and attribute files that nodes refer to. Where one cannot be read, it may refer to any that were listed: they stay."""
+    """The manifests and attribute files that nodes refer to. If a node cannot be read, all listed files stay, as it may refer to them."""
     manifests: dict[ObjectId, FileInfo] = {}
     attributes: dict[ObjectId, FileInfo] = {}
     for path in nodes:
@@ -233,7 +233,7 @@ def _final_node(
 def _separate_attributes(
     files: Files, commit: NewCommit, changed: dict[str, NodeSnapshot | None], rules: Rules, named: _NamedFiles
 ) -> ObjectId | None:
-    """Moves attributes that are large to a file of their own, where that was asked for and is allowed; its id."""
+    """Moves large attributes to a file of their own, if that is requested and allowed, and returns its id."""
     limit = commit.attribute_limit if rules.attribute_files else None
     large = [
         node
@@ -255,7 +255,7 @@ def _separate_attributes(
 
 
 def _listed(base: SnapshotFile, nodes: Nodes, placed: Placed, dropped: frozenset[ObjectId]) -> tuple[FileInfo, ...]:
-    """The manifests of the snapshot: those before, without those that no array lists any more, and the new ones."""
+    """The manifests of the snapshot: the previous ones, without those that no array lists any more, and the new ones."""
     gone = _unused(placed.unlisted | dropped, nodes)
     return (
         *(info for info in base.manifest_files if info.id not in gone),
@@ -283,7 +283,7 @@ def _attribute_files(
 
 
 def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
-    """Those that no node names. An id is text that nothing else looks like, so the bytes of all nodes are searched, and none is decoded."""
+    """The ids that no node names. An id is distinctive text, so the bytes of all nodes are searched, and none is decoded."""
     asked = set(ids)
     if not asked:
         return asked

@@ -1,4 +1,4 @@
-"""The metadata of nodes of a snapshot as documents mean it: equal bytes are converted once. How values are converted is in documents.py."""
+"""Converts the metadata of the nodes of a snapshot for documents. Equal bytes are converted once. documents.py converts values."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 _Converted: TypeAlias = "tuple[ZarrArrayMetadata, ArrayMetadata]"
 
 _MOST_KNOWN: Final = 1024  # arrays, and attributes
-_SMALL: Final = 4096  # bytes of what is remembered
+_SMALL: Final = 4096  # largest size that is cached
 _GROUP: Final = GroupMetadata()
 
 
 class NodeDocuments:
-    """Safe to use from many threads and after a fork: what is remembered is only added, or forgotten whole. Attributes that are handed out are copies."""
+    """Safe to use from many threads and after a fork: entries of the cache are only added, or all cleared. Returned attributes are copies."""
 
     __slots__ = ("_arrays", "_attributes", "_files", "_known", "_parts")
 
     def __init__(self, files: Files, known: MetadataExtensions) -> None:
         self._files, self._known = files, known
         self._arrays: dict[bytes, ArrayMetadata] = {}  # by their encoded metadata, without attributes
-        self._attributes: dict[bytes, dict[str, Json]] = {}  # by what is encoded
+        self._attributes: dict[bytes, dict[str, Json]] = {}  # by their encoded form
         self._parts: dict[int, _Converted] = {}  # by the identity of the codecs
 
     def at(self, nodes: Nodes, path: str, document: tuple[bytes, bytes]) -> Metadata | FrazilError:
-        """The metadata of a node of which Nodes.document gave this, or the error that stands in its place."""
+        """The metadata of a node from the result of Nodes.document, or its error."""
         attributes, metadata = document
         array = self._arrays.get(metadata) if metadata else None
         try:
@@ -53,7 +53,7 @@ class NodeDocuments:
                 return array.with_plain_attributes(self._plain_attributes(attributes))
             if not metadata:
                 return _GROUP.with_plain_attributes(self._plain_attributes(attributes))
-        except FrazilError:  # told of with the whole node
+        except FrazilError:  # reported below, with the whole node
             pass
         node = nodes.get(path)
         assert node is not None
@@ -64,7 +64,7 @@ class NodeDocuments:
         return found
 
     def _plain_attributes(self, data: bytes) -> dict[str, Json]:
-        """A copy of attributes. Raises what reading them raises."""
+        """A copy of attributes. Raises the errors of reading them."""
         known = self._attributes.get(data)
         if known is None:
             known = to_attributes(self._loaded(read_attributes(Reader(data, None))))
@@ -74,7 +74,7 @@ class NodeDocuments:
         return {name: copied(value) for name, value in known.items()}
 
     def of(self, node: Node) -> Metadata | FrazilError:
-        """The metadata of a node, or the error that stands in its place."""
+        """The metadata of a node, or its error."""
         if isinstance(node, BrokenNode):
             return node.error
         try:
@@ -88,7 +88,7 @@ class NodeDocuments:
             return error
 
     def _array(self, stored: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None) -> ArrayMetadata:
-        """The metadata of an array. What differs in the lengths alone, as that of an array which grows does, is converted once."""
+        """The metadata of an array. Arrays that differ only in their shape, as a growing array does, are converted once."""
         known = self._parts.get(id(stored.codecs))
         fits = max(stored.shape, default=0) <= INT64_MAX
         if fits and known is not None and stored.equals_beside_shape(known[0]):
@@ -102,7 +102,7 @@ class NodeDocuments:
     def _loaded(
         self, attributes: Mapping[str, json_values.Json] | AttributesReference | None
     ) -> Mapping[str, json_values.Json] | None:
-        """Attributes, from their file where they have one."""
+        """Attributes, read from their file if they have one."""
         if isinstance(attributes, AttributesReference):
             return self._files.attributes(attributes.id, attributes.location)
         return attributes

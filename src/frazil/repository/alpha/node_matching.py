@@ -1,4 +1,4 @@
-"""Which node of one snapshot is which of another one of the same repository, by the ids that the alpha gives to nodes. Nodes that lie in the same bytes cost nothing."""
+"""Matches the nodes of two snapshots of a repository by the ids that the alpha gives to nodes. Nodes in the same bytes cost nothing."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["match_nodes", "match_snapshots"]
 
 
 def match_snapshots(files: Files, old: ObjectId, new: ObjectId) -> NodeMatching:
-    """Two snapshots by their ids. Raises NotFoundError, FormatError for snapshots that are needed and cannot be read."""
+    """Matches two snapshots by their ids. Raises NotFoundError, FormatError for needed snapshots that cannot be read."""
     return match_nodes(files.snapshot(old).nodes, files.snapshot(new).nodes, _shared_ids(files, old, new))
 
 
 def _shared_ids(files: Files, old: ObjectId, new: ObjectId) -> int | None:
-    """The number below which ids mean the same nodes in both snapshots; None where they tell nothing.
+    """Ids below the result mean the same nodes in both snapshots; None if ids give no information.
 
-    With our flag, which counts ids, it is what the common ancestor says. Without it an id is given again where the node with the highest one was removed: new ids are
-    one more than the highest of the parent snapshot. Then an id means one node as long as no snapshot on the way has only lower ones."""
+    With Frazil's flag, which counts ids, it comes from the common ancestor. Without the flag an id is reused after the node with the highest id was removed:
+    new ids are one more than the highest of the parent snapshot. Then an id means one node as long as no snapshot in between has only lower ids."""
     common = common_ancestor(files, old, new)
     if common is None:
         require_history(files)
@@ -37,12 +37,12 @@ def _shared_ids(files: Files, old: ObjectId, new: ObjectId) -> int | None:
             files.snapshot(file).nodes.highest_id() + 1
             for file in (*_until(files, old, common), *_until(files, new, common))
         )
-    except NotFoundError:  # one on the way has expired
+    except NotFoundError:  # a snapshot in between has expired
         return None
 
 
 def _until(files: Files, snapshot: ObjectId, ancestor: ObjectId) -> Iterator[ObjectId]:
-    """A snapshot and its ancestors up to one of them."""
+    """A snapshot and its ancestors up to a given one."""
     for commit in ancestry(files, snapshot):
         file = snapshot_file(files, commit.snapshot)
         yield file
@@ -51,7 +51,7 @@ def _until(files: Files, snapshot: ObjectId, ancestor: ObjectId) -> Iterator[Obj
 
 
 def match_nodes(old: Nodes, new: Nodes, same_below: int | None) -> NodeMatching:
-    """Nodes by their ids below a number, and by path where these tell nothing; None: all by path alone."""
+    """Matches nodes by their ids below a number, and other nodes by path; None: all by path."""
     differing = old.differing(new)
     before, after = [path for path in differing if path in old], [path for path in differing if path in new]
     if same_below is None:
@@ -64,7 +64,7 @@ def match_nodes(old: Nodes, new: Nodes, same_below: int | None) -> NodeMatching:
         for path in before:
             if path in new and path not in pairs and path not in placed:
                 number, other = old.id_of(path), new.id_of(path)
-                # ids that come twice, or cannot be read, tell nothing
+                # ids that occur twice, or cannot be read, are not used
                 if number is None or other is None or number == other < same_below:
                     pairs[path] = path
     placed = set(pairs.values())
@@ -73,7 +73,7 @@ def match_nodes(old: Nodes, new: Nodes, same_below: int | None) -> NodeMatching:
 
 
 def _by_id(nodes: Nodes, paths: Sequence[str], below: int) -> dict[int, str]:
-    """Paths by ids below one, of such that come once."""
+    """Paths by id, for ids below a number that occur once."""
     found: dict[int, str] = {}
     twice: set[int] = set()
     for path in paths:

@@ -1,6 +1,6 @@
-"""Reference files one by one: which of a branch's folder is the newest, reading one, creating one if it is not there.
+"""Single reference files: finding the newest in the folder of a branch, reading one, creating one if it does not exist.
 
-What they mean for a branch or a tag is in branches.py, their names and the JSON in them in formats/alpha/refs.py."""
+What they mean for a branch or a tag is in branches.py, their names and JSON in formats/alpha/refs.py."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ __all__ = [
     "read_reference",
 ]
 
-_PAGE: Final = 16  # keys of the first listing of a folder; the next ones are longer, should all of these be foreign
+_PAGE: Final = 16  # keys of the first listing of a folder; the next listings are longer, if all of these are foreign
 _LONGEST_PAGE: Final = 4096
-MOST_BYTES: Final = 2**16 + 1  # read of a reference file: one more than it may have
+MOST_BYTES: Final = 2**16 + 1  # read of a reference file: one more than its limit
 _HEAD: Final[Columns] = np.array([[0, 0, MOST_BYTES]], np.int64)
 _PROBES: Final = 8  # names that are looked up at once
-_READS: Final = Backoff(3, 0.05, 0.2)  # of a file whose content decides whether a commit happened
-_WRITES: Final = Backoff(4, 0.05, 0.2)  # of a file whose answer is lost
+_READS: Final = Backoff(3, 0.05, 0.2)  # of a file that decides whether a commit happened
+_WRITES: Final = Backoff(4, 0.05, 0.2)  # of a file if the answer is lost
 
 
 # --- which is the newest ------------------------------------------------------------------------------------------------------------------
 
 
 def newest_number(store: Store, folder: str, see_first: Callable[[str | None], object] | None = None) -> int | None:
-    """The highest number of a branch file in a folder, None where there is none: the first file of the listing that is one.
+    """The highest number of a branch file in a folder, or None: the first branch file of the listing.
 
-    see_first  is given the first key of the folder, None where it is empty; it is not called where the store cannot list"""
+    see_first  is called with the first key of the folder, None if it is empty; not called if the store cannot list"""
     if not store.capabilities.listable:
         highest = highest_number(store, folder, -1)
         return None if highest < 0 else highest
@@ -71,16 +71,16 @@ def newest_number(store: Store, folder: str, see_first: Callable[[str | None], o
             return None
         last = listed.next
         below, slash, _ = last[len(folder) :].partition("/")
-        # what else lies in a foreign folder is passed over at once
+        # the other files of a foreign folder are skipped
         after = max(last, f"{folder}{below}/\U0010ffff") if slash else last
         page = min(page * 4, _LONGEST_PAGE)
 
 
 def highest_number(store: Store, folder: str, present: int) -> int:
-    """A number that is there while the next one is not, from `present` upward, which is there; -1: it is not known whether any is. Nothing is listed.
+    """A number that exists while the next one does not, from the existing `present` upward; -1: it is unknown whether any exists. Nothing is listed.
 
-    Strides that grow find a missing one, then the span to it is divided. Every number that is found to be there counts,
-    whatever was missing below: a gap, which is none of ours, does not stop the search."""
+    Growing strides find a missing number, then bisection searches below it. Every existing number counts, even above a missing one: Frazil leaves
+    no gaps, but a gap does not stop the search."""
     missing: int | None = None
     stride, probes = 1, 1 if present < 0 else _PROBES
     while present < LAST_SEQUENCE and missing != present + 1:
@@ -103,7 +103,7 @@ def highest_number(store: Store, folder: str, present: int) -> int:
 
 
 def named_by(key: str) -> tuple[RefKind, str] | None:
-    """The branch or tag of which a key is a file, in a repository that begins at the root of the store or below; None for other keys."""
+    """The branch or tag that a key is a file of, in a repository at the root of the store or below; None for other keys."""
     if REFS not in key:
         return None
     parts = key.split("/")
@@ -114,14 +114,14 @@ def named_by(key: str) -> tuple[RefKind, str] | None:
 
 
 def read_reference(store: Store, key: str) -> Ref | None:
-    """What a reference file says, None where it is not there. No more of it is read than shows that it is too long. Raises FormatError, StoreError."""
+    """The content of a reference file, or None. Too long files are not read completely. Raises FormatError, StoreError."""
     with files_alone():
         data = store.get_partial_values([(key, (0, MOST_BYTES))])[0]
     return None if data is None else parse_ref(data, key)
 
 
 def check_place(store: Store, key: str) -> None:
-    """Refuses what is no file in the place of a reference file, so that it could never be created: FormatError. Raises StoreError."""
+    """Refuses something other than a file at the key of a reference file, which could never be created: FormatError. Raises StoreError."""
     with files_alone():
         (status,) = store.fetch([key], _HEAD).status
     if status == FOLDER:
@@ -129,14 +129,14 @@ def check_place(store: Store, key: str) -> None:
 
 
 def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -> tuple[Outcome, Ref | None]:
-    """Creates a reference file. Returns the outcome, and what the file says now.
+    """Creates a reference file. Returns the outcome, and the present content of the file.
 
-    unique  nobody else writes the same, so a file that says this is ours. Otherwise that is believed only where an answer was lost
-    COMMITTED, ref      it is there and ours
-    TAKEN, other        somebody else's is there; None where it was not read
-    UNKNOWN, None       it may be there, may still arrive, or may be lost by a crash of the machine
-    A write whose answer is lost may arrive at any time. So it is repeated until a file has the name, which rules the others out, a few times at most.
-    Raises StoreError where the store is sure that nothing was written; FormatError where another writer's file has the name and makes no sense, or what has it is no file."""
+    unique  no other writer writes the same content, so a file with this content is ours. Otherwise it is ours only if an answer was lost
+    COMMITTED, ref      the file exists and is ours
+    TAKEN, other        the file of another writer exists; None if it was not read
+    UNKNOWN, None       the file may exist, may still arrive, or a crash of the machine may lose it
+    A write whose answer is lost may arrive at any time. So it is repeated a few times, until a file has the name, which excludes later ones.
+    Raises StoreError if the store is certain that nothing was written; FormatError if another writer's file is invalid, or the key is not a file."""
     lost = False
     for _ in attempts(_WRITES):
         try:
@@ -159,7 +159,7 @@ def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -
 
 
 def _read_back(store: Store, key: str, ref: Ref, *, lost: bool) -> tuple[Outcome | None, Ref | None]:
-    """The outcome that the file tells; None where it is not there. lost: the answer to a write of it was lost."""
+    """The outcome that the file shows; None if it does not exist. lost: the answer to a write of it was lost."""
     for _ in attempts(_READS):
         try:
             present = read_reference(store, key)

@@ -1,9 +1,10 @@
-"""Manifests that several arrays share, in repositories of the alpha library: which of their references its defect replaced. Pure.
+"""Manifests that several arrays share, in repositories of the alpha library: finds references that its defect replaced. Pure.
 
-A commit of that library files the references of each array also under all arrays with a lower node id that share its manifest (Icechunk issue 418, repaired in
+A commit of that library also files the references of each array under all arrays with a lower node id that share its manifest (Icechunk issue 418, fixed in
 its version 0.1.0-alpha.6). Of two references to one chunk that of the highest id stays: the array `lat` gets the chunks of `time`.
 
-Commits to compatible repositories give every array manifests of its own, in manifests/placement.py: then one commit of that library does no harm, and a second one does."""
+Commits to compatible repositories give every array its own manifests, in manifests/placement.py: then one commit of that library does no harm, but a second one
+does."""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check_references", "mixed_up_nodes", "refuse_mixed_up"]
 
-_ROW: Final = 32  # bytes of memory for each node that is remembered
+_ROW: Final = 32  # bytes of memory for each cached node
 
 
 def refuse_mixed_up(files: Files, file: ObjectId, manifest: Manifest, node: NodeSnapshot) -> None:
-    """As RepositoryFormat.check_references. What is found out of a manifest is remembered."""
+    """As RepositoryFormat.check_references. Results for a manifest are cached."""
     assert node.array is not None
     kept: CacheSection[frozenset[int]] = CacheSection(files.memory, "mixed up")
     mixed_up = kept.get(file)
@@ -47,13 +48,13 @@ def refuse_mixed_up(files: Files, file: ObjectId, manifest: Manifest, node: Node
 
 
 def mixed_up_nodes(manifest: Manifest) -> frozenset[int]:
-    """The nodes that have a native reference to a chunk file which a node with a higher id has, too: an object belongs to one array."""
+    """The nodes with a native reference to a chunk file to which a node with a higher id refers, too: a chunk file belongs to one array."""
     rows = np.flatnonzero(manifest.kinds == NATIVE)
     if not rows.size or manifest.nodes[rows[0]] == manifest.nodes[rows[-1]]:
         return frozenset()
     ids = np.ascontiguousarray(manifest.ids[rows])
     first = ids[:, :8].copy().view(np.uint64)[:, 0]
-    heads = np.sort(first)  # much quicker than an order of all 12 bytes, which is only needed if two begin alike
+    heads = np.sort(first)  # much faster than sorting all 12 bytes, which is only needed if two have the same beginning
     if not (heads[:-1] == heads[1:]).any():
         return frozenset()
     order = np.lexsort((ids[:, 8:].copy().view(np.uint32)[:, 0], first))
@@ -64,10 +65,10 @@ def mixed_up_nodes(manifest: Manifest) -> frozenset[int]:
 def check_references(
     manifest: Manifest, mixed_up: Container[int], node: int, grid: tuple[int, ...], key: str, path: str
 ) -> None:
-    """Refuses the references of an array that are known to be another array's: raises FormatError with the manifest's key and the array's path.
+    """Refuses the references of an array that are known to belong to another array: raises FormatError with the manifest's key and the array's path.
 
-    Known are native references; mixed_up: what mixed_up_nodes says of the manifest. Inline and virtual references that equal those of another array are refused if the
-    array also has references with another number of indices, or outside its grid: these come from the defect alone."""
+    mixed_up: the result of mixed_up_nodes, for native references. Inline and virtual references that equal those of another array are refused if the
+    array also has references with another number of indices, or outside of its grid: only the defect causes these."""
     own = rows_of_node(manifest, node)
     if own.stop - own.start in (0, manifest.size):
         return

@@ -1,7 +1,7 @@
-"""What our commits say in the flags and properties of a snapshot: that it uses what only we know (overlays, packs, bounded history, extents), and the metadata of its commit.
-Pure.
+"""The flags and properties that Frazil's commits set in a snapshot: that it uses Frazil's extensions (overlays, packs, bounded history, extents), and the
+metadata of its commit. Pure.
 
-A snapshot without our flag was written by the alpha library, or is to stay readable by it. That library drops flags when it commits."""
+A snapshot without Frazil's flag was written by the alpha library, or must stay readable for it. That library drops flags when it commits."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = [
     "with_own_manifests",
 ]
 
-HISTORY: Final = 8  # ancestors that a snapshot names
+HISTORY: Final = 8  # ancestors that a snapshot lists
 _FLAG: Final = "frazil"
 _NEXT: Final = "next_node"
-_OWN_MANIFESTS: Final = "frazil.own_manifests"  # the id of its snapshot, as programs may carry flags on to the next one
+_OWN_MANIFESTS: Final = "frazil.own_manifests"  # the id of its snapshot, as programs may copy flags to the next one
 _DIGESTS: Final = (
     "frazil.chunk_digests"  # the algorithm, in every snapshot of a repository that was created with digests
 )
 _CRC: Final = pack("crc32c")
-_METADATA: Final = "frazil.metadata"  # the names of the properties that are the metadata of the commit
+_METADATA: Final = "frazil.metadata"  # the names of the properties with metadata of the commit
 
 
 def has_freedoms(snapshot: SnapshotFile) -> bool:
-    """Whether the snapshot may use what only we know."""
+    """Whether the snapshot may use Frazil's extensions."""
     return _FLAG in snapshot.flags
 
 
 def next_node(snapshot: SnapshotFile) -> int:
-    """The lowest id that no node has had, as far as can be told."""
+    """The lowest id that no node has had, as far as known."""
     highest = snapshot.nodes.highest_id() + 1
     data = snapshot.flags.get(_FLAG)
     if data is None:
@@ -57,22 +57,22 @@ def next_node(snapshot: SnapshotFile) -> int:
 
 
 def with_flag(flags: Mapping[str, bytes], following: int) -> dict[str, bytes]:
-    """The flags of a snapshot, with ours. following: the lowest id that no node has had."""
+    """The flags of a snapshot, with Frazil's. following: the lowest id that no node has had."""
     return {**flags, _FLAG: pack({_NEXT: following})}
 
 
 def has_own_manifests(snapshot: SnapshotFile) -> bool:
-    """Whether a commit of ours gave every array of a compatible repository manifests of its own (shared_manifests.py)."""
+    """Whether a commit of Frazil gave every array of a compatible repository its own manifests (shared_manifests.py)."""
     return snapshot.flags.get(_OWN_MANIFESTS) == pack(encode_id(snapshot.metadata.id))
 
 
 def with_own_manifests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[str, bytes]:
-    """The flags of a snapshot of this id in which every array has manifests of its own."""
+    """The flags of a snapshot with this id in which every array has its own manifests."""
     return {**flags, _OWN_MANIFESTS: pack(encode_id(snapshot))}
 
 
 def digests_flag() -> dict[str, bytes]:
-    """The flag of a repository in which the ids of chunk files end in digests. Commits carry it on."""
+    """The flag of a repository in which the ids of chunk files end in digests. Commits copy it."""
     return {_DIGESTS: _CRC}
 
 
@@ -85,7 +85,7 @@ def has_digests(snapshot: SnapshotFile) -> bool:
 
 
 def commit_properties(base: SnapshotFile, metadata: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, bytes]]:
-    """The properties and the flags of a snapshot that a commit with this metadata makes over `base`. Properties of other programs are carried on."""
+    """The properties and the flags of a snapshot for a commit on `base` with this metadata. Properties of other programs are kept."""
     gone = _metadata_names(base) or ()
     carried = {name: value for name, value in base.properties.items() if name not in gone}
     flags = {name: value for name, value in base.flags.items() if name != _METADATA}
@@ -95,7 +95,7 @@ def commit_properties(base: SnapshotFile, metadata: Mapping[str, Json]) -> tuple
 
 
 def commit_metadata(snapshot: SnapshotFile) -> Mapping[str, Json]:
-    """The metadata of the commit that made a snapshot; all its properties where no flag says which."""
+    """The metadata of the commit that made a snapshot; all its properties if no flag names them."""
     own = _metadata_names(snapshot)
     if own is None:
         return snapshot.properties

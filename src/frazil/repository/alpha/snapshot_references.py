@@ -1,6 +1,7 @@
 """What snapshot files of the alpha refer to: manifests and attribute files. For garbage collection, which must not miss any.
 
-Our snapshots list all of it, and their nodes say it again. Both count: where they disagree one of them is damaged, and nobody knows which. The alpha library ignores the lists."""
+Frazil's snapshots list all these files, and their nodes refer to them again. Both are used: if they differ, either may be damaged. The alpha library ignores
+the lists."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ __all__ = ["listed", "referenced"]
 
 
 def listed(snapshot: SnapshotFile) -> Referenced:
-    """What a snapshot says beside its nodes. Pure."""
+    """The files that a snapshot lists. Pure."""
     return Referenced(
         [info.id for info in snapshot.manifest_files],
         [info.id for info in snapshot.attribute_files],
@@ -30,7 +31,7 @@ def listed(snapshot: SnapshotFile) -> Referenced:
 
 
 def referenced(files: Files, snapshots: Sequence[ObjectId]) -> Referenced:
-    """What some snapshots refer to, by their lists or by their nodes, read in one batch and not remembered. Raises NotFoundError, FormatError."""
+    """The files that some snapshots list or their nodes refer to. Snapshots are read in one batch and not cached. Raises NotFoundError, FormatError."""
     manifests: dict[ObjectId, None] = {}
     attributes: dict[ObjectId, None] = {}
     parents: list[ObjectId | None] = []

@@ -1,3 +1,3 @@
-"""From the changes of a session to chunk objects, manifests, a snapshot and the next branch file.
+"""Turns the changes of a session into chunk objects, manifests, a snapshot and the next branch file.
 
-Which manifests there will be is decided in repository/manifests/placement.py."""
+repository/manifests/placement.py decides which manifests are written."""

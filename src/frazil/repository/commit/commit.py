@@ -1,4 +1,4 @@
-"""Writes the changes of a session, lets the branch point to them, and finds out which of the three outcomes a commit had.
+"""Writes the changes of a session, points the branch to them, and finds out which of the three outcomes a commit had.
 
 The format writes the objects (repository/format.py); merge/rebase.py follows a branch that moved."""
 
@@ -53,13 +53,13 @@ def attempt_commit(
     reusable: dict[str, Buffer] | None = None,
     durable: bool = True,
 ) -> ObjectId | None:
-    """Writes everything, and then lets the branch point there if it has not moved. Returns the new snapshot, from which the session goes on; None if the branch has
-    moved: then the session keeps its changes, and may be rebased.
+    """Writes everything, and then points the branch to the new snapshot if the branch has not moved. Returns the new snapshot, which becomes the base of the
+    session; None if the branch has moved: then the session keeps its changes, and may be rebased.
 
-    reusable  the bytes, by name, of the files that the last attempt left; those of this one take their place where the branch has moved. The caller removes them at the end.
-              None: no attempt follows, and nothing is left
-    durable   False: what is written need not be on the medium, though the repository is one of which it is
-    Raises InvalidInputError where nothing was changed, CommitUnknownError where the outcome is not known (nothing is removed then), ConflictError as `settle`,
+    reusable  the bytes, by name, of the files that the last attempt left; replaced by those of this attempt if the branch has moved. The caller removes the
+              files at the end. None: no attempt follows, and no files are left
+    durable   False: the files need not be synced, even in a repository that syncs its files
+    Raises InvalidInputError if nothing was changed, CommitUnknownError if the outcome is unknown (then nothing is removed), ConflictError as `resolve_intents`,
     StoreError."""
     with transaction.lock:
         transaction.require_writable()
@@ -77,7 +77,7 @@ def attempt_commit(
             return None
         if may_be_condemned(transaction):
             check_written(transaction)
-            if reusable:  # manifests of an earlier attempt may be as old
+            if reusable:  # manifests of an earlier attempt may be condemned, too
                 files.erase(reusable)
                 reusable.clear()
         if not durable:
@@ -89,25 +89,25 @@ def attempt_commit(
                 transaction.changes, files, packing=transaction.packing, digests=transaction.rules.digests, order=order
             )
         finally:
-            if not durable:  # the session keeps its chunk files where the attempt fails
+            if not durable:  # if the attempt fails, the session keeps its chunk files
                 branches.note_unsynced(files.key(f"chunks/{text}") for ids in packs[count:] for text in encode_ids(ids))
         written = files.write_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
         intent = Intent(written.id, tip, transaction.state, written.files)
-        # recorded before anything is sent that may commit it
+        # recorded before a request is sent that may commit it
         transaction.written.intents = (*transaction.written.intents, intent)
         if reusable:
             files.erase(reusable.keys() - intent.files)
-            reusable.clear()  # what the intent has is not the caller's to remove
+            reusable.clear()  # the caller must not remove the files of the intent
         if durable:
-            branches.sync(files.store)  # what the commit rests on
-        else:  # noted before anybody can see it, and rest a commit on it
+            branches.sync(files.store)  # the files that the commit refers to
+        else:  # noted before another session can see the commit and refer to it
             following = files.tip_key(tip._replace(sequence=tip.sequence + 1))
             branches.note_unsynced(map(files.key, intent.files), following)
         return _advance(transaction, files, intent, written, reusable)
 
 
 def write_waiting(transaction: Transaction, order: PackingOrder | None) -> None:
-    """Writes the chunks that wait in memory before it is the session's turn to commit, so that sessions write theirs at the same time. Raises StoreError."""
+    """Writes the chunks that are in memory before the session has its turn to commit, so that sessions write theirs at the same time. Raises StoreError."""
     with transaction.lock:
         if transaction.tip is not None and not transaction.written.intents:
             changes, files, rules = transaction.changes, transaction.files, transaction.rules
@@ -115,7 +115,7 @@ def write_waiting(transaction: Transaction, order: PackingOrder | None) -> None:
 
 
 def follow_held(transaction: Transaction) -> bool:
-    """Where the branch moved without another snapshot, as when a garbage collection takes its next number: the session goes on from there, without a rebase."""
+    """If the branch moved without a new snapshot, as when a garbage collection takes the next number: the session follows it, without a rebase."""
     with transaction.lock:
         if transaction.tip is None or transaction.written.intents:
             return False
@@ -130,14 +130,14 @@ def follow_held(transaction: Transaction) -> bool:
 
 
 def follow(transaction: Transaction, tip: Tip) -> None:
-    """The session goes on from another tip with the snapshot that it has."""
+    """Makes another tip, with the same snapshot, the base of the session."""
     if tip != transaction.tip:
         transaction.needs_check = True
         transaction.tip = tip
 
 
 def moved_by_commits(transaction: Transaction, tip: Tip) -> bool:
-    """Whether commits alone brought the branch from the tip of the session to another, so that no collection held it in between."""
+    """Whether the branch reached a tip from that of the session by commits only, so that no collection held it in between."""
     assert transaction.tip is not None
     count = tip.sequence - transaction.tip.sequence
     return transaction.files.ancestor_at(tip.snapshot, count) == transaction.base_id
@@ -150,11 +150,11 @@ def _advance(
     written: Written,
     reusable: dict[str, Buffer] | None,
 ) -> ObjectId | None:
-    """Lets the branch point to the snapshot of an intent. Whatever is raised, the intent stays until its outcome is known."""
+    """Points the branch to the snapshot of an intent. If an error is raised, the intent stays until its outcome is known."""
     try:
         outcome, found = files.advance(intent.tip, intent.snapshot)
     except StoreError as error:
-        if error.done is False:  # an earlier intent may have happened all the same
+        if error.done is False:  # an earlier intent may still have been committed
             transaction.written.lost([intent], may_be_named=may_be_condemned(transaction))
         raise
     if outcome == UNKNOWN or found is None:
@@ -168,7 +168,7 @@ def _advance(
     transaction.written.lost([intent], reusable or (), may_be_named=may_be_named)
     if transaction.written.intents:
         resolve_intents(transaction)
-    # the tip is another one where an earlier commit of this session arrived late
+    # the tip differs if an earlier commit of this session arrived late
     return None if transaction.tip is intent.tip else transaction.base_id
 
 
@@ -186,7 +186,7 @@ def _unknown(transaction: Transaction, intent: Intent) -> CommitUnknownError:
 
 
 def _new_commit(transaction: Transaction, message: str, properties: Mapping[str, Json]) -> NewCommit:
-    """The changes of a session, as the format takes them."""
+    """The changes of a session, in the form that the format takes."""
     changes, base = transaction.changes, transaction.base
     new = 0
     nodes: dict[str, NodeSnapshot | None] = dict.fromkeys(changes.vanished())
@@ -206,7 +206,7 @@ def _new_commit(transaction: Transaction, message: str, properties: Mapping[str,
 
 
 def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> ArrayPlacement:
-    """The references of one array, as a manifest holds them, and the chunks that are gone. The node's id in the manifest is the format's to set."""
+    """The references of one array, in the form of a manifest, and its removed chunks. The format sets the id of the node in the manifest."""
     references, node = change.changed_references(), change.node
     assert node.array is not None
     metadata = node.array.metadata
@@ -248,7 +248,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
 
 
 def _one_written(changes: ChangeSet, rows: Rows, grid: tuple[int, ...], number: int) -> Manifest | None:
-    """The short way for the one chunk that a small commit has, of this session; None for what was removed, and for one in a file elsewhere."""
+    """A fast path for a small commit with one chunk, written by this session; None if the chunk was removed, or is in a file elsewhere."""
     kind = rows.kinds.item(0)
     if kind not in (NATIVE, PENDING) or any(
         at >= count for at, count in zip(rows.coordinates[0].tolist(), grid, strict=True)
@@ -261,11 +261,11 @@ def _one_written(changes: ChangeSet, rows: Rows, grid: tuple[int, ...], number: 
 
 
 def resolve_intents(transaction: Transaction) -> bool:
-    """Finds out what became of commits of unknown outcome, and whether the branch has moved. If one of the commits happened, the session goes on from it, and has
-    another tip.
+    """Finds out the outcome of commits whose outcome is unknown, and whether the branch has moved. If one of the commits happened, it becomes the base of the
+    session, which gets another tip.
 
-    Raises ConflictError where one happened and something was changed since, and where the branch was removed and made anew; CommitUnknownError where one happened and a
-    crash of the machine may still lose it; FormatError, StoreError."""
+    Raises ConflictError if one happened and the session was changed since, and if the branch was removed and created again; CommitUnknownError if one happened
+    and a crash of the machine may still lose it; FormatError, StoreError."""
     tip = transaction.tip
     if tip is None:
         return False
@@ -283,7 +283,7 @@ def resolve_intents(transaction: Transaction) -> bool:
     if found is None:
         return False
     intent = intents[found.snapshot]
-    if outcome == UNKNOWN:  # it is there, and a crash may still lose it
+    if outcome == UNKNOWN:  # it happened, but a crash may still lose it
         raise _unknown(transaction, intent)
     if intent.state != transaction.state and transaction.base_id != intent.snapshot:
         raise ConflictError(
@@ -296,7 +296,7 @@ def resolve_intents(transaction: Transaction) -> bool:
 
 
 def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Tip) -> None:
-    """The session goes on from what it committed. An interrupt between any two steps leaves the intent, and the next commit takes them again."""
+    """Makes the session's commit its new base. If an interrupt stops this, the intent stays, and the next commit repeats the steps."""
     if transaction.base_id != intent.snapshot:
         changes = transaction.changes.committed(snapshot.nodes)
         transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)

@@ -1,7 +1,8 @@
-"""Before a session is committed that began long ago, or whose branch a garbage collection held meanwhile: whether one has condemned, or removed, chunk files that the session
-wrote. What is condemned is written again under another id.
+"""Checks, before the commit of a session that began long ago or whose branch a garbage collection held meanwhile, whether a collection has condemned or removed
+chunk files that the session wrote. Condemned files are copied to new ids.
 
-Another session need not look: what it wrote was condemned, if at all, so shortly before that it stays (docs/design/072-garbage-collection.md)."""
+Newer sessions need no check: a collection condemned their files so recently, if at all, that it does not remove them yet
+(docs/design/072-garbage-collection.md)."""
 
 from __future__ import annotations
 
@@ -23,21 +24,21 @@ _AT_ONCE: Final = 4096  # chunk files that are looked up in one call
 
 
 def may_be_condemned(transaction: Transaction) -> bool:
-    """Whether a collection may remove what the session wrote. To be asked after the tip was read behind which it commits."""
+    """Whether a collection may remove what the session wrote. Call it after reading the tip that the commit follows."""
     return transaction.age() >= CHECK_AFTER
 
 
 def check_written(transaction: Transaction) -> None:
-    """Writes again what is condemned of the chunk files that the session refers to. Whoever calls it holds the session's lock.
+    """Writes again the condemned chunk files that the session refers to. The caller holds the session's lock.
 
-    Raises ConflictError where one is gone: the changes are to be made again; StoreError."""
+    Raises ConflictError if a file is gone and the changes have to be made again; StoreError."""
     files = transaction.files
     if not files.store.capabilities.listable:
         return
     own = _chunk_files(transaction)
     if not len(own):
         return
-    # in this order: a list is removed after what it names
+    # in this order: a list is removed after the objects it names
     condemned = condemned_ids(files)["chunks"]
     again = own[among(own, condemned)]
     _require_there(transaction, own)
@@ -46,7 +47,7 @@ def check_written(transaction: Transaction) -> None:
 
 
 def _chunk_files(transaction: Transaction) -> Ids:
-    """The chunk files that the references of the session name, sorted. Those of the snapshot, which the branch points to, are nobody's garbage."""
+    """The chunk files that the session's own references name, sorted. Those of the base snapshot are never garbage, as the branch points to it."""
     parts = [NO_IDS]
     for change in transaction.changes:
         if change.references is not None:
@@ -70,10 +71,10 @@ def _require_there(transaction: Transaction, own: Ids) -> None:
 
 
 def _write_again(transaction: Transaction, condemned: Ids) -> None:
-    """Copies chunk files under new ids, and lets the session refer to these."""
+    """Copies chunk files to new ids, and changes the session's references to these."""
     files = transaction.files
     made = np.frombuffer(os.urandom(ID_BYTES * len(condemned)), np.uint8).reshape(-1, ID_BYTES).copy()
-    made[:, -CRC_BYTES:] = octets(condemned)[:, -CRC_BYTES:]  # which may be the digest of the same bytes
+    made[:, -CRC_BYTES:] = octets(condemned)[:, -CRC_BYTES:]  # these may be the digest, which stays the same
     new = id_column(made)
     for low in range(0, len(condemned), _AT_ONCE):
         pairs = [condemned[low : low + _AT_ONCE], new[low : low + _AT_ONCE]]
@@ -88,5 +89,5 @@ def _write_again(transaction: Transaction, condemned: Ids) -> None:
     for change in transaction.changes:
         if change.references is not None:
             change.references.replace_files(condemned, new)
-    transaction.changes.packs = []  # of which some have other ids now: what is given up, a collection removes
+    transaction.changes.packs = []  # some have other ids now; a collection removes them if the session is discarded
     transaction.state += 1

@@ -1,3 +1,3 @@
-"""What a repository consists of, for users: bytes by array and by commit, what is live and what is dead, one commit or object by itself.
+"""What a repository consists of, for users: bytes by array and by commit, live and dead objects, one commit or one object.
 
-It reads listings, snapshots and manifests, never chunks, and writes nothing. Whether all is sound is asked in verification/; what may be removed is decided in maintenance/."""
+It only reads listings, snapshots and manifests, never chunks. verification/ checks for damage; maintenance/ decides what may be removed."""

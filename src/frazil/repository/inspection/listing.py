@@ -1,4 +1,4 @@
-"""All keys of a repository, as the store lists them: objects in columns, the rest counted."""
+"""All keys of a repository, as the store lists them: objects in columns, other keys as counts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Everything", "list_everything"]
 
 KINDS: Final[tuple[ObjectKind, ...]] = get_args(ObjectKind)
-_PAGE: Final = 2**18  # keys of one listing on a disk, where each looks at whole folders
+_PAGE: Final = 2**18  # keys of one listing of a disk, which reads whole folders each time
 
 
 class Everything(Record):
-    """objects: of each kind;  other: keys that are no objects"""
+    """objects: of each kind;  other: keys that are not objects"""
 
     objects: dict[ObjectKind, Listed]
     other: Kept
@@ -55,7 +55,7 @@ def list_everything(files: RepositoryFormat, progress: Progress) -> Everything:
 
 
 def _divide(page: Page, files: RepositoryFormat, parts: dict[ObjectKind, list[tuple[Ids, NDArray[np.int64]]]]) -> Kept:
-    """Adds the objects of a page to those of their kinds; the keys that are left. Keys are sorted, so that each kind has its own run."""
+    """Adds the objects of a page to their kinds, and returns the count of the other keys. Keys are sorted, so each kind is one run of keys."""
     keys = page.keys
     sizes = np.zeros(len(keys), np.int64) if page.sizes is None else np.maximum(page.sizes, 0)
     is_object = np.zeros(len(keys), np.bool_)

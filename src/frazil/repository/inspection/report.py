@@ -28,7 +28,7 @@ __all__ = [
     "usage_text",
 ]
 
-_SHOWN = 10  # commits in a text
+_SHOWN = 10  # commits shown in a text
 
 
 class Kept(Record):
@@ -42,11 +42,12 @@ class Kept(Record):
 
 
 class ArrayBytes(Record):
-    """What the histories keep of one array.
+    """What the histories keep for one array.
 
-    path     where the last snapshot that has it has it (branches in order of their names, then tags); "" for chunks that a live manifest names and no array has
-    chunks   distinct spans of live chunk files;  nbytes: their bytes. What several snapshots or arrays refer to counts once, for the first commit that did
-    inline_nbytes   of chunks that stand in live manifests;  virtual_nbytes: of references to files elsewhere, which are no bytes of the repository"""
+    path     in the last snapshot that has the array (branches in order of their names, then tags); "" for chunks that a live manifest refers to but no array
+             has
+    chunks   distinct spans of live chunk files;  nbytes: their bytes. A span that several snapshots or arrays refer to counts once, for the first commit
+    inline_nbytes   of chunks inside live manifests;  virtual_nbytes: of references to files elsewhere, which are not bytes of the repository"""
 
     path: str
     chunks: int
@@ -58,7 +59,7 @@ class ArrayBytes(Record):
 class CommitBytes(Record):
     """What one commit added: its snapshot, and the manifests, attribute files and chunk files that no earlier one refers to.
 
-    written_ns  nanoseconds since 1970 in UTC;  ref: "branch main" or "tag v1", the first that leads there"""
+    written_ns  nanoseconds since 1970 in UTC;  ref: "branch main" or "tag v1", the first that leads to it"""
 
     snapshot: str
     written_ns: int
@@ -68,8 +69,8 @@ class CommitBytes(Record):
 
 
 class LargeObject(Record):
-    """key: of the object in the repository;  live: a branch or tag leads there;  snapshot: the commit that added it, path: of an array that it belongs to; "" where that is not
-    known"""
+    """key: of the object in the repository;  live: whether a branch or tag leads to it;  snapshot: the commit that added it, path: of an array that uses it; ""
+    if unknown"""
 
     key: str
     nbytes: int
@@ -79,10 +80,10 @@ class LargeObject(Record):
 
 
 class Packing(Record):
-    """How chunks lie in live chunk files.
+    """How chunks are packed in live chunk files.
 
-    files   live chunk files, packs: those with more than one chunk;  chunks: in all of them, packed_chunks: in packs
-    used    bytes that references name; each counts once;  unused: the rest of these files"""
+    files   live chunk files, packs: files with more than one chunk;  chunks: in all of them, packed_chunks: in packs
+    used    bytes that references cover, each counted once;  unused: the other bytes of these files"""
 
     files: int
     packs: int
@@ -93,14 +94,14 @@ class Packing(Record):
 
 
 class Statistics(Record):
-    """What Repository.stats found. Sizes are those of the listing: live, dead and other objects together are all keys of the repository.
+    """What Repository.stats found. Sizes are those of the listing. Live, dead and other objects together are all keys of the repository.
 
-    live      by kind (snapshots, attributes, manifests, chunks): what a branch or tag leads to
-    dead      by kind: the rest, for garbage collection. What a session that is open wrote is among it
-    other     refs, lists of collections, and what is foreign
-    arrays    by path;  commits: the oldest first
+    live      by kind (snapshots, attributes, manifests, chunks): objects that a branch or tag leads to
+    dead      by kind: all other objects, for garbage collection. They include the objects of open sessions
+    other     refs, lists of collections, and foreign files
+    arrays    by path;  commits: oldest first
     largest   of live and dead objects
-    problems  what could not be read. With problems, some of what is said to be dead may be live"""
+    problems  what could not be read. If there are problems, some objects in `dead` may be live"""
 
     live: Mapping[str, Kept]
     dead: Mapping[str, Kept]
@@ -169,11 +170,11 @@ class Statistics(Record):
 
 
 class PathUsage(Record):
-    """What one path has.
+    """The usage of one path.
 
-    kind     "array" or "group", which has the sums of what is below it; "gone" where the snapshot has no such array any more
-    chunks, nbytes   that the snapshot refers to, inline ones too;  virtual_nbytes: of those in files elsewhere
-    kept_nbytes      of all chunks that histories keep of it, each once: this snapshot's too"""
+    kind     "array" or "group", which has the sums of its descendants; "gone" if the snapshot no longer has the array
+    chunks, nbytes   that the snapshot refers to, including inline chunks;  virtual_nbytes: in files elsewhere
+    kept_nbytes      of all chunks that histories keep of it, each counted once, including this snapshot's"""
 
     path: str
     kind: str
@@ -184,11 +185,12 @@ class PathUsage(Record):
 
 
 class ShownCommit(Record):
-    """One commit: what it changed against its parent, and what it wrote.
+    """One commit: what it changed compared to its parent, and what it wrote.
 
     refs     branches and tags that point to it, such as "branch main"
-    wrote    by kind: its snapshot, the manifests and attribute files that its parent does not list, and the chunk files that these manifests name and those that they replaced do not
-    inline   chunks in these manifests, and their bytes;  changed: None where the parent is not known, or gone"""
+    wrote    by kind: its snapshot, the manifests and attribute files that its parent does not list, and the chunk files that are in these manifests and not in
+             those they replaced
+    inline   chunks inside these manifests, and their bytes;  changed: None if the parent is unknown or gone"""
 
     snapshot: str
     parent: str | None
@@ -228,12 +230,12 @@ class ShownCommit(Record):
 
 
 class ShownObject(Record):
-    """One object that is no snapshot.
+    """One object that is not a snapshot.
 
     kind      "manifests", "chunks" or "attributes"
-    modified_ns   when it was written, in nanoseconds since 1970, by the clock of the store; -1 where that is not told
-    content   of a manifest: how many references of each kind, their bytes, and how many chunk files they name
-    used_by   of branches and tags: what refers to it there, such as ("branch main", "/temp", 12): so many references"""
+    modified_ns   when it was written, in nanoseconds since 1970, by the clock of the store; -1 if the store does not report it
+    content   of a manifest: the number of references of each kind, their bytes, and the number of chunk files they refer to
+    used_by   what refers to it in the tips of branches and tags, such as ("branch main", "/temp", 12): 12 references"""
 
     kind: str
     id: str
@@ -257,7 +259,7 @@ class ShownObject(Record):
 
 
 def usage_text(found: Iterable[PathUsage]) -> str:
-    """A table, a line for each path."""
+    """A table with a line for each path."""
     rows = [("bytes", "kept", "virtual", "chunks", "path")]
     for one in found:
         name = one.path + (" (not there any more)" if one.kind == "gone" else "")
@@ -266,7 +268,7 @@ def usage_text(found: Iterable[PathUsage]) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows in columns, of which all but the last are flush right. The last has names and messages of users."""
+    """Rows in columns. All columns but the last, which has names and messages of users, are flush right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     return "\n".join(
         "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), one_line(row[-1])])

@@ -1,6 +1,7 @@
-"""The scan that statistics are made of: every snapshot that a branch or tag leads to, every manifest that one of them lists, and the listing.
+"""The scan behind statistics: every snapshot that a branch or tag leads to, every manifest that these list, and the listing.
 
-Chunk files are numbered as they are listed. All of them together are one line of addresses, so that a span of a chunk file is two numbers, and the spans of a repository are columns."""
+Chunk files are numbered in the order of the listing. Together they form one range of addresses, so a span of a chunk file is two numbers, and all spans are
+columns."""
 
 from __future__ import annotations
 
@@ -31,21 +32,21 @@ __all__ = ["Scan"]
 
 _SNAPSHOTS: Final = 64  # read in one batch
 _MANIFESTS: Final = 16
-_WAITING: Final = 2**20  # rows that wait to be sorted among the others
+_WAITING: Final = 2**20  # rows that are collected before they are sorted into the others
 NOBODY: Final = -1
 
 
 class Scan:
-    """What one pass over a repository found.
+    """The result of one pass over a repository.
 
-    commits    snapshots that refs lead to, parents first;  infos: what each says of itself, None where it cannot be read
+    commits    snapshots that refs lead to, parents first;  infos: the metadata of each, None if it cannot be read
     manifests, attributes   the number of the first commit that lists each
-    paths      of arrays, by number;  inline, virtual: bytes of chunks of each
+    paths      of arrays, by number;  inline, virtual: bytes of chunks of each array
     spans      int64[n, 4], sorted: address of the first byte, of the byte after the last, number of the array and of the commit that refers to it first
-    starts     int64[f + 1]: the address at which each chunk file begins;  file_commit, file_array: who refers to each first, NOBODY where nobody does"""
+    starts     int64[f + 1]: the address at which each chunk file begins;  file_commit, file_array: what refers to each first, NOBODY if nothing does"""
 
     def __init__(self, files: RepositoryFormat, progress: Progress) -> None:
-        """files: with nothing remembered (RepositoryFormat.anew). Raises NotFoundError, FormatError where there is no repository of this format; StoreError."""
+        """files: with an empty cache (RepositoryFormat.anew). Raises NotFoundError, FormatError if there is no repository of this format; StoreError."""
         files.require()
         files.store.require("listable")
         self._files, self._progress, self.found = files, progress, Findings()
@@ -54,7 +55,7 @@ class Scan:
         self.infos: list[SnapshotInfo | None] = []
         self.manifests: dict[ObjectId, int] = {}
         self.attributes: dict[ObjectId, int] = {}
-        self._uses: dict[ObjectId, dict[int, str]] = {}  # of each manifest: paths by ids of nodes
+        self._uses: dict[ObjectId, dict[int, str]] = {}  # by manifest: paths by ids of nodes
         self._read_snapshots()
         self.listed: Everything = list_everything(files, progress)
         sizes = self.listed.objects["chunks"].sizes
@@ -89,7 +90,7 @@ class Scan:
             self._progress("snapshots read", len(values))
 
     def _add_nodes(self, snapshot: Snapshot, before: Nodes | None, number: int) -> None:
-        """What the nodes that are not as in the snapshot before refer to."""
+        """Adds the files of the nodes that differ from those of the snapshot before."""
         nodes = snapshot.nodes
         paths = list(nodes) if before is None else [path for path in nodes.differing(before) if path in nodes]
         for path in paths:
@@ -104,7 +105,7 @@ class Scan:
             for manifest in () if node.array is None else node.array.manifests:
                 self.manifests.setdefault(manifest.id, number)
                 self._uses.setdefault(manifest.id, {})[node.id] = path
-        listed = self._files.listed(snapshot)  # collections keep it, whether or not a node uses it
+        listed = self._files.listed(snapshot)  # garbage collection keeps these even if no node uses them
         for names, known in ((listed.manifests, self.manifests), (listed.attributes, self.attributes)):
             for file in names:
                 known.setdefault(file, number)
@@ -159,7 +160,7 @@ class Scan:
         at, rows = at[there], rows[there]
         low = self.starts[at] + np.clip(manifest.offsets[rows], 0, self.starts[at + 1] - self.starts[at])
         high = np.minimum(low + np.maximum(manifest.lengths[rows], 0), self.starts[at + 1])
-        new = np.flatnonzero(self.file_commit[at] == NOBODY)[::-1]  # of several rows the first is to count
+        new = np.flatnonzero(self.file_commit[at] == NOBODY)[::-1]  # reversed: the first of several rows counts
         self.file_commit[at[new]], self.file_array[at[new]] = commit, owners[rows[new]]
         self._waiting.append(np.stack([low, high, owners[rows], np.full(len(rows), commit)], axis=1))
         if sum(map(len, self._waiting)) > _WAITING:
@@ -169,7 +170,7 @@ class Scan:
         return self.commits[commit].subject
 
     def _sort_spans(self) -> None:
-        """Puts what waits among the spans; of the same span the first stays, which the earliest commit refers to."""
+        """Sorts the collected rows into the spans. Of equal spans the first stays, which belongs to the earliest commit."""
         every = np.concatenate([self.spans, *self._waiting])
         self._waiting = []
         every = every[np.lexsort((every[:, 1], every[:, 0]))]  # stable
@@ -178,14 +179,14 @@ class Scan:
         self.spans = every[kept]
 
     def new_bytes(self) -> Columns:
-        """Of each span the bytes that no span before it has: int64[n]. Their sum is that of all bytes that any span has."""
+        """int64[n]: the bytes of each span that no earlier span has. Their sum is the number of distinct bytes in all spans."""
         low, high = self.spans[:, 0], self.spans[:, 1]
         reached = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(high)[:-1]]) if len(high) else high
         return np.maximum(high - np.maximum(low, reached), 0)
 
 
 def _parents_first(seen: list[Seen]) -> list[Seen]:
-    """Snapshots that come ref by ref, newest first, each once: those that a ref led to first, the oldest first."""
+    """Reorders snapshots that come ref by ref, newest first: those of the first ref come first, oldest first. Each is named once."""
     by_ref: dict[str, list[Seen]] = {}
     for one in seen:
         by_ref.setdefault(one.ref, []).append(one)

@@ -1,4 +1,4 @@
-"""One commit, or one object of a repository, by itself."""
+"""Details of one commit, or of one object of a repository."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def show_commit(files: RepositoryFormat, snapshot: ObjectId) -> ShownCommit:
 def _changed(
     files: RepositoryFormat, snapshot: ObjectId, parent: ObjectId | None
 ) -> tuple[Difference | None, ObjectId | None]:
-    """What a commit changed, and the id of its parent's file; None where that has expired or is not known."""
+    """What a commit changed, and the id of its parent's file; None if the parent has expired or is unknown."""
     if parent is None:
         return None, None
     try:
@@ -83,7 +83,7 @@ def _changed(
 
 
 def _named(files: RepositoryFormat, manifests: Ids) -> tuple[Ids, Kept]:
-    """The chunk files that manifests name, and the chunks that stand in them."""
+    """The chunk files that manifests refer to, and the chunks inside the manifests."""
     named: list[Ids] = []
     inline = Kept()
     for manifest in _read(files, id_list(manifests)):
@@ -99,20 +99,20 @@ def _read(files: RepositoryFormat, ids: Sequence[ObjectId]) -> Iterator[Manifest
 
 
 def _sizes(files: RepositoryFormat, kind: ObjectKind, ids: Ids) -> Kept:
-    """How many objects there are, and their bytes; those that are gone have none."""
+    """The number of objects, and their bytes. Objects that are gone count 0 bytes."""
     if not len(ids):
         return Kept()
     keys = [files.key(f"{kind}/{encode_id(file)}") for file in id_list(ids)]
     return Kept(len(keys), int(np.maximum(files.store.sizes(keys), 0).sum()))
 
 
-# --- objects that are no snapshots -------------------------------------------------------------------------------------------------------
+# --- objects other than snapshots -------------------------------------------------------------------------------------------------------
 
 
 def show_object(files: RepositoryFormat, file: ObjectId) -> ShownObject | None:
-    """The manifest, chunk file or attribute file of an id; None where there is none. What branches and tags point to is looked through for who uses it.
+    """The manifest, chunk file or attribute file with an id, or None. Its uses are looked up in the tips of branches and tags.
 
-    Raises FormatError for a manifest that makes no sense, StoreError."""
+    Raises FormatError for an invalid manifest, StoreError."""
     kinds: list[ObjectKind] = ["manifests", "chunks", "attributes"]
     keys = [files.key(f"{kind}/{encode_id(file)}") for kind in kinds]
     for kind, key, size in zip(kinds, keys, files.store.sizes(keys).tolist(), strict=True):
@@ -141,7 +141,7 @@ def _modified(files: RepositoryFormat, key: str) -> int:
 
 
 def _uses(files: RepositoryFormat, kind: ObjectKind, file: ObjectId) -> Iterator[tuple[str, str, int]]:
-    """Where the tips of branches and tags refer to an object: the ref, the path, and how many references."""
+    """Where the tips of branches and tags refer to an object: the ref, the path, and the number of references."""
     seen: set[ObjectId] = set()
     for ref, tip in read_refs(files, Findings())[1]:
         if tip in seen:
@@ -155,7 +155,7 @@ def _uses(files: RepositoryFormat, kind: ObjectKind, file: ObjectId) -> Iterator
                     count = _count_uses(files, kind, file, node)
                     if count:
                         yield ref, path, count
-        except UNREADABLE:  # which verify tells of
+        except UNREADABLE:  # verify reports these
             continue
 
 

@@ -1,4 +1,4 @@
-"""Statistics of a repository, and the usage of its paths, from one scan. Pure but for the scan itself."""
+"""Statistics of a repository, and the usage of its paths, from one scan. Pure except for the scan itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["statistics", "usage"]
 
 
 def statistics(files: RepositoryFormat, largest: int, progress: Progress) -> Statistics:
-    """As Repository.stats. files: with nothing remembered. Errors as those of Scan."""
+    """As Repository.stats. files: with an empty cache. Raises the errors of Scan."""
     scan = Scan(files, progress)
     commits = {kind: _first_commits(scan, kind) for kind in KINDS}
     live, dead = dict[str, Kept](), dict[str, Kept]()
@@ -67,7 +67,7 @@ def _sizes(scan: Scan, kind: ObjectKind) -> Columns:
 
 
 def _first_commits(scan: Scan, kind: ObjectKind) -> Columns:
-    """For each object of a kind the number of the commit that refers to it first, NOBODY where none does."""
+    """For each object of a kind: the number of the first commit that refers to it, or NOBODY."""
     if kind == "chunks":
         return scan.file_commit
     known: Mapping[ObjectId, int]
@@ -159,8 +159,8 @@ def _largest(scan: Scan, first: Mapping[ObjectKind, Columns], most: int) -> tupl
 def usage(
     files: RepositoryFormat, snapshot: ObjectId, below: str, progress: Progress
 ) -> tuple[tuple[PathUsage, ...], Scan]:
-    """The nodes of a snapshot at and below an absolute path, and arrays of the history that are gone; in order of their paths. Errors as those of Scan, and those of reading the
-    snapshot and its manifests."""
+    """The nodes of a snapshot at and below an absolute path, and former arrays of its history; sorted by path. Raises the errors of Scan, and those of reading
+    the snapshot and its manifests."""
     scan = Scan(files, progress)
     own = files.snapshot(snapshot)
     kept = {array.path: array.nbytes + array.inline_nbytes for array in _arrays(scan) if array.path}
@@ -188,7 +188,7 @@ def _is_below(path: str, below: str) -> bool:
 
 
 def _referenced(files: RepositoryFormat, node: NodeSnapshot, *, trusted: bool) -> tuple[int, int, int]:
-    """Chunks that an array has, their bytes in the repository, and in files elsewhere."""
+    """The number of chunks of an array, their bytes in the repository, and their bytes in files elsewhere."""
     assert node.array is not None
     references = BaseReferences(files, node, node.array, trusted=trusted)
     chunks = references.coordinates()
@@ -204,7 +204,7 @@ def _referenced(files: RepositoryFormat, node: NodeSnapshot, *, trusted: bool) -
 
 
 def _sum_up(found: dict[str, PathUsage], below: str) -> None:
-    """Gives groups the sums of what is below them; groups that are gone are made."""
+    """Sets the sums of groups, and adds groups that are gone."""
     for one in [one for one in found.values() if one.kind != "group"]:
         for above in [f"/{path}" for path in ancestors(one.path[1:])]:
             if not _is_below(above, below):

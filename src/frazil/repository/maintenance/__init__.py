@@ -1,3 +1,3 @@
-"""Maintenance of repositories in every format (repository/format.py): which objects are reachable, garbage collection, expiry, and the files under gc/ that these keep.
+"""Maintenance of repositories in every format (repository/format.py): reachable objects, garbage collection, expiry, and their files under gc/.
 
-It knows ids and references, and neither sessions nor the files of a format. How sessions meet what a collection condemned is in commit/condemned_chunks.py."""
+It works with ids and references, without sessions or the files of a format. commit/condemned_chunks.py checks sessions against condemned objects."""

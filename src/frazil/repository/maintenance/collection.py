@@ -1,7 +1,7 @@
-"""Garbage collection: objects that nothing refers to are condemned, and those that were condemned long enough ago are removed.
+"""Garbage collection: it condemns objects that nothing refers to, and removes those that were condemned long enough ago.
 
-Why no order of events loses an object is said in docs/design/072-garbage-collection.md; each step here that the argument rests on says so. What is reachable is found in
-reachable.py."""
+docs/design/072-garbage-collection.md shows that no order of events loses an object; comments here mark the steps that this depends on. reachable.py finds the
+reachable objects."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ from frazil.stores.keys.names import COPY_JOURNAL
 
 __all__ = ["collect"]
 
-_HOLDS: Final = 64  # numbers of a branch that others may take first
-_AT_ONCE: Final = 4096  # keys that are erased, and whose sizes are looked up, in one call
-# nanoseconds after which a pin is given up, whose tag may have been created or not, and the file of a run that may stand still: nothing is under way for so long
+_HOLDS: Final = 64  # attempts per branch to take its next number before other writers
+_AT_ONCE: Final = 4096  # keys that are erased, or whose sizes are looked up, in one call
+# nanoseconds after which pins with an unknown outcome, and files of interrupted runs, are removed: no operation runs for so long
 _LIFE: Final = 7 * WAIT
 _VERIFY: Final = "nothing was removed; verify says what is damaged, repair what can be done about it"
 
 
 class _Clock(Record):
-    """Ages by the clock of the store, ns. now: -1 where it tells no times; wait: after which a list is ripe, 0: at once"""
+    """Ages by the clock of the store, ns. now: -1 if the store has no times; wait: the age at which a list is ripe, 0: at once"""
 
     now: int
     wait: int
 
     def is_past(self, record: RecordFile, life: int = 0) -> bool:
-        """Whether a file is as old as the wait, and as its life."""
+        """Whether a file is older than the wait and its life."""
         if not self.wait:
             return True
         return min(record.modified, self.now) >= 0 and self.now - record.modified >= max(self.wait, life)
 
 
 def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: bool = False) -> Collected:
-    """Collects garbage. wait: nanoseconds from condemning to removal; 0: all that is unreachable is removed now, which is safe where nobody writes.
+    """Collects garbage. wait: nanoseconds from condemning to removal; 0: all unreachable objects are removed now, which is safe if no process writes.
 
-    Whatever ends it, the next collection goes on from there. Raises InvalidInputError, ConflictError where a copy to this place is under way, FormatError for what is
-    damaged or missing (then nothing is removed), StoreError, ReadOnlyError."""
+    If it is interrupted, the next collection continues. Raises InvalidInputError, ConflictError while a copy to this location is running, FormatError if
+    something is damaged or missing (then nothing is removed), StoreError, ReadOnlyError."""
     if wait and wait < SHORTEST_WAIT:
         raise InvalidInputError(
             f"the wait must be at least {SHORTEST_WAIT // 60_000_000_000} minutes: a session must be able to tell that it may be too old",
@@ -67,7 +67,7 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     store = files.store
     store.require("listable")
     if dry_run:
-        # nothing is removed by this clock, which may be wrong
+        # this clock may be wrong, but a dry run removes nothing
         try:
             return _collect(files, _Clock(time.time_ns(), wait), progress, None)
         except FormatError as error:
@@ -78,7 +78,7 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     run = _Run(new_record("runs"))
     try:
         write_record(files, run.name, {})
-        # who pins a snapshot sees this file before the collection reads pins, or is seen by it
+        # a process that pins a snapshot either sees this file, or the collection sees its pin
         done = _collect(files, _store_time(files, run.name, wait), progress, run)
     except BaseException as error:
         if isinstance(error, FormatError):
@@ -91,7 +91,8 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
 
 
 class _Run:
-    """A collection that removes. name: of its file;  removes: objects are being removed now;  held: when it began to hold branches, ns by the clock of this machine"""
+    """A collection that removes. name: of its file;  removes: it is removing objects now;  held: when it began to hold branches, ns by the clock of this
+    machine"""
 
     __slots__ = ("held", "name", "removes")
 
@@ -99,19 +100,19 @@ class _Run:
         self.name, self.removes, self.held = name, False, 0
 
     def check_claim(self) -> None:
-        """Refuses to go on where the process stood still for so long, in a machine that slept, that others have given it up."""
+        """Refuses to continue if the process was suspended for so long, as on a sleeping machine, that other processes ignore its file."""
         if time.time_ns() - self.held > _LIFE // 2:
             raise StoreError("the collection was suspended for days", done=False, hint="collect again")
 
 
 def _may_still_happen(files: RepositoryFormat, error: BaseException) -> bool:
-    """Whether a removal that ended in an error may be done later. Then the file of the run stays, as that of one that stands still, so that nobody tags what may go."""
+    """Whether a failed removal may still be done later. Then the file of the run stays, so that no process tags a snapshot that may be removed."""
     known = isinstance(error, StoreError) and error.done is not None
     return not (known or files.store.capabilities.direct)
 
 
 def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
-    """The time now, which is when the store stored the file of this run."""
+    """The present time: when the store stored the file of this run."""
     now = next((record.modified for record in list_records(files, "runs") if record.name == run), -1)
     if now < 0 and wait:
         raise StoreError(
@@ -127,8 +128,8 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
     lists = [record for record in records if record.folder == "condemned"]
     ripe = [record for record in lists if clock.is_past(record)]
     before = condemned_ids(files, [record for record in lists if record not in ripe])
-    # listed before the refs are read: what a commit made reachable meanwhile is not condemned
-    details = not files.store.capabilities.direct  # else they cost a look at each file
+    # listed before the refs are read: objects of a concurrent commit are not condemned
+    details = not files.store.capabilities.direct  # else they cost a look-up of each file
     listed = {kind: list_objects(files, kind, details=details) for kind in KINDS}
     for kind, found in listed.items():
         progress(f"{kind} listed", len(found.ids))
@@ -139,7 +140,7 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
     doomed = _those_among(dead, old) if clock.wait else dict(dead)
     held = 0
     if run is not None and any(map(len, doomed.values())):
-        # no commit that was sent before this can succeed after it; those that did are marked now
+        # no commit that was sent before this can succeed after it; those that succeeded are marked now
         run.held = time.time_ns()
         held = _hold_branches(files)
         reachable, marks = mark(files, marks, progress, saves=False)
@@ -153,9 +154,9 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
         if marks.snapshots.tobytes() != known.snapshots.tobytes() or len(marks.read) != len(known.read):
             save_marks(files, marks)
         _remove(files, doomed, run, progress)
-        # before the old lists go: what another collection may be about to remove is in a list all the time
+        # before the old lists are removed: what another collection may be about to remove is always in a list
         write_condemned(files, _with_rescued(files, clock, run.name, fresh, old, listed, dead))
-        # after what they name: who still sees them takes all of that for condemned, who does not finds it gone
+        # after their objects: a process that still sees the lists treats the objects as condemned, one that does not finds them gone
         _erase_records(files, ripe)
         leftovers = _remove_leftovers(files, records, clock, run.name, copy_journals)
     return Collected(
@@ -171,7 +172,7 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
     )
 
 
-# --- what is there, and what of it is dead -----------------------------------------------------------------------------------------------
+# --- listed and dead objects -----------------------------------------------------------------------------------------------
 
 
 def _dead(listed: dict[ObjectKind, Listed], reachable: Reachable) -> dict[ObjectKind, Ids]:
@@ -183,13 +184,13 @@ def _those_among(ids: IdsByKind, others: IdsByKind) -> dict[ObjectKind, Ids]:
 
 
 def _names(kind: ObjectKind, ids: Ids) -> Iterator[list[str]]:
-    """The names of objects, some at a time."""
+    """The names of objects, in batches."""
     for low in range(0, len(ids), _AT_ONCE):
         yield [f"{kind}/{text}" for text in encode_ids(octets(ids[low : low + _AT_ONCE]))]
 
 
 def _sizes(files: RepositoryFormat, kind: ObjectKind, ids: Ids, listed: Listed) -> int:
-    """The bytes of some of the objects that were listed."""
+    """The bytes of some of the listed objects."""
     if listed.sizes is not None:
         return int(listed.sizes[listed.ids.searchsorted(ids)].sum())
     total = 0
@@ -208,8 +209,8 @@ def _with_rescued(
     listed: dict[ObjectKind, Listed],
     dead: IdsByKind,
 ) -> IdsByKind:
-    """What is to be condemned now; and while another collection is at work, also what was condemned before and is reachable again, as that one may have marked before it was.
-    Else a pin that only this one has seen would let a tag be made of what that one removes."""
+    """The objects to condemn now. While another collection is running, also formerly condemned objects that are reachable again, as the other one may have
+    marked before they were. Otherwise a pin that only this collection has seen would allow a tag on objects that the other one removes."""
     runs = list_records(files, "runs") if any(map(len, old.values())) else []
     if all(record.name == run or clock.is_past(record, _LIFE) for record in runs):
         return fresh
@@ -218,13 +219,13 @@ def _with_rescued(
     return {kind: join([fresh[kind], again[kind]]) for kind in KINDS}
 
 
-# --- what is done --------------------------------------------------------------------------------------------------------------------------
+# --- changes --------------------------------------------------------------------------------------------------------------------------
 
 
 def _hold_branches(files: RepositoryFormat) -> int:
-    """Takes the next number of every branch, for the snapshot that it points to; how many branches there are. Raises StoreError where that is not known.
+    """Takes the next number of every branch, with its present snapshot. Returns the number of branches. Raises StoreError if the outcome is unknown.
 
-    A number that a commit takes first would do as well for all sessions that know their age. But those whose clock is wrong look only where they see that their branch was held."""
+    For sessions that know their age, a commit with that number is enough. But sessions with a wrong clock only check if they see that their branch was held."""
     tips = heads(files)
     for first in tips:
         tip: Tip | None = first
@@ -245,7 +246,7 @@ def _hold_branches(files: RepositoryFormat) -> int:
 
 
 def _remove(files: RepositoryFormat, doomed: IdsByKind, run: _Run, progress: Progress) -> None:
-    """Removes objects, those that refer to others first. Raises StoreError; then what refers to something that is left is left, too."""
+    """Removes objects, those that refer to others first. Raises StoreError; then no remaining object has lost an object it refers to."""
     if not any(map(len, doomed.values())):
         return
     files.memory.forget()
@@ -264,7 +265,7 @@ def _erase_records(files: RepositoryFormat, records: list[RecordFile]) -> None:
 
 
 def _copy_journals(files: RepositoryFormat, clock: _Clock) -> list[str]:
-    """The keys of journals of copies that ended long ago. Raises ConflictError for a copy that may be under way."""
+    """The keys of journals of copies that ended long ago. Raises ConflictError for a copy that may be running."""
     key = files.key(COPY_JOURNAL)
     store = files.store
     page = store.list_page(files.prefix, key[:-1], delimited=True, details=True, limit=1)
@@ -282,7 +283,7 @@ def _copy_journals(files: RepositoryFormat, clock: _Clock) -> list[str]:
 def _remove_leftovers(
     files: RepositoryFormat, records: list[RecordFile], clock: _Clock, run: str, copy_journals: list[str]
 ) -> int:
-    """Removes what nobody needs any more; how many files."""
+    """Removes files that are no longer needed. Returns their number."""
     stale = [
         record for record in records if record.folder == "runs" and record.name != run and clock.is_past(record, _LIFE)
     ]

@@ -1,6 +1,6 @@
-"""Lists of condemned objects under gc/condemned/: what a collection found unreachable, and a later one removes. How they come about is in collection.py.
+"""Lists of condemned objects under gc/condemned/: a collection found them unreachable, and a later one removes them. collection.py writes the lists.
 
-A list is removed after what it names, so that whoever reads the lists first, and then looks whether an object is there, knows whether it stays."""
+A list is removed after its objects. So a process that first reads the lists, and then looks up an object, knows whether it stays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CHECK_AFTER", "KINDS", "SHORTEST_WAIT", "WAIT", "IdsByKind", "condem
 
 IdsByKind: TypeAlias = Mapping[ObjectKind, Ids]
 
-# in the order in which objects are removed: a snapshot that is there has all that it refers to
+# in the order of removal: a snapshot that exists has all that it refers to
 KINDS: Final[tuple[ObjectKind, ...]] = ("snapshots", "attributes", "manifests", "chunks")
 
 _HOUR: Final = 3_600_000_000_000  # nanoseconds
@@ -23,7 +23,7 @@ WAIT: Final = 24 * _HOUR  # from the list to the removal
 SHORTEST_WAIT: Final = _HOUR
 CHECK_AFTER: Final = (
     SHORTEST_WAIT // 2
-)  # a session of this age looks, before it commits, whether what it wrote was condemned
+)  # a session of this age checks, before it commits, whether its files were condemned
 
 
 def no_ids() -> dict[ObjectKind, Ids]:
@@ -31,17 +31,17 @@ def no_ids() -> dict[ObjectKind, Ids]:
 
 
 def condemned_ids(files: RepositoryFormat, records: list[RecordFile] | None = None) -> dict[ObjectKind, Ids]:
-    """The ids in all lists, or in some of them, sorted. Raises StoreError, FormatError."""
+    """The sorted ids in all lists, or in some of them. Raises StoreError, FormatError."""
     found = read_records(files, list_records(files, "condemned") if records is None else records, KINDS)
     return {kind: join([columns[kind] for columns in found]) for kind in KINDS}  # type: ignore[misc] # columns of ids
 
 
 def write_condemned(files: RepositoryFormat, ids: IdsByKind) -> None:
-    """Condemns objects; nothing is written where there are none. Raises StoreError."""
+    """Condemns objects; nothing is written if there are none. Raises StoreError."""
     if any(map(len, ids.values())):
         write_record(files, new_record("condemned"), {kind: ids[kind] for kind in KINDS})
 
 
 def count_by_kind(ids: IdsByKind, kinds: Iterable[ObjectKind] = KINDS) -> dict[str, int]:
-    """How many there are."""
+    """The number of ids by kind."""
     return {kind: len(ids[kind]) for kind in kinds}

@@ -1,4 +1,4 @@
-"""The record of what has expired: ids of snapshots at which histories end. Expiry writes it before anything is removed (expiry.py), and nobody changes it."""
+"""The record of expired snapshots: ids of snapshots at which histories end. Expiry writes it before anything is removed (expiry.py), and it never changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def expired_ids(files: RepositoryFiles) -> Ids:
-    """Every snapshot that has expired, sorted; none where the store lists nothing, so that histories go on there to what was removed. Raises StoreError, FormatError."""
+    """Every expired snapshot, sorted; empty if the store cannot list, so that histories continue to removed snapshots there. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return join([])
     found = read_records(files, list_records(files, "expired"), ["snapshots"])
@@ -28,15 +28,15 @@ def expired_ids(files: RepositoryFiles) -> Ids:
 
 
 def record_expired(files: RepositoryFiles, snapshots: Ids, ends: Ids = NO_IDS) -> None:
-    """Says that snapshots have expired; when this returns, they have. Raises StoreError.
+    """Records that snapshots have expired; on return, they have. Raises StoreError.
 
-    ends  snapshots at which histories end although their files name nothing before them, as what that was is not known any more"""
+    ends  snapshots at which histories end: their files name no parent, and the parent is no longer known"""
     columns = {"snapshots": snapshots}
     write_record(files, new_record("expired"), columns | {"ends": ends} if len(ends) else columns)
 
 
 def may_end(files: RepositoryFiles, snapshot: ObjectId) -> bool:
-    """Whether a record says that histories end at a snapshot that names nothing before it. Raises StoreError, FormatError."""
+    """Whether a record ends histories at a snapshot that names no parent. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return True
     found = read_records(files, list_records(files, "expired"), ["snapshots"])
@@ -48,17 +48,17 @@ def has_expired(files: RepositoryFiles, snapshot: ObjectId) -> bool:
 
 
 def may_have_expired(files: RepositoryFiles, snapshot: ObjectId) -> bool:
-    """Whether a snapshot that is not there may have expired: as the records say, or where a store that lists nothing shows none of them."""
+    """Whether a missing snapshot may have expired: it is in the records, or the store cannot list them."""
     return not files.store.capabilities.listable or has_expired(files, snapshot)
 
 
 def find_expired(files: RepositoryFiles, start: str) -> ObjectId | None:
-    """An expired snapshot whose id begins so, as text in capital letters."""
+    """An expired snapshot whose id begins with this text, in capital letters."""
     return next((found for found in id_list(expired_ids(files)) if encode_id(found).startswith(start)), None)
 
 
 def expired_error(files: RepositoryFiles, snapshot: ObjectId) -> NotFoundError:
-    """The error of those who read what has expired."""
+    """The error for reading an expired snapshot."""
     return NotFoundError(
         f"the snapshot {encode_id(snapshot)} has expired: an expiry of this repository ended its history before that",
         key=files.key(f"snapshots/{encode_id(snapshot)}"),
@@ -67,7 +67,7 @@ def expired_error(files: RepositoryFiles, snapshot: ObjectId) -> NotFoundError:
 
 
 def require_history(files: RepositoryFiles) -> None:
-    """Of two snapshots without a common ancestor: raises NotFoundError where that may have expired, as every history began with one snapshot."""
+    """Raises NotFoundError if the common ancestor of two snapshots may have expired, as every history began with one snapshot."""
     if len(expired_ids(files)):
         raise NotFoundError(
             "the last snapshot that both histories have in common has expired",

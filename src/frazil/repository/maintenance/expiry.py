@@ -1,6 +1,7 @@
-"""Expiry shortens histories: it records which snapshots have expired, and removes nothing. What only they led to, the next collections remove (collection.py).
+"""Expiry shortens histories: it records which snapshots have expired, and removes nothing. Later collections remove the objects that only these led to
+(collection.py).
 
-No file is written anew: histories end where the record says (expired.py), and branch files stay."""
+No file is rewritten: histories end where the record ends them (expired.py), and branch files stay."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ class Policy(Record):
     """What expires.
 
     older_than    ns since 1970: snapshots that were written before that
-    keep_last     of each branch so many are kept, whatever their age; 1 or more
-    keep_tagged   tags stay, and the snapshots that they point to
-    branches_too  branches whose tip is older are deleted, but not `main`"""
+    keep_last     number of snapshots that are kept of each branch at any age; 1 or more
+    keep_tagged   tags and their snapshots are kept
+    branches_too  branches with an older tip are deleted, except `main`"""
 
     older_than: int
     keep_last: int = 1
@@ -34,7 +35,7 @@ class Policy(Record):
 
 
 class _History(Record):
-    """What one ref leads to, newest first, as far as it has not expired before. kept: how many of the ids are kept"""
+    """What one ref leads to, newest first, without snapshots that expired before. kept: how many of the ids are kept"""
 
     ids: list[ObjectId]
     kept: int
@@ -44,7 +45,7 @@ _ONE: Final = 1
 
 
 def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) -> Expired:
-    """Lets the snapshots of all branches expire that are older than the policy says, but those that other branches or tags keep. Raises InvalidInputError,
+    """Expires the snapshots of all branches that are too old by the policy, except those that other branches or tags keep. Raises InvalidInputError,
     FormatError for damaged histories, StoreError, ReadOnlyError."""
     if policy.keep_last < 1:
         raise InvalidInputError("keep_last must be 1 or more: a branch points to its last snapshot")
@@ -88,7 +89,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
 
 
 def _history(files: RepositoryFormat, start: ObjectId, before: set[ObjectId], older_than: int, keep: int) -> _History:
-    """The history of a ref. The first snapshot that is too old, and all behind it, are not kept."""
+    """The history of a ref. The first snapshot that is too old, and all before it, are not kept."""
     ids: list[ObjectId] = []
     kept: int | None = None
     for number, found in zip(count(), files.ancestors(start), strict=False):
@@ -105,7 +106,7 @@ def _is_old(files: RepositoryFormat, snapshot: ObjectId, older_than: int) -> boo
 
 
 def _with_file_ids(files: RepositoryFormat, snapshots: list[ObjectId]) -> list[ObjectId]:
-    """Snapshots by the ids of histories, and those of their files where these are others: of the very first ones."""
+    """Snapshots by their ids in histories, and also by those of their files if these differ, as for the first ones."""
     found = list(snapshots)
     for snapshot in snapshots[-1:]:
         try:

@@ -1,6 +1,6 @@
 """Ids of objects in columns: arrays of 12 bytes an element, which NumPy sorts and searches. Pure.
 
-One id as bytes and as text is in formats/ids.py. An element that is taken out of such an array has lost the zeros at its end; `id_list` gives whole ids."""
+formats/ids.py converts single ids. An element taken out of such an array loses the zeros at its end; `id_list` returns whole ids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Ids: TypeAlias = "NDArray[np.bytes_]"
 _TYPE: Final = np.dtype(f"S{ID_BYTES}")
 NO_IDS: Final[Ids] = np.zeros(0, _TYPE)
 _NO_DIGIT: Final = 255
-_AT_ONCE: Final = 2**16  # names that are decoded in one go
+_AT_ONCE: Final = 2**16  # names that are decoded at once
 _SPARE_BITS: Final = 15  # of the last character of a text, beyond the bytes of the id
 
 _DIGITS: Final = np.full(256, _NO_DIGIT, np.uint8)
@@ -61,7 +61,7 @@ def id_list(ids: Ids) -> list[ObjectId]:
 
 
 def distinct(ids: Ids) -> Ids:
-    """Sorted, each once."""
+    """Sorted and distinct."""
     ids = np.sort(ids)
     kept = np.ones(len(ids), np.bool_)
     kept[1:] = ids[1:] != ids[:-1]
@@ -69,7 +69,7 @@ def distinct(ids: Ids) -> Ids:
 
 
 def join(parts: Sequence[Ids]) -> Ids:
-    """All of several columns, sorted, each once."""
+    """All of several columns, sorted and distinct."""
     return distinct(np.concatenate([NO_IDS, *parts]))
 
 
@@ -88,7 +88,7 @@ def without(ids: Ids, known: Ids) -> Ids:
 
 
 def ids_of_names(names: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
-    """The ids whose texts stand among some names, in their order, and the numbers of these names; foreign names are left out."""
+    """The ids whose texts are among some names, in their order, and the numbers of these names. Foreign names are skipped."""
     rows = [row for row, name in enumerate(names) if len(name) == ID_CHARACTERS and name.isascii()]
     text = "".join([names[row] for row in rows])
     ids, valid = ids_of_column(np.frombuffer(text.encode(), f"S{ID_CHARACTERS}"))
@@ -96,7 +96,7 @@ def ids_of_names(names: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
 
 
 def ids_of_column(names: NDArray[np.bytes_]) -> tuple[Ids, NDArray[np.bool_]]:
-    """The ids whose texts are in a column of texts of 20 bytes, in their order, and bool[n]: which of them are texts of ids."""
+    """The ids whose texts are in a column of texts of 20 bytes, in their order, and bool[n]: which texts are ids."""
     parts = [_decoded(names[low : low + _AT_ONCE]) for low in range(0, len(names), _AT_ONCE)]
     valid = np.concatenate([np.zeros(0, np.bool_), *(valid for _, valid in parts)])
     ids = np.concatenate([NO_IDS, *(ids for ids, _ in parts)])

@@ -17,14 +17,14 @@ __all__ = ["Listed", "list_objects"]
 
 
 class Listed(Record):
-    """The objects of one kind. ids sorted; sizes: bytes of each, None where nobody said them"""
+    """The objects of one kind. ids sorted; sizes: bytes of each, or None"""
 
     ids: Ids
     sizes: NDArray[np.int64] | None
 
 
 def list_objects(files: RepositoryFormat, kind: ObjectKind, *, details: bool) -> Listed:
-    """All objects of a kind. Foreign files are left out. details: with their sizes, and without objects that go meanwhile. Raises StoreError."""
+    """All objects of a kind. Foreign files are skipped. details: with their sizes, and without objects that are removed meanwhile. Raises StoreError."""
     column = files.store.list_column(files.key(f"{kind}/"), ID_CHARACTERS, sizes=details)
     ids, valid = ids_of_column(column.names)
     return Listed(ids, None if column.sizes is None else column.sizes[valid])

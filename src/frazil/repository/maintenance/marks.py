@@ -1,6 +1,6 @@
-"""What marking found of objects that never change, to be remembered from one collection to the next: ancestors of snapshots, and the chunk files of manifests.
+"""What marking found in immutable objects, kept from one collection to the next: ancestors of snapshots, and the chunk files of manifests.
 
-A value, and the file under gc/marks/ that holds it. Losing that file costs time and nothing else. How objects are marked is in reachable.py."""
+A value, and its file under gc/marks/. Losing that file only costs time. reachable.py marks objects."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["NO_MARKS", "Marks", "load_marks", "save_marks"]
 
 
 class Marks(Record):
-    """What is known of snapshots and manifests.
+    """Known facts about snapshots and manifests.
 
-    snapshots    sorted; parents: of each the one before it, also one that has expired; an empty id where it is the first
+    snapshots    sorted; parents: of each, even if it has expired; an empty id for the first snapshot
     manifests    all that these snapshots refer to, sorted, and attributes likewise
-    read         manifests whose chunk files are known, in any order; those of read[i] are chunks[starts[i]:starts[i + 1]], each once"""
+    read         manifests whose chunk files are known, in any order; the distinct chunk files of read[i] are chunks[starts[i]:starts[i + 1]]"""
 
     snapshots: Ids
     parents: Ids
@@ -39,7 +39,7 @@ class Marks(Record):
     chunks: Ids
 
     def with_chunks(self, manifests: list[Ids], chunks: list[Ids]) -> Marks:
-        """With the chunk files of more manifests, which come one a column."""
+        """Adds the chunk files of more manifests, a column for each manifest."""
         counts = np.cumsum([len(part) for part in chunks]) + len(self.chunks)
         return self._replace(
             read=np.concatenate([self.read, *manifests]),
@@ -48,18 +48,18 @@ class Marks(Record):
         )
 
     def without_snapshots(self) -> Marks:
-        """What is known of manifests alone."""
+        """Only what is known of manifests."""
         return self._replace(snapshots=NO_IDS, parents=NO_IDS, manifests=NO_IDS, attributes=NO_IDS)
 
     def chunks_of(self, manifests: Ids) -> Ids:
-        """The chunk files of some manifests (sorted), sorted, each once."""
+        """The chunk files of some manifests (sorted): sorted and distinct."""
         kept = among(self.read, manifests)
         if kept.all():
             return distinct(self.chunks)
         return distinct(self.chunks[np.repeat(kept, np.diff(self.starts))])
 
     def only(self, manifests: Ids) -> Marks:
-        """Without the manifests that are none of these, which are sorted."""
+        """Keeps only these manifests, which are sorted."""
         kept = among(self.read, manifests)
         if kept.all():
             return self
@@ -73,7 +73,7 @@ NO_MARKS: Final = Marks(NO_IDS, NO_IDS, NO_IDS, NO_IDS, NO_IDS, _ZERO, NO_IDS)
 
 
 def load_marks(files: RepositoryFormat) -> Marks:
-    """What earlier collections remembered, the most of it; nothing where there is none, or it is damaged. Raises StoreError."""
+    """The marks of an earlier collection, from the largest file; empty if there are none, or they are damaged. Raises StoreError."""
     for record in sorted(list_records(files, "marks"), key=lambda record: -record.size):
         with suppress(FormatError):
             for columns in read_records(files, [record], Marks._fields):
@@ -83,7 +83,7 @@ def load_marks(files: RepositoryFormat) -> Marks:
 
 
 def save_marks(files: RepositoryFormat, marks: Marks) -> None:
-    """Remembers marks in place of all that is remembered. Raises StoreError."""
+    """Saves marks, and replaces all earlier ones. Raises StoreError."""
     old: list[RecordFile] = list_records(files, "marks")
     write_record(files, new_record("marks"), marks._asdict())
     files.erase([record.name for record in old])

@@ -1,6 +1,7 @@
-"""Pins: while a tag or a branch is made to point to a snapshot, a file under gc/pins/ names the snapshot, so that no collection removes it meanwhile.
+"""Pins: while a tag or a branch is pointed to a snapshot, a file under gc/pins/ names the snapshot, so that no collection removes it meanwhile.
 
-A collection reads pins before refs. Where nobody knows whether the tag was created, the pin stays. Why this is safe is said in docs/design/072-garbage-collection.md."""
+A collection reads pins before refs. If it is unknown whether the tag was created, the pin stays. docs/design/072-garbage-collection.md shows that this is
+safe."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ __all__ = ["pinned"]
 
 @contextmanager
 def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool = False) -> Iterator[None]:
-    """While the block lets a tag or a branch point to a snapshot, no collection removes it. Stores that cannot erase are never collected, and need no pin.
+    """Protects a snapshot from collections while the block points a tag or a branch to it. Stores that cannot erase are never collected, and need no pin.
 
-    may_be_damaged  also a snapshot that is not whole, as a repair knows what is missing, and collections end where something is
+    may_be_damaged  allows an incomplete snapshot: a repair knows what is missing, and collections stop with an error there
 
-    Raises NotFoundError where the snapshot is gone, ConflictError where a collection at work may be about to remove it, StoreError, ReadOnlyError."""
+    Raises NotFoundError if the snapshot is gone, ConflictError if a running collection may be about to remove it, StoreError, ReadOnlyError."""
     can = files.store.capabilities
     if not (can.erasable and can.listable):
         yield
@@ -45,13 +46,14 @@ def pinned(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool 
 
 
 def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged: bool) -> None:
-    """Refuses a snapshot that is gone, or may be going: one listing shows the lists and whether a collection is at work, whose mark may be older than the pin."""
+    """Refuses a snapshot that is gone, or may be about to be removed: one listing shows the lists and whether a collection is running, which may have marked
+    before the pin."""
     records = list_records(files)
     if any(record.folder == "runs" for record in records):
         condemned = condemned_ids(files, [record for record in records if record.folder == "condemned"])
         is_condemned = among(id_column([snapshot]), condemned["snapshots"])[0]
         if not is_condemned and not _may_be_referenced(files, snapshot):
-            # an old session may have written a snapshot that leads to what was condemned before
+            # an old session may have written a snapshot that leads to objects condemned before
             found = reachable_from(files, snapshot)
             is_condemned = found is not None and any(
                 among(getattr(found, kind), condemned[kind]).any() for kind in KINDS
@@ -77,7 +79,8 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged
 
 
 def _may_be_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
-    """Whether a ref leads to a snapshot, or nobody can say, as what some ref leads to is damaged: then collections are refused whatever is named, and a repair needs names."""
+    """Whether a ref leads to a snapshot; also True if this is unknown because a ref leads to damage: then collections stop with an error, and a repair needs
+    tags and branches."""
     try:
         return is_referenced(files, snapshot)
     except FormatError:

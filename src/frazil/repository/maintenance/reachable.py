@@ -1,6 +1,6 @@
-"""Marking: every object that a branch, a tag or a pin leads to, in sorted columns. It reads, and writes nothing but what it remembers (marks.py).
+"""Marking: every object that a branch, a tag or a pin leads to, in sorted columns. It reads, and writes only its marks (marks.py).
 
-What is absent and should be there is damage, and ends it with an error: nobody collects what may be all that is left."""
+A missing object is damage and ends marking with an error: a collection must not remove what may be the only remaining data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Progress: TypeAlias = "Callable[[str, int], object]"
 _TRIES: Final = 4
 _SNAPSHOTS: Final = 64  # read in one batch
 _MANIFESTS: Final = 16
-_SAVED: Final = 2**20  # chunk files that are marked before what is known is saved, so that an interrupt loses no more
+_SAVED: Final = 2**20  # chunk files that are marked between two saves of the marks; an interrupt loses no more
 
 
 class Reachable(Record):
@@ -48,7 +48,7 @@ def heads(files: RepositoryFormat) -> list[Tip]:
 
 
 def roots(files: RepositoryFormat, *, pins: bool = True) -> list[ObjectId]:
-    """The snapshots that something points to. Pins come first: whoever removes one has created its tag before that."""
+    """The snapshots that refs and pins point to. Pins come first: a pin is only removed after its tag was created."""
     found = _pinned(files) if pins else []
     found += [tip.snapshot for tip in heads(files)]
     tagged = [files.tag(name) for name in files.tags()]
@@ -56,7 +56,7 @@ def roots(files: RepositoryFormat, *, pins: bool = True) -> list[ObjectId]:
 
 
 class _Ancestry:
-    """The parents of snapshots, looked up once. An ancestor that has expired is none."""
+    """The parents of snapshots, each looked up once. Expired ancestors do not count."""
 
     def __init__(self, files: RepositoryFormat, marks: Marks, expired: Ids) -> None:
         self._files = files
@@ -64,15 +64,15 @@ class _Ancestry:
             snapshot: parent if any(parent) else None
             for snapshot, parent in zip(id_list(marks.snapshots), id_list(marks.parents), strict=True)
         }
-        self._names: dict[ObjectId, ObjectId] = {}  # ids in histories that are not those of files
+        self._names: dict[ObjectId, ObjectId] = {}  # ids in histories that differ from those of files
         self._expired = set(id_list(expired))
-        self.others: dict[ObjectId, None] = {}  # further parents, where two files name different ones: both are kept
+        self.others: dict[ObjectId, None] = {}  # further parents, if two files name different ones: both are kept
         self._short: dict[
             ObjectId, FormatError
-        ] = {}  # histories that end too early, as far as no other file tells more
+        ] = {}  # histories that end too early, unless another file continues them
 
     def parent(self, snapshot: ObjectId) -> ObjectId | None:
-        """The snapshot before one; None where there is none, or it has expired. Raises FormatError where something is missing."""
+        """The parent of a snapshot; None if it has none, or it has expired. Raises FormatError if something is missing."""
         if snapshot not in self._parents:
             self._walk(snapshot)
         parent = self._parents[snapshot]
@@ -81,8 +81,8 @@ class _Ancestry:
         return self._names.get(parent, parent)
 
     def add_parent(self, snapshot: ObjectId, named: ObjectId | None) -> None:
-        """Adds what comes before a snapshot as some file says, where that is not what is known: a history that ends too early would make garbage of what is not. Raises
-        FormatError where it is not there."""
+        """Adds a parent from a file, if it differs from the known one: a history that ends too early would make needed objects garbage. Raises
+        FormatError if the parent does not exist."""
         known = self._parents[snapshot]
         if named is not None:
             self._short.pop(snapshot, None)
@@ -102,12 +102,12 @@ class _Ancestry:
             self.others[file] = None
 
     def _walk(self, start: ObjectId) -> None:
-        """Follows a history as far as it is not known yet. Where a file contradicts one after it, its own history counts from there on."""
+        """Follows a history as far as it is unknown. If a file contradicts a later one, its own history is used from there on."""
         last: ObjectId | None = None
         try:
             for found in self._files.ancestors(start):
                 at = found.snapshot
-                if found.parent is None and at != start:  # histories may know the oldest by another id
+                if found.parent is None and at != start:  # the oldest may have another id in histories
                     self._names[at] = at = self._files.snapshot_id(at)
                 if at in self._parents:
                     self.add_parent(at, found.parent)
@@ -127,14 +127,14 @@ class _Ancestry:
                 self._walk(following)
 
     def live(self, starts: Sequence[ObjectId]) -> tuple[Ids, Ids]:
-        """The snapshots that some lead to, themselves among them, sorted; and the parent of each, also one that has expired. Raises FormatError."""
+        """The snapshots that some lead to, including themselves, sorted; and the parent of each, even if it has expired. Raises FormatError."""
         live: dict[ObjectId, ObjectId] = {}
         waiting = list(starts)
         while waiting:
             at: ObjectId | None = waiting.pop()
             while at is not None and at not in live:
                 following = self.parent(at)
-                parent = self._parents[at]  # also one that has expired: marks do not outlive the record that says so
+                parent = self._parents[at]  # even if it has expired: marks do not outlive the record of that
                 live[at] = b"\0" * len(at) if parent is None else self._names.get(parent, parent)
                 at = following
             if not waiting:
@@ -155,14 +155,14 @@ def _missing(files: RepositoryFormat, snapshot: ObjectId, error: NotFoundError) 
 
 
 def _pinned(files: RepositoryFormat) -> list[ObjectId]:
-    """The snapshots that pins name. One that is gone, or not whole, is none: who made its pin is about to see that, too."""
+    """The snapshots of pins. One that is gone or incomplete is skipped: the process that pins it will see that, too."""
     pins = read_records(files, list_records(files, "pins"), ["snapshots"])
     found = [snapshot for columns in pins for snapshot in id_list(columns["snapshots"])]  # type: ignore[arg-type] # a column of ids
     return [snapshot for snapshot in dict.fromkeys(found) if is_whole(files, snapshot)]
 
 
 def reachable_from(files: RepositoryFormat, snapshot: ObjectId) -> Reachable | None:
-    """All that a snapshot and those before it lead to; None where a snapshot or a manifest among it is absent or damaged. Raises StoreError."""
+    """All that a snapshot and its ancestors lead to; None if one of the snapshots or manifests is missing or damaged. Raises StoreError."""
     files = files.anew()
     try:
         ancestry = _Ancestry(files, NO_MARKS, expired_ids(files))
@@ -172,8 +172,8 @@ def reachable_from(files: RepositoryFormat, snapshot: ObjectId) -> Reachable | N
 
 
 def is_whole(files: RepositoryFormat, snapshot: ObjectId) -> bool:
-    """Whether all that a snapshot and those before it lead to is there. It is not where a commit broke off, or where a collection has removed some of it: also chunk files alone, which an old session wrote and
-    had condemned before it wrote the snapshot. Raises StoreError."""
+    """Whether everything exists that a snapshot and its ancestors lead to. It does not if a commit was interrupted, or a collection has removed something:
+    maybe only chunk files that an old session wrote and that were condemned before it wrote the snapshot. Raises StoreError."""
     found = reachable_from(files, snapshot)
     if found is None:
         return False
@@ -195,9 +195,9 @@ def is_referenced(files: RepositoryFormat, snapshot: ObjectId) -> bool:
 
 
 def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> tuple[Reachable, Marks]:
-    """Everything that refs and pins lead to, and what is to be remembered of it. saves: it may be saved meanwhile.
+    """Everything that refs and pins lead to, and the marks to keep. saves: whether marks may be saved meanwhile.
 
-    Raises FormatError for what is damaged or absent, StoreError."""
+    Raises FormatError for damaged or missing objects, StoreError."""
     tries = _TRIES
     while True:
         starts, expired = roots(files), expired_ids(files)
@@ -205,7 +205,7 @@ def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bo
         try:
             return _mark(files, marks, _Ancestry(files, marks, expired), starts, progress, saves=saves)
         except FormatError:
-            # what a ref led to when it was read may be gone if it leads elsewhere now, and this took long
+            # after a long time, a ref may have moved, and the objects of its former snapshot may be gone
             if not tries or (roots(files) == starts and len(expired_ids(files)) == len(expired)):
                 raise
 
@@ -224,7 +224,7 @@ def _mark(
     base = marks
     if not among(
         marks.snapshots, snapshots
-    ).all():  # some are not reachable any more: which manifests they shared is not known
+    ).all():  # some are unreachable now: it is unknown which manifests they shared
         base = marks._replace(manifests=marks.manifests[:0], attributes=marks.attributes[:0], snapshots=snapshots[:0])
     manifests, attributes = [base.manifests], [base.attributes]
     read = base.snapshots
@@ -248,11 +248,12 @@ def _mark(
     ).only(all_manifests)
     marks = _read_manifests(files, marks, progress, saves=saves)
     reachable = Reachable(snapshots, marks.attributes, all_manifests, marks.chunks_of(all_manifests))
-    return reachable, marks.without_snapshots() if ancestry.others else marks  # which have one parent of each
+    # marks have only one parent for each snapshot
+    return reachable, marks.without_snapshots() if ancestry.others else marks
 
 
 def _read_manifests(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> Marks:
-    """Reads the manifests that were not read yet."""
+    """Reads the manifests that are not known yet."""
     new = without(marks.manifests, distinct(marks.read))
     read: list[Ids] = []
     chunks: list[Ids] = []
@@ -271,10 +272,10 @@ def _read_manifests(files: RepositoryFormat, marks: Marks, progress: Progress, *
         progress("manifests read", len(part))
         if saves and waiting >= _SAVED:
             marks, read, chunks, waiting = marks.with_chunks(read, chunks), [], [], 0
-            save_marks(files, marks.without_snapshots())  # nothing is known of them until all their manifests are
+            save_marks(files, marks.without_snapshots())  # snapshots are saved only with all their manifests
     return marks.with_chunks(read, chunks) if read else marks
 
 
 def chunk_files(manifest: Manifest) -> Ids:
-    """The chunk files that a manifest refers to, each once."""
+    """The distinct chunk files that a manifest refers to."""
     return distinct(id_column(manifest.ids[manifest.kinds == NATIVE]))

@@ -1,6 +1,7 @@
-"""The files under gc/ of a repository: columns of ids with a checksum, each written once under a name of its own. Their age is told by the store, never by a clock of ours.
+"""The files under gc/ of a repository: columns of ids with a checksum, each written once under its own name. The store reports their age; local clocks are
+never used.
 
-What they mean is said by those who write them: condemned.py, expired.py, pins.py, marks.py, collection.py."""
+Their writers define what they mean: condemned.py, expired.py, pins.py, marks.py, collection.py."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ _HINTS: Final[Mapping[Folder, str]] = {
 
 
 class RepositoryFiles(Protocol):
-    """Where a repository lies; every RepositoryFormat is one."""
+    """The location of a repository; every RepositoryFormat is one."""
 
     @property
     def store(self) -> Store: ...
@@ -63,7 +64,7 @@ class RepositoryFiles(Protocol):
 
 
 class RecordFile(Record):
-    """One file. name: in the repository; modified: when the store stored it, ns since 1970 by its own clock, -1 where it does not say; size: bytes"""
+    """One file. name: in the repository; modified: when the store stored it, ns since 1970 by its own clock, -1 if unknown; size: bytes"""
 
     name: str
     modified: int
@@ -75,7 +76,7 @@ class RecordFile(Record):
 
 
 def emit_columns(columns: Columns) -> bytes:
-    """The bytes of columns of one dimension."""
+    """The bytes of one-dimensional columns."""
     parts = [np.ascontiguousarray(column).tobytes() for column in columns.values()]
     shapes = [[name, column.dtype.str, len(column)] for name, column in columns.items()]
     body = b"".join(parts)
@@ -84,12 +85,12 @@ def emit_columns(columns: Columns) -> bytes:
 
 
 def _checksum(shapes: object, body: bytes | memoryview) -> int:
-    """Of the shapes, too: a count or a type that is read wrongly makes other ids of the same bytes."""
+    """Includes the shapes: a wrong count or type would make other ids of the same bytes."""
     return zlib.crc32(body, zlib.crc32(json.dumps(shapes).encode()))
 
 
 def parse_columns(data: bytes, key: str) -> dict[str, NDArray[np.generic]]:
-    """The columns again; they share the memory of `data`. Raises FormatError with the key."""
+    """The columns of these bytes, without copying. Raises FormatError with the key."""
     end = data.find(b"\n", len(_MAGIC), _MOST_HEADER)
     if not data.startswith(_MAGIC) or end < 0:
         raise _damaged(key, "it does not begin as such a file does")
@@ -116,7 +117,7 @@ def _damaged(key: str, why: str) -> FormatError:
 
 
 def new_record(folder: Folder) -> str:
-    """A name that no other file has."""
+    """A unique new name."""
     return f"{FOLDER}{folder}/{encode_id(new_id(os.urandom))}"
 
 
@@ -128,7 +129,7 @@ def write_record(files: RepositoryFiles, name: str, columns: Columns) -> None:
 
 
 def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[RecordFile]:
-    """All files under gc/, or those of one folder. Foreign names are left out, and left alone: ours end in an id."""
+    """All files under gc/, or those of one folder. Foreign names are ignored: Frazil's end in an id."""
     start = files.key(FOLDER if folder is None else f"{FOLDER}{folder}/")
     found: list[RecordFile] = []
     for page in files.store.list_pages(start, details=True):
@@ -144,7 +145,7 @@ def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[R
 def read_records(
     files: RepositoryFiles, records: list[RecordFile], names: Collection[str]
 ) -> list[dict[str, NDArray[np.generic]]]:
-    """The columns of files; those that others removed meanwhile are left out. Raises FormatError, also for a file without a column of one of the names; StoreError."""
+    """The columns of files, without files removed meanwhile. Raises FormatError, also for a file without a column of one of the names; StoreError."""
     keys = [files.key(record.name) for record in records]
     values = files.store.get_many(keys, largest=None) if keys else []
     found = {key: parse_columns(value, key) for key, value in zip(keys, values, strict=True) if value is not None}

@@ -14,14 +14,14 @@ __all__ = ["Collected", "Expired"]
 
 
 class Collected(Record):
-    """What Repository.garbage_collect did, or with dry_run would have done. Counts are by kind: snapshots, attributes, manifests, chunks (files, of which one may hold many
-    chunks).
+    """What Repository.garbage_collect did, or would have done with dry_run. Counts are by kind: snapshots, attributes, manifests, chunks (files, each of which
+    may have many chunks).
 
     live       objects that branches and tags lead to
-    removed    objects that were condemned before, and are gone;  removed_bytes: their bytes
-    condemned  objects that were found unreachable now, and that a later collection removes;  condemned_bytes: their bytes
+    removed    objects that were condemned before and are now removed;  removed_bytes: their bytes
+    condemned  objects that were found unreachable now; a later collection removes them;  condemned_bytes: their bytes
     waiting    objects that were condemned before, and have not waited long enough
-    leftovers  lock and temporary files, journals of copies, and files under gc/ that nobody needs any more, which are gone
+    leftovers  number of removed files that are no longer needed: lock and temporary files, journals of copies, and files under gc/
     held       branches that got their next number, so that no older commit can arrive any more"""
 
     dry_run: bool
@@ -50,9 +50,9 @@ class Collected(Record):
 
 
 class Expired(Record):
-    """What Repository.expire did, or with dry_run would have done.
+    """What Repository.expire did, or would have done with dry_run.
 
-    snapshots  ids of snapshots that have expired now, newest first;  left: how many branches and tags lead to
+    snapshots  ids of snapshots that have expired now, newest first;  left: how many are still reachable from branches and tags
     tags       and branches: names of those that were deleted"""
 
     dry_run: bool

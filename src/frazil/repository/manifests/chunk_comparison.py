@@ -1,6 +1,6 @@
-"""Which chunks of one array differ between two lists of manifests, and which references are the same. Pure: the caller gives a way to load manifests.
+"""Which chunks of one array differ between two lists of manifests, and which references are equal. Pure: the caller passes a function that loads manifests.
 
-Manifests that both lists have are not looked at where that can be helped, so that what a commit leaves alone costs nothing."""
+Manifests in both lists are not read if possible, so that what a commit does not change costs nothing."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ Load: TypeAlias = "Callable[[Sequence[ObjectId]], Sequence[Manifest]]"
 
 
 class Listed(Record):
-    """An array in a snapshot. grid: chunks along each dimension; manifests: of which the first that has a chunk counts; free: whether the snapshot has overlays and
-    extents, as only ours do: in others no two manifests of an array have the same chunk"""
+    """An array in a snapshot. grid: chunks along each dimension; manifests: the first that has a chunk is used; free: whether the snapshot has overlays and
+    extents, which only Frazil writes: otherwise no two manifests of an array have the same chunk"""
 
     node: int
     grid: tuple[int, ...]
@@ -52,7 +52,7 @@ class Listed(Record):
 
 
 class FoundRows(Record):
-    """Of each chunk the number of its manifest, -1 where it has none, and its row there."""
+    """For each chunk the number of its manifest, or -1, and its row in it."""
 
     manifests: Sequence[Manifest]
     numbers: Columns
@@ -63,7 +63,7 @@ class FoundRows(Record):
 
 
 def own_manifests(old: Listed, new: Listed) -> list[ObjectId]:
-    """The manifests that a comparison begins with: those that only one of the two lists."""
+    """The manifests that a comparison reads first: those that only one of the two lists has."""
     common = set(_common(old, new))
     return [reference.id for side in (old, new) for reference in side.manifests if reference.id not in common]
 
@@ -71,11 +71,11 @@ def own_manifests(old: Listed, new: Listed) -> list[ObjectId]:
 def compare_chunks(
     old: Listed, new: Listed, load: Load, only: Columns | None = None
 ) -> tuple[Columns, Columns, FoundRows]:
-    """Coordinates of the chunks that were added or changed, and of those that are not there any more: int64[n, d], sorted; and the new references of the former. Both
-    arrays are of one rank. only: coordinates of the chunks that are compared, sorted; None: all
+    """Coordinates of added or changed chunks, and of removed ones: int64[n, d], sorted; and the new references of the added or changed. Both
+    arrays have the same rank. only: coordinates of the chunks that are compared, sorted; None: all
 
-    Chunks are the same where their references are. One that only a manifest before those that both list has counts as changed, whatever these say of it.
-    Chunks outside a grid do not count; those that stay behind in a manifest that both list are not told when the grid shrinks."""
+    Chunks are equal if their references are. A chunk that only one side has in a manifest before the common ones counts as changed, whatever the common
+    manifests contain. Chunks outside of a grid do not count. If the grid shrinks, chunks that stay in a common manifest are not reported."""
     common = _common(old, new)
     sides = [_Listing(side, common, load) for side in (old, new)]
     chunks = sorted_coordinates(np.concatenate([side.chunks() for side in sides])) if only is None else only
@@ -88,7 +88,7 @@ def compare_chunks(
     gone = np.flatnonzero(was & ~now)
     if not len(gone):
         return chunks[written], chunks[gone], after.at(np.flatnonzero(written))
-    # what is gone from the manifests that differ may be in one that both list, behind them
+    # chunks that are gone from the differing manifests may be in a common manifest after them
     uncovered = sides[1].find(chunks[gone], hidden=True)
     found = uncovered.numbers >= 0
     same = _same(before.at(gone), uncovered, np.flatnonzero(found))
@@ -100,10 +100,10 @@ def compare_chunks(
 
 
 def _common(old: Listed, new: Listed) -> list[ObjectId]:
-    """The manifests of both, in the one order that they have in both; of other orders, those that both end with. Chunks that no other manifest has are the
-    same on both sides."""
+    """The manifests of both lists, if both have them in the same order; otherwise those that both lists end with. Chunks that no other manifest has are
+    equal on both sides."""
     if old.node != new.node:
-        return []  # each array has references of its own there
+        return []  # each array has its own references in it
     ours, theirs = ([reference.id for reference in side.manifests] for side in (old, new))
     both = set(ours) & set(theirs)
     here, there = ([at for at in dict.fromkeys(side) if at in both] for side in (ours, theirs))
@@ -125,12 +125,12 @@ class _Listing:
         self.own = self._loaded([reference.id for reference in side.manifests if reference.id not in self.common])
 
     def chunks(self) -> Columns:
-        """All that are in manifests of this side alone."""
+        """All chunks in manifests of this side only."""
         parts = [rows_of_array(manifest, self.side.node, self.rank)[1] for manifest in self.own.values()]
         return np.concatenate([no_coordinates(self.rank), *parts])
 
     def find(self, chunks: Columns, *, hidden: bool = False) -> FoundRows:
-        """Where chunks are: in this side's own manifests, and in common ones that may hide them. hidden: in common ones alone, behind the own ones too."""
+        """Finds chunks, in this side's own manifests, and in common ones before these. hidden: only in common manifests, also after the own ones."""
         found = self._loaded(self._may_hold(chunks, hidden)) | ({} if hidden else self.own)
         listed = [found[reference.id] for reference in self.side.manifests if reference.id in found]
         parts = [rows_of_array(manifest, self.side.node, self.rank) for manifest in listed]
@@ -142,12 +142,12 @@ class _Listing:
         positions[:-1, 1] = np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in parts)])
         coordinates = np.concatenate([no_coordinates(self.rank), *(part for _, part in parts)])
         keys = ChunkKeys(self.rank, coordinates).of(coordinates)
-        first = np.append(np.unique(keys, return_index=True)[1], len(keys))  # the last is that of no chunk
+        first = np.append(np.unique(keys, return_index=True)[1], len(keys))  # the last is for chunks that are not found
         numbers, rows = positions[first[ChunkIndex(coordinates[first[:-1]]).find(chunks)]].T
         return FoundRows(listed, np.where(within(chunks, self.side.grid), numbers, -1), rows)
 
     def _may_hold(self, chunks: Columns, everywhere: bool) -> list[ObjectId]:
-        """Common manifests in which some of the chunks may be: all, or those before the last of this side's own."""
+        """Common manifests that may have some of the chunks: all, or those before the last of this side's own."""
         if not self.side.free or not len(chunks):
             return []
         listed = self.side.manifests
@@ -166,7 +166,7 @@ class _Listing:
 def _found_few(
     manifests: Sequence[Manifest], parts: Sequence[tuple[Columns, Columns]], chunks: Columns, grid: Sequence[int]
 ) -> FoundRows:
-    """Where a few chunks are: to look at all rows is quicker than to make an index of them. parts: rows of each manifest, and their coordinates"""
+    """Finds a few chunks: searching all rows is faster than building an index. parts: rows of each manifest, and their coordinates"""
     found = np.full((len(chunks), 2), -1, np.int64)
     for position, chunk in enumerate(chunks.tolist()):
         if not all(at < count for at, count in zip(chunk, grid, strict=True)):
@@ -183,7 +183,7 @@ def _found_few(
 
 
 def _same(left: FoundRows, right: FoundRows, positions: Columns) -> Booleans:
-    """Whether both say the same of the chunks at these positions, which both have: bool[k]."""
+    """Whether both have the same references for the chunks at these positions, which both have: bool[k]."""
     same = np.zeros(len(positions), np.bool_)
     count = len(right.manifests)
     pairs, which = np.unique(left.numbers[positions] * count + right.numbers[positions], return_inverse=True)
@@ -196,8 +196,8 @@ def _same(left: FoundRows, right: FoundRows, positions: Columns) -> Booleans:
 
 
 def same_references(left: Manifest, left_rows: Columns, right: Manifest, right_rows: Columns) -> Booleans:
-    """bool[k]: whether row left_rows[i] of one manifest says the same as row right_rows[i] of another: the same bytes inline, the same span of the same chunk object, or
-    of the same location. Coordinates and nodes are not compared."""
+    """bool[k]: whether row left_rows[i] of one manifest has the same reference as row right_rows[i] of another: the same inline bytes, the same span of the
+    same chunk object, or of the same location. Coordinates and nodes are not compared."""
     kinds = left.kinds[left_rows]
     same: Booleans = (kinds == right.kinds[right_rows]) & (left.lengths[left_rows] == right.lengths[right_rows])
     inline = kinds == INLINE
@@ -235,6 +235,6 @@ def _texts_at(manifest: Manifest, locations: Columns) -> Iterator[bytes]:
 
 
 def _files_at(manifest: Manifest, locations: Columns) -> Iterator[tuple[str, FileCheck | None]]:
-    """The file at each location, and the state that it is to have."""
+    """The file at each location, and its required state."""
     for text in map(manifest.location, locations.tolist()):
         yield plain_location(text), manifest.checks.get(text)

@@ -1,4 +1,4 @@
-"""Chunk coordinates in columns: sets of them (int64[n, d], distinct and sorted), keys that sort and find them, and the grid that they lie in. Pure.
+"""Chunk coordinates in columns: sets of them (int64[n, d], distinct and sorted), keys that sort and find them, and the grid of an array. Pure.
 
 What the coordinates refer to is in references.py."""
 
@@ -30,13 +30,13 @@ __all__ = [
 ]
 
 _KEY_BITS: Final = 63
-_ROOM: Final = 4  # positions for each chunk of an index, up to which every key has a position
+_ROOM: Final = 4  # largest number of positions per chunk for an index with a position for every key
 
 
 class ChunkKeys:
-    """Coordinates, from 0 on, as keys in the same order: one number each, or their bytes where 63 bits are too few.
+    """Coordinates, from 0 on, as keys in the same order: one number each, or their bytes if 63 bits are too few.
 
-    coordinates  int64[n, d]; the keys can hold these, and those that `widen` is given"""
+    coordinates  int64[n, d]; the keys can hold these, and those passed to `widen`"""
 
     __slots__ = ("_bits",)
 
@@ -51,11 +51,11 @@ class ChunkKeys:
         return other
 
     def widen(self, coordinates: Columns) -> bool:
-        """Makes keys hold all of int64[n, d] coordinates. Returns whether keys that were made before are others now."""
+        """Makes keys hold all of int64[n, d] coordinates. Returns whether existing keys have changed."""
         if len(coordinates) < 2:
             highest = coordinates.reshape(-1).tolist() or [0] * len(self._bits)
         else:
-            highest = np.ascontiguousarray(coordinates.T).max(axis=1).tolist()  # much quicker than along axis 0
+            highest = np.ascontiguousarray(coordinates.T).max(axis=1).tolist()  # much faster than along axis 0
         if all(value >> bits == 0 for value, bits in zip(highest, self._bits, strict=True)):
             return False
         self._bits = [
@@ -68,7 +68,7 @@ class ChunkKeys:
         return within(coordinates, [1 << min(bits, _KEY_BITS - 1) for bits in self._bits])
 
     def of(self, coordinates: Columns) -> Keys:
-        """The keys of int64[n, d] coordinates, which they can hold."""
+        """The keys of int64[n, d] coordinates, which must fit."""
         if sum(self._bits) > _KEY_BITS:
             return np.ascontiguousarray(coordinates, ">i8").view(f"S{8 * len(self._bits)}").reshape(-1)
         keys = np.zeros(len(coordinates), np.int64)
@@ -77,10 +77,10 @@ class ChunkKeys:
         return keys
 
     def of_one(self, coordinates: Sequence[int]) -> int | np.generic | None:
-        """The key of the coordinates of one chunk; None where keys cannot hold it."""
+        """The key of the coordinates of one chunk; None if it does not fit."""
         key = 0
         for coordinate, bits in zip(coordinates, self._bits, strict=True):
-            if coordinate >> bits:  # below 0, too
+            if coordinate >> bits:  # also below 0
                 return None
             key = key << bits | coordinate
         if sum(self._bits) > _KEY_BITS:
@@ -92,7 +92,7 @@ class ChunkKeys:
 class ChunkIndex:
     """Finds chunks among some: int64[n, d] coordinates, distinct and sorted.
 
-    Where their keys are close together, a table has a position for each key; elsewhere the keys are searched."""
+    If the keys are close together, a table has a position for each key; else the keys are searched."""
 
     __slots__ = ("_first", "_keys", "_sorted", "_table")
 
@@ -109,7 +109,7 @@ class ChunkIndex:
                 self._table[keys - self._first] = np.arange(len(keys))
 
     def find(self, coordinates: Columns) -> Columns:
-        """The position of each of int64[k, d] coordinates, -1 where it is not there: int64[k]."""
+        """The position of each of int64[k, d] coordinates, or -1: int64[k]."""
         known, keys = self._keys.has(coordinates), self._keys.of(coordinates)
         if self._table is not None:
             positions = keys.astype(np.int64, copy=False) - self._first
@@ -152,12 +152,12 @@ def sorted_coordinates(rows: Columns) -> Columns:
 
 
 def sorting_order(rows: Columns) -> Columns:
-    """The positions of int64[n, d] rows, from 0 on, in order; of equal ones as they come."""
+    """The positions of int64[n, d] rows, from 0 on, in sorted order (stable)."""
     return ChunkKeys(rows.shape[1], rows).of(rows).argsort(kind="stable")
 
 
 def among(rows: Columns, others: Columns) -> Booleans:
-    """Which rows occur in others: bool[n]. Both from 0 on, of one rank, in any order."""
+    """Which rows are in others: bool[n]. Both from 0 on, of one rank, in any order."""
     if not len(rows) or not len(others):
         return np.zeros(len(rows), np.bool_)
     keys = ChunkKeys(rows.shape[1], rows)
@@ -166,7 +166,7 @@ def among(rows: Columns, others: Columns) -> Booleans:
 
 
 def within(rows: Columns, grid: Sequence[int]) -> Booleans:
-    """Which rows lie in a grid of that many chunks along each dimension: bool[n]."""
+    """Which rows are in a grid with this number of chunks along each dimension: bool[n]."""
     inside = np.ones(len(rows), np.bool_)
     for axis, count in enumerate(grid):
         inside &= (rows[:, axis] >= 0) & (rows[:, axis] < count)

@@ -1,6 +1,6 @@
-"""Pieces of manifests: the rows of one array taken out of a manifest, joined with others, split evenly, and freed of what no row needs any more. Pure.
+"""Pieces of manifests: the rows of one array, extracted, joined, split evenly, and trimmed. Pure.
 
-Which pieces a commit makes is said in placement.py."""
+placement.py decides which pieces a commit makes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ __all__ = ["join_pieces", "piece_of", "split_piece", "trimmed"]
 
 
 def piece_of(manifest: Manifest, node: int, rank: int) -> Manifest:
-    """What an ordered manifest holds of one array: without rows of other nodes, and of other ranks; itself where it has none."""
+    """The rows of one array in an ordered manifest, without rows of other nodes and ranks; the manifest itself if it has no others."""
     rows, _ = rows_of_array(manifest, node, rank)
     return manifest if rows.size == manifest.size else trimmed(select_rows(manifest, rows))
 
 
 def join_pieces(pieces: Sequence[Manifest]) -> Manifest:
-    """All references, in order; where two have a key, the later piece counts. So do its flags, but each reference keeps the check of its own file."""
+    """All references, sorted. If two have the same key, that of the later piece is used. So are its flags, but each reference keeps the check of its own
+    file."""
     if len(pieces) == 1:
         return pieces[0]
     flags = {name: value for piece in pieces for name, value in piece.flags.items()}
@@ -51,7 +52,7 @@ def join_pieces(pieces: Sequence[Manifest]) -> Manifest:
 
 
 def _with_distinct_checks(pieces: Sequence[Manifest]) -> tuple[list[Manifest], dict[str, FileCheck]]:
-    """The pieces, in which one location means one state of a file, and the checks of all."""
+    """The pieces with locations changed so that each means one state of a file, and the checks of all."""
     known: set[str] = set()
     joined: dict[str, FileCheck] = {}
     done: list[Manifest] = []
@@ -73,7 +74,7 @@ def _with_distinct_checks(pieces: Sequence[Manifest]) -> tuple[list[Manifest], d
 
 
 def split_piece(piece: Manifest, most: int) -> list[Manifest]:
-    """The rows in their order, in as few pieces of at most `most` rows as there can be, all of the same size but for one row; they share
+    """The rows in their order, in the fewest pieces of at most `most` rows, with sizes that differ by at most one row. The pieces share
     inline bytes and locations."""
     number = -(-piece.size // most)
     if number < 2:
@@ -90,11 +91,11 @@ def _slice(piece: Manifest, first: int, last: int) -> Manifest:
     return piece._replace(starts=starts - starts[0], coordinates=coordinates, **rows)
 
 
-# --- what no row needs ------------------------------------------------------------------------------------------------------------------
+# --- unused parts ------------------------------------------------------------------------------------------------------------------
 
 
 def trimmed(piece: Manifest) -> Manifest:
-    """The same without inline bytes, locations and checks of files that no row has; itself where there are none."""
+    """The same without inline bytes, locations and checks that no row uses; itself if there are none."""
     if piece.inline.size:
         inline = (piece.kinds == INLINE).nonzero()[0]
         lengths = piece.lengths[inline]
@@ -110,7 +111,7 @@ def trimmed(piece: Manifest) -> Manifest:
 
 def _trim_locations(piece: Manifest) -> Manifest:
     used = np.zeros(piece.location_starts.size, np.bool_)
-    used[piece.locations] = True  # -1, which most may be, is the last place, and no location
+    used[piece.locations] = True  # most may be -1, which marks the last place: it is not a location
     used[-1] = False
     if used[:-1].all():
         return piece
@@ -127,7 +128,7 @@ def _trim_locations(piece: Manifest) -> Manifest:
 
 
 def _gather(data: Octets, offsets: Columns, lengths: Columns) -> tuple[Octets, Columns]:
-    """The spans of some bytes, side by side, and where each begins, with the end of the last: int64[n + 1]."""
+    """Spans of some bytes, side by side, and where each begins, with the end of the last: int64[n + 1]."""
     starts = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     out = np.empty(int(starts[-1]), np.uint8)

@@ -1,18 +1,18 @@
-"""Which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads what `Placing.wanted` names, and writes the files.
+"""Decides which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads `Placing.wanted`, and writes the files.
 
-The list of an array, of which the first manifest that has a chunk counts, is
+In the list of an array, the first manifest that has a chunk is used. The list has, in this order:
 
     overlays      fewer than SPLIT / 2 references each; each has at least TIER times as many as the one before it
     parts         SPLIT / 2 to SPLIT references each; no chunk is in two of them
-    a small part  at most one, with fewer than SPLIT / 2 references; only behind parts
+    a small part  at most one, with fewer than SPLIT / 2 references; only after parts
 
-What a commit writes becomes a new overlay in front, merged with those behind it for as long as these are smaller than TIER times what was merged so far. What reaches
-SPLIT / 2 thereby is merged with the parts in whose boxes it has chunks, and split evenly again. The format cannot say that a chunk is gone: manifests that may hold
-one, or reach beyond a grid that has shrunk, are written again without it; those that have nothing else are dropped unread.
+The references of a commit become a new overlay at the front. It is merged with the following overlays while these are smaller than TIER times the merged size.
+If the result reaches SPLIT / 2, it is merged with the parts whose boxes contain some of its chunks, and split evenly again. The format cannot mark a chunk as
+removed: manifests that may have one, or reach outside of a grid that has shrunk, are rewritten without it; those that have nothing else are dropped unread.
 
-Without freedoms written chunks are first taken out of the manifests that have them, extents are neither trusted nor written, and no file has references of two arrays
-(repository/alpha/shared_manifests.py). Where extents are not trusted, or one makes no sense, all manifests of the array are loaded, and where the parts are not disjoint, all are merged.
-What this costs, and why it is so: docs/design/013-manifests-of-a-commit.md."""
+Without freedoms, written chunks are first removed from the manifests that have them, extents are neither trusted nor written, and no file has references of two
+arrays (repository/alpha/shared_manifests.py). If extents are not trusted, or one is invalid, all manifests of the array are loaded; if parts are not disjoint,
+all are merged. Costs and reasons: docs/design/013-manifests-of-a-commit.md."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ TIER: Final = 4
 
 
 class Placed(Record):
-    """The manifests of a commit. Several arrays may share a file, but not without freedoms; each has at most SPLIT references."""
+    """The manifests of a commit. Several arrays may share a file (only with freedoms); each has at most SPLIT references."""
 
     files: tuple[tuple[ObjectId, Manifest], ...]  # to be written
-    references: tuple[tuple[ManifestReference, ...], ...]  # for each ArrayPlacement its new list
-    unlisted: frozenset[ObjectId]  # what one of the arrays listed, and none of them lists any more. Others may
+    references: tuple[tuple[ManifestReference, ...], ...]  # the new list of each ArrayPlacement
+    unlisted: frozenset[ObjectId]  # manifests that these arrays listed before and no longer list. Other arrays may
 
 
 class _Entry(Record):
-    """One manifest of an array: a file that is there (reference), or a piece to be written (manifest, this array's references alone)."""
+    """One manifest of an array: an existing file (reference), or a piece to be written (manifest, with only this array's references)."""
 
     extents: Extents
     reference: ManifestReference | None = None
@@ -62,20 +62,20 @@ class _Entry(Record):
 
 
 class _Plan(Record):
-    """What happens to the manifests of a list, by number. The others are dropped without being looked at."""
+    """What happens to the manifests of a list, by number. The others are dropped without being read."""
 
-    touched: Sequence[bool]  # of each whether it may hold a chunk that has to leave
+    touched: Sequence[bool]  # of each, whether it may have a chunk that has to be removed
     overlays: list[int]
     parts: list[int]
     needed: list[int]
 
 
 class Placing:
-    """Places the references of a commit: `wanted` says which manifests have to be loaded for that, then `place` which there will be.
+    """Places the references of a commit: `wanted` lists the manifests that have to be loaded, then `place` returns the new ones.
 
     freedoms  lists may have overlays
-    trusted   extents of the snapshot are ours, which they never are without freedoms
-    Raises InvalidInputError for references that do not go with their array, or lie outside its grid."""
+    trusted   whether Frazil wrote the extents of the snapshot, which it never did without freedoms
+    Raises InvalidInputError for references that do not fit their array, or are outside of its grid."""
 
     __slots__ = ("_arrays", "_freedoms", "_lists", "_split")
 
@@ -84,11 +84,12 @@ class Placing:
         self._lists = [_List(array, split, freedoms=freedoms, trusted=trusted and freedoms) for array in arrays]
 
     def wanted(self) -> list[ObjectId]:
-        """The manifests that have to be loaded, each once."""
+        """The distinct manifests that have to be loaded."""
         return list(dict.fromkeys([identity for list_ in self._lists for identity in list_.wanted()]))
 
     def place(self, loaded: Mapping[ObjectId, Manifest], id_of: Callable[[Manifest], ObjectId]) -> Placed:
-        """The manifests that there will be, and what each array lists then. id_of: gives each its id. Raises InvalidInputError where one that is wanted is not loaded."""
+        """The new manifests, and the new list of each array. id_of: returns the id of a manifest. Raises InvalidInputError if a wanted manifest is not
+        loaded."""
         lists = [list_.place(loaded) for list_ in self._lists]
         files, ids = _share(self._arrays, lists, self._split if self._freedoms else 0, id_of)
         references = tuple(
@@ -108,8 +109,8 @@ def _share(
     split: int,
     id_of: Callable[[Manifest], ObjectId],
 ) -> tuple[list[tuple[ObjectId, Manifest]], dict[tuple[int, int], ObjectId]]:
-    """The new files, and the id for each new entry by number of the array and place in its list. Parts are files of their own (all are, where `split` is 0); the rest fill
-    files in order of node: the first of every array, then (few have one) the second, so that no file has two of one array."""
+    """The new files, and the id for each new entry by number of the array and place in its list. Each part has its own file (so do all entries if `split` is
+    0); the rest fill files in order of node: first the first entry of every array, then (few have one) the second, so that no file has two of one array."""
     files: list[tuple[ObjectId, Manifest]] = []
     ids: dict[tuple[int, int], ObjectId] = {}
     shared: list[tuple[int, int, int, int, Manifest]] = []
@@ -142,7 +143,7 @@ def _share(
 
 
 class _List:
-    """The list of one array, on its way from one snapshot to the next."""
+    """The list of one array, while it changes from one snapshot to the next."""
 
     def __init__(self, array: ArrayPlacement, split: int, *, freedoms: bool, trusted: bool) -> None:
         self.array, self.split, self.half, self.freedoms = array, split, split // 2, freedoms
@@ -154,7 +155,7 @@ class _List:
             raise InvalidInputError("the references belong to another array", path=array.path)
         if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
             raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
-        self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then nothing else is left
+        self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then no old reference remains
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()
         self._known = self._by_extents() if trusted and not self.is_whole else None
@@ -197,10 +198,10 @@ class _List:
             overlays = [*self._new(new), *overlays]
         return self._in_order(overlays, made, parts)
 
-    # --- the list as it is
+    # --- the present list
 
     def _by_extents(self) -> list[_Entry] | None:
-        """The list by its extents alone; None where one of them makes no sense."""
+        """The list from its extents only; None if one of them is invalid."""
         entries = []
         for reference in dict.fromkeys(self.array.manifests):
             extents = read_extents(reference.extents, self.array.rank)
@@ -210,7 +211,8 @@ class _List:
         return entries
 
     def _by_content(self) -> list[_Entry]:
-        """The list by what is in the manifests; those that have nothing of the array are left out. All in one where parts are not disjoint."""
+        """The list from the contents of its manifests; those without references of the array are dropped. Parts that are not disjoint are all joined into
+        one."""
         entries: dict[ObjectId, _Entry] = {}
         chunks = []
         for reference in self.array.manifests:
@@ -239,10 +241,10 @@ class _List:
             raise InvalidInputError(text, path=self.array.path)
         return manifest
 
-    # --- what is to be done
+    # --- the plan
 
     def _plan(self, entries: Sequence[_Entry]) -> _Plan:
-        """What happens to each manifest, by extents alone. What is needed is what may be merged or have to be written without some chunks."""
+        """What happens to each manifest, from extents only. Needed are manifests that may be merged, or rewritten without some chunks."""
         extents, both = [entry.extents for entry in entries], self._both()
         kept: list[int] = []
         touched = [False] * len(entries)
@@ -269,12 +271,13 @@ class _List:
         return _Plan(touched, overlays, parts, sorted(needed))
 
     def _divide(self, counts: Sequence[int]) -> tuple[range, range]:
-        """Which are overlays (those before the first that has SPLIT / 2 references), and which are parts."""
+        """Which are overlays (those before the first with at least SPLIT / 2 references), and which are parts."""
         first = next((at for at, count in enumerate(counts) if count >= self.half), len(counts))
         return range(first), range(first, len(counts))
 
     def _merged(self, overlays: Sequence[Extents], *, every: bool) -> tuple[int, int]:
-        """How many overlays are merged with what is written, and what size that has at most. All are where `every` or where their sizes do not fit."""
+        """How many overlays are merged with the written references, and the largest possible size of the result. All are merged if `every`, or if their sizes
+        do not fit."""
         every = every or not _fit([overlay.count for overlay in overlays])
         box, size = self.box, len(self.chunks)
         for number, overlay in enumerate(overlays):
@@ -284,10 +287,10 @@ class _List:
             size = box.count
         return len(overlays), size
 
-    # --- doing it
+    # --- its execution
 
     def _without(self, entry: _Entry) -> _Entry | None:
-        """The references that stay; itself where all do, None where none does."""
+        """The references that stay: the entry itself if all do, None if none does."""
         manifest = self._piece(entry)
         _, coordinates = rows_of_array(manifest, self.array.node, self.array.rank)
         stay = within(coordinates, self.array.grid) & ~among(coordinates, entry.extents.near(self.leaving))
@@ -296,7 +299,7 @@ class _List:
         return self._entry(select_rows(manifest, np.flatnonzero(stay))) if stay.any() else None
 
     def _overlay(self, overlays: list[_Entry]) -> tuple[Manifest | None, list[_Entry]]:
-        """What is written and merged, None for nothing; and the overlays that are left behind it."""
+        """The written references merged with overlays, or None; and the overlays that remain after them."""
         number, _ = self._merged([overlay.extents for overlay in overlays], every=False)
         pieces = [self._piece(overlay) for overlay in reversed(overlays[:number])]
         if self.written.size:
@@ -304,7 +307,7 @@ class _List:
         return (join_pieces(pieces) if pieces else None), overlays[number:]
 
     def _parts(self, new: Manifest, parts: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
-        """New parts of references and of those parts in whose boxes some of them lie, and the other parts."""
+        """New parts, from references and the parts whose boxes contain some of them; and the other parts."""
         _, chunks = rows_of_array(new, self.array.node, self.array.rank)
         near = [part.extents.held(chunks) > 0 for part in parts]
         merged = [self._piece(part) for part, is_near in zip(parts, near, strict=True) if is_near]
@@ -312,9 +315,9 @@ class _List:
         return self._new(join_pieces([*merged, new])), others
 
     def _in_order(self, overlays: list[_Entry], made: list[_Entry], parts: list[_Entry]) -> list[_Entry]:
-        """The whole list. Small parts are joined, and without larger ones they are overlays."""
+        """The whole list. Small parts are joined; without larger parts they are overlays."""
         small = self._joined([part for part in parts if part.extents.count < self.half])
-        # of those joined, some are as they were, or else large now
+        # after joining, some are unchanged, and others are large now
         large = [part for part in (*small, *parts) if part.extents.count >= self.half]
         small = [part for part in small if part.extents.count < self.half]
         chain = [*overlays, *small]
@@ -324,7 +327,7 @@ class _List:
         return [*overlays, *made, *within_limit, *small]
 
     def _joined(self, small: list[_Entry]) -> list[_Entry]:
-        """Neighbours among small parts, joined until they are small no more, but the last ones."""
+        """Joins neighbours among small parts until the result is no longer small, except maybe the last."""
         if len(small) < 2:
             return small
         small = sorted(small, key=lambda part: part.extents.first)
@@ -342,11 +345,11 @@ class _List:
         return [self._entry(one) for one in split_piece(piece, self.split)]
 
     def _entry(self, piece: Manifest) -> _Entry:
-        """Of a piece that has this array's references alone, at least one."""
+        """An entry of a piece with references of this array only, at least one."""
         return _Entry(extents_of(piece.coordinates.reshape(piece.size, self.array.rank)), None, trimmed(piece))
 
     def _piece(self, entry: _Entry) -> Manifest:
-        """The references of an entry, of this array alone."""
+        """The references of an entry, of this array only."""
         if entry.manifest is not None:
             return entry.manifest
         assert entry.reference is not None
@@ -356,7 +359,7 @@ class _List:
 def _fit(counts: Sequence[int]) -> bool:
     """Whether each overlay has at least TIER times as many references as the one before it."""
     before = 0
-    for count in counts:  # all() of a generator takes three times as long, and each commit asks thrice
+    for count in counts:  # all() of a generator takes three times as long, and each commit calls this three times
         if TIER * before > count:
             return False
         before = count

@@ -1,4 +1,4 @@
-"""New references to virtual chunks as a user gives them: checked columns, in which each location stands once."""
+"""New references to virtual chunks, from the arguments of a user: checked columns with distinct locations."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _COORDINATE_LIMIT: Final = 2**32  # of the format
 
 
 class VirtualReferences(Record):
-    """n references. Rows are distinct and lie in the grid; offset + length is below 2**63."""
+    """n references. Rows are distinct and in the grid; offset + length is below 2**63."""
 
     coordinates: Columns  # [n, d]
     locations: NDArray[np.int32]  # [n], number of the location
     offsets: Columns  # [n], bytes
     lengths: Columns  # [n], bytes, at least 1
-    names: tuple[str, ...]  # the locations, each once, in the order of their first rows
-    checks: Mapping[str, FileCheck] = {}  # of locations, where they were looked up
+    names: tuple[str, ...]  # the distinct locations, in the order of their first rows
+    checks: Mapping[str, FileCheck] = {}  # of locations that were looked up
 
 
 def reference_columns(
@@ -45,10 +45,10 @@ def reference_columns(
     grid: Sequence[int],
     path: str | None = None,
 ) -> VirtualReferences:
-    """References in columns: coordinates of chunks, integers [n, d] in a grid of `grid` chunks along each dimension; a URL for each, or one for all; offsets and lengths
-    in bytes, integers [n], or one for all. path: of the array.
+    """References in columns: coordinates of chunks, integers [n, d] in a grid of `grid` chunks along each dimension; a URL for each, or one for all; offsets
+    and lengths in bytes, integers [n], or one for all. path: of the array.
 
-    Raises InvalidInputError, with the first chunk that is wrong. Locations are checked by set_checks."""
+    Raises InvalidInputError, with the first wrong chunk. set_checks checks locations."""
     rank = len(grid)
     chunks = _integers(coordinates, "coordinates", path)
     if chunks.ndim == 1 and chunks.size == 0:
@@ -75,7 +75,7 @@ def reference_columns(
 def set_checks(
     references: VirtualReferences, containers: VirtualContainers, *, look_up: bool = True
 ) -> VirtualReferences:
-    """The references, with the present state of their files if look_up is set; a file that is not there has no check. Raises InvalidInputError for locations that are
+    """The references, with the present state of their files if look_up is set; a missing file has no check. Raises InvalidInputError for locations that are
     not allowed, StoreError."""
     for name in references.names:
         if plain_location(name) != name:
@@ -118,7 +118,7 @@ def _refuse(wrong: np.bool_ | NDArray[np.bool_], chunks: Columns, path: str | No
 
 
 def _repeated(chunks: Columns) -> tuple[int, ...] | None:
-    """A chunk that occurs twice; none has a coordinate below 0."""
+    """A chunk that occurs twice; all coordinates are at least 0."""
     ordered = chunks[sorting_order(chunks)]
     same = (ordered[1:] == ordered[:-1]).all(axis=1)
     return tuple(ordered[int(same.argmax())].tolist()) if same.any() else None
@@ -150,7 +150,7 @@ def _distinct(
 
 
 def _distinct_runs(locations: NDArray[np.str_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """As _distinct, of an array, in which neighbours are mostly the same: of a run of such, one text is made."""
+    """As _distinct, for an array in which neighbours are mostly equal: each run is converted to one text."""
     first = np.concatenate(([True], locations[1:] != locations[:-1]))
     known: dict[str, int] = {}
     numbers = [known.setdefault(text, len(known)) for text in locations[first].tolist()]

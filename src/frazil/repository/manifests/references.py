@@ -1,6 +1,6 @@
-"""The chunk references that one array has in a snapshot: its manifests, loaded when a chunk may be in them, of which the first that has a chunk counts.
+"""The chunk references of one array in a snapshot: its manifests, loaded when they may have a requested chunk. The first that has a chunk is used.
 
-Which manifests a commit writes is in placement.py; what differs between two snapshots in chunk_comparison.py."""
+placement.py decides which manifests a commit writes; chunk_comparison.py compares two snapshots."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseReferences", "References"]
 
-_AT_HAND: Final = 64  # manifests with their indexes that one array holds, beside what the repository remembers
+_AT_HAND: Final = 64  # manifests with their indexes that one array holds, besides the cache of the repository
 _ROW: Final = 32  # bytes of an index for each reference
 
 
 class References:
-    """The references of an array in one ordered manifest. Safe for many threads, which at worst make the index twice."""
+    """The references of an array in one ordered manifest. Safe for many threads; at worst two make the same index."""
 
     __slots__ = ("_index", "manifest", "node", "rank")
 
@@ -44,7 +44,7 @@ class References:
         return rows_of_array(self.manifest, self.node, self.rank)[1]
 
     def find(self, coordinates: Columns) -> Columns:
-        """The row of the manifest for each of int64[k, d] coordinates, -1 where it has none: int64[k]."""
+        """The row of the manifest for each of int64[k, d] coordinates, or -1: int64[k]."""
         index, rows = self._index or self._indexed()
         return rows[index.find(coordinates)]
 
@@ -64,15 +64,15 @@ class References:
 
     def _indexed(self) -> tuple[ChunkIndex, Columns]:
         rows, coordinates = rows_of_array(self.manifest, self.node, self.rank)
-        self._index = ChunkIndex(coordinates), np.append(rows, -1)  # the last is that of a chunk that is not there
+        self._index = ChunkIndex(coordinates), np.append(rows, -1)  # the last is for chunks that are not found
         return self._index
 
 
 class BaseReferences:
     """All references of an array of a snapshot. Safe to use from many threads that hold the session's lock.
 
-    trusted  whether extents are ours, so that a manifest in whose box no wanted chunk lies need not be loaded. Elsewhere the alpha library may have mixed up
-             references: those that are known to be another array's raise FormatError (RepositoryFormat.check_references)"""
+    trusted  whether Frazil wrote the extents, so that a manifest need not be loaded if its box has no requested chunk. Otherwise the alpha library may have
+             mixed up references: those known to belong to another array raise FormatError (RepositoryFormat.check_references)"""
 
     def __init__(self, files: RepositoryFormat, node: NodeSnapshot, array: ArrayData, *, trusted: bool) -> None:
         manifests, rank = array.manifests, len(array.metadata.shape)
@@ -80,11 +80,11 @@ class BaseReferences:
         self._checked = None if trusted else node
         self._ids = [manifest.id for manifest in manifests]
         self._extents = [read_extents(manifest.extents, rank) if trusted else None for manifest in manifests]
-        self._at_hand: dict[int, References] = {}  # what the last look-up needed
+        self._at_hand: dict[int, References] = {}  # those that the last look-up needed
         self._kept: CacheSection[References] = CacheSection(files.memory, ("references", node.id, rank))
 
     def find(self, coordinates: Columns) -> tuple[Columns, Columns]:
-        """For each of int64[k, d] coordinates the number of its manifest and its row there, -1 where no manifest has it: int64[k] both."""
+        """For each of int64[k, d] coordinates the number of its manifest and its row in it, or -1 for both: int64[k]."""
         part, row = np.full(len(coordinates), -1, np.int64), np.full(len(coordinates), -1, np.int64)
         if not len(coordinates):
             return part, row
@@ -118,16 +118,16 @@ class BaseReferences:
         return self._at(number).manifest
 
     def checks(self, number: int) -> Mapping[str, FileCheck]:
-        """What a manifest says of the files that its virtual chunks lie in, by location."""
+        """The checks in a manifest of the files of its virtual chunks, by location."""
         return self.manifest(number).checks
 
     def coordinates(self) -> Columns:
-        """int64[n, d]: the chunks that have a reference; several times where several manifests have one."""
+        """int64[n, d]: the chunks that have a reference; repeated if several manifests have one."""
         every = [self._at(number).coordinates() for number in range(len(self._ids))]
         return np.concatenate([no_coordinates(self._rank), *every])
 
     def holding(self, file: ObjectId) -> Columns:
-        """int64[n, d]: the chunks that lie in a chunk file, as far as the manifests at hand say. Nothing is fetched."""
+        """int64[n, d]: the chunks in a chunk file, from the loaded manifests. Nothing is fetched."""
         found = [no_coordinates(self._rank)]
         for manifest in [references.manifest for references in self._at_hand.values()]:
             rows, coordinates = rows_of_array(manifest, self._node, self._rank)
@@ -135,7 +135,7 @@ class BaseReferences:
         return np.concatenate(found)
 
     def _load(self, numbers: Sequence[int]) -> None:
-        """Has manifests at hand, and no others; what nobody remembers is fetched, in one batch."""
+        """Holds these manifests, and no others; those that are not cached are fetched in one batch."""
         before = self._at_hand
         if before.keys() >= set(numbers):
             return

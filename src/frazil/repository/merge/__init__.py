@@ -1,3 +1,3 @@
-"""Changes of two sides: differences, conflicts, rebase and forks.
+"""Changes of two sides, ours and theirs: differences, conflicts, rebase and forks.
 
-How changes become files is in repository/commit/."""
+repository/commit/ writes changes to files."""

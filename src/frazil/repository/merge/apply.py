@@ -1,6 +1,6 @@
-"""`apply` makes a delta on a tree. It is the only function that changes one change set by what another one says.
+"""`apply` makes the changes of a delta in a tree. No other function applies the changes of one change set to another.
 
-conflicts.py and solvers.py decide before whether the delta conflicts with what the tree has become. What does not fit is refused with a reason."""
+Before, conflicts.py and solvers.py decide whether the delta conflicts with the present tree. Changes that do not fit are refused with a reason."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Shift", "apply"]
 
 
 class Shift(Record):
-    """Appended rows that are no whole chunks at their new place, so that they have to be copied.
+    """Appended rows that are not whole chunks at their new place, and have to be copied.
 
-    before  path of the array in the base. Where it is in the session the whole delta of the session says: of the one that is applied, moves may have been given up
+    before  path of the array in the base. The whole delta of the session has its path in the session; the applied delta may lack moves
     key     of the array, in the tree
-    axis    along which it grew;  old, new: where the rows are, in elements;  by: how far they go"""
+    axis    along which it grew;  old, new: range of the rows, in elements;  by: how far they move"""
 
     before: str
     key: int
@@ -44,15 +44,16 @@ def apply(
     over: frozenset[str] = frozenset(),
     behind: bool = True,
 ) -> list[Shift]:
-    """Makes the changes of a delta on a tree, in phases: vacate, place, attributes and metadata, rows, validate. Returns the appends whose rows have to be copied.
+    """Makes the changes of a delta in a tree, in phases: vacate, place, attributes and metadata, rows, validate. Returns the appends whose rows have to be
+    copied.
 
-    tree    is changed in place: the caller gives a copy, and drops it where this raises
-    source  holds the pending bytes and locations that the rows of the delta refer to
-    where   the key in the tree of a node of the base; None where it is gone
-    over    paths at which nodes of the tree give way (solvers.answered)
-    behind  appends go behind what the tree has grown by; else both grew to one shape
+    tree    changed in place: the caller passes a copy, and drops it if this raises
+    source  has the pending bytes and locations that the rows of the delta refer to
+    where   the key in the tree of a node of the base; None if it is gone
+    over    paths where nodes of the tree are replaced (solvers.answered)
+    behind  appends go after what the tree has grown by; else both grew to one shape
 
-    Raises ConflictError where the changes cannot be made, as nodes are gone or no hierarchy would come of it; FormatError where a node cannot be read."""
+    Raises ConflictError if the changes cannot be made, because nodes are gone or the result is not a hierarchy; FormatError if a node cannot be read."""
     application = _Application(delta, tree, source, over, behind=behind)
     application.find(where)
     application.vacate()
@@ -68,12 +69,12 @@ class _Application:
         self.delta, self.tree, self.source, self.over, self.behind = delta, tree, source, over, behind
         self.keys: dict[str, int] = {}  # by paths of the base
         self.lifted: list[tuple[NodeChange, str]] = []
-        self.vacated: set[str] = set()  # paths at which a node was
+        self.vacated: set[str] = set()  # paths that had a node
         self.shifts: list[Shift] = []
         self.numbers: dict[tuple[int, int], int] = {}  # in the tree, by kinds of rows and numbers in the source
 
     def find(self, where: Callable[[str], int | None]) -> None:
-        """Finds the nodes that the delta is about, before any of them moves."""
+        """Finds the nodes of the delta, before any of them moves."""
         for path in self.delta.touched():
             key = where(path)
             if key is not None:
@@ -82,7 +83,7 @@ class _Application:
                 raise _refusal(self.delta.name(path), "would be changed, but was removed")
 
     def vacate(self) -> None:
-        """Takes away what is removed, what moves, and what gives way."""
+        """Removes nodes that are removed, moved or replaced."""
         delta, tree = self.delta, self.tree
         clear = [path for path in self.over if path in delta.made or path in delta.moved.values()]
         for old, new in delta.moved.items():
@@ -111,12 +112,12 @@ class _Application:
         self.tree.remove_one(path)
 
     def _is_group_in_both(self, path: str) -> bool:
-        """Whether the delta makes a group where the tree has one, which stays."""
+        """Whether the delta adds a group where the tree has one, which stays."""
         made = self.delta.made.get(path)
         return made is not None and not made.is_array and self.tree.has(path) and self.tree.is_array(path) is False
 
     def place(self) -> None:
-        """Puts down what moved, and what is new."""
+        """Adds moved and new nodes."""
         for change, path in self.lifted:
             self._require_free(path)
             self.tree.attach(change, path)
@@ -163,7 +164,7 @@ class _Application:
     # --- chunks ----------------------------------------------------------------------------------------------------------------------
 
     def set_rows(self) -> None:
-        """Sets references. Of appended rows that are no whole chunks, those before the end of the base alone; `shifts` keeps these appends."""
+        """Sets references. Appended rows that are not whole chunks are set only before the end of the base; `shifts` keeps these appends."""
         shifts, self.shifts = {shift.before: shift for shift in self.shifts}, []
         for old, rows in self.delta.rows.items():
             change = self._change(old)
@@ -173,7 +174,7 @@ class _Application:
                 self._set(self.tree.touch(path), made.rows)
 
     def _shifted(self, rows: Rows, change: NodeChange, shift: Shift) -> Rows:
-        """The rows with those that were appended further on, where these are whole chunks."""
+        """The rows, with appended whole chunks moved to their new place."""
         assert change.node.array is not None
         chunk = change.node.array.metadata.chunk_shape[shift.axis]
         along = rows.coordinates[:, shift.axis]
@@ -193,7 +194,7 @@ class _Application:
         change.changed_references().set(self._renumbered(rows))
 
     def _renumbered(self, rows: Rows) -> Rows:
-        """Rows of the source in the numbers that the tree gives to pending bytes and locations, where the two do not share them."""
+        """Rows of the source with the numbers of pending bytes and locations in the tree, if the two do not share them."""
         if self.source.pending is self.tree.pending:
             return rows
         objects = rows.objects.copy()
@@ -206,7 +207,7 @@ class _Application:
         return rows._replace(objects=objects)
 
     def _copy(self, kind: int, number: int) -> int:
-        """Gives the tree a segment of pending bytes, or a location, of the source; its number there."""
+        """Copies a segment of pending bytes, or a location, from the source to the tree. Returns its number there."""
         if kind == PENDING:
             return self.tree.pending.append(self.source.pending.segments[number])
         text = self.source.locations[number]
@@ -219,7 +220,7 @@ class _Application:
     # --- the hierarchy ---------------------------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Refuses a tree in which a node that was put down has no group above it, or a node has lost the group that it was in."""
+        """Refuses a tree in which an added node has no group above it, or a node has lost its group."""
         tree = self.tree
         put = [change.node.path for change, _ in self.lifted] + list(self.delta.made)
         for path in put:
@@ -232,7 +233,7 @@ class _Application:
                 raise _refusal(path, "would have no group above it")
 
     def _unchanged_below(self, tops: set[str]) -> Iterator[str]:
-        """The nodes of the base at and beneath some paths that the tree has not changed."""
+        """The nodes of the base at and below some paths that the tree has not changed."""
         changed = {*self.tree.vanished(), *self.tree.present()}
         return (path for top in tops for path in self.tree.base.subtree(top) if path not in changed)
 

@@ -1,7 +1,7 @@
 """Conflicts between what one side changed and what another changed since their common base, as values. Pure.
 
-docs/design/014-conflicts.md has the table of what conflicts. Changes without a conflict can be made in any order, with one outcome (of two appends to one array one
-comes behind the other). Solvers, and what they leave of one side, are in solvers.py."""
+docs/design/014-conflicts.md has the table of conflicts. Changes without a conflict can be made in any order, with one result (of two appends to one array one
+comes after the other). solvers.py solves conflicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["KINDS", "Conflict", "Taken", "conflict_error", "find_conflicts"]
 
 Taken: TypeAlias = Literal["ours", "theirs"]
 
-# what happened, and the same where it is about chunks
+# the text of each kind, for a node and for chunks
 KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "created": ("both made a node at this path", ""),
     "deleted": ("they removed what this session changed", "they cut off chunks that this session wrote"),
@@ -54,9 +54,9 @@ class Conflict(Record):
 
     kind          of KINDS
     path          the path of the node in the session; the former path of a node that the session removed
-    chunks        int64[n, d], sorted: the chunks in question; None where it is about the node itself
-    ours, theirs  the snapshot that the session began from, and the one that holds what others did
-    answers       what a solver can answer beside "fail"; conflicts that go together (a group and what is in it) need the same answer"""
+    chunks        int64[n, d], sorted: the chunks of the conflict; None if it is about the node itself
+    ours, theirs  the base snapshot of the session, and the snapshot with the changes of others
+    answers       the possible answers of a solver besides "fail"; linked conflicts (a group and its members) need the same answer"""
 
     kind: str
     path: str
@@ -79,7 +79,7 @@ class Conflict(Record):
 
 
 def conflict_error(what: str, conflicts: Sequence[Conflict], hint: str) -> ConflictError:
-    """The error for some conflicts, the first of which its message lists."""
+    """The error for some conflicts, with a message that lists the first."""
     listed = "; ".join([str(conflict) for conflict in conflicts[:_LISTED]])
     more = len(conflicts) - _LISTED
     error = ConflictError(f"{what}: {listed}" + (f"; and {more} more" if more > 0 else ""), hint=hint)
@@ -88,8 +88,8 @@ def conflict_error(what: str, conflicts: Sequence[Conflict], hint: str) -> Confl
 
 
 def find_conflicts(ours: Delta, theirs: Delta, began: ObjectId, tip: ObjectId) -> list[Conflict]:
-    """Conflicts of two deltas of one base, and of what ours has read, sorted by path. Growth of theirs along one axis counts as an append; of ours, what a session says.
-    began, tip: the two snapshots, for the conflicts"""
+    """Conflicts of two deltas of one base, and of what ours has read, sorted by path. In theirs, growth along one axis counts as an append; in ours, what the
+    session records. began, tip: the two snapshots, for the conflicts"""
     return _Comparison(ours, theirs).conflicts(began, tip)
 
 
@@ -118,7 +118,7 @@ class _Comparison:
             self.found[key] = chunks, answers & known
 
     def _compare(self, old: str) -> Iterator[str]:
-        """A node that both touched. Gives the kinds of conflicts that are about its place."""
+        """Compares a node that both changed. Yields the kinds of conflicts about its place."""
         ours, theirs = self.ours, self.theirs
         name = ours.name(old)
         if old in theirs.removed or old in ours.removed:
@@ -135,7 +135,7 @@ class _Comparison:
         self._compare_metadata(old, name)
 
     def _compare_metadata(self, old: str, name: str) -> None:
-        """Metadata and shapes, and chunks, which depend on them."""
+        """Compares metadata and shapes, and chunks, which depend on them."""
         ours, theirs = self.ours, self.theirs
         our_resize, their_resize = ours.resize(old), theirs.resize(old)
         if old in ours.metadata and old in theirs.metadata:
@@ -162,7 +162,7 @@ class _Comparison:
         self._compare_chunks(old, cut)
 
     def _common_append(self, old: str) -> Append | None:
-        """Our append, where both appended along the same axis."""
+        """Our append, if both appended along the same axis."""
         ours, their_resize = self.ours.metadata[old].append, self.theirs.resize(old)
         theirs = None if their_resize is None else append_of(their_resize.old, their_resize.new)
         return ours if ours is not None and theirs is not None and ours.axis == theirs.axis else None
@@ -174,8 +174,8 @@ class _Comparison:
         return ours.resize is theirs.resize and ours.new is not None and ours.new == theirs.new
 
     def _compare_chunks(self, old: str, cut: Columns | None = None, behind: tuple[int, int] | None = None) -> None:
-        """Chunks that both wrote, or one wrote and the other removed. cut: chunks that are in conflict already; behind: axis and number of the first chunk that does not
-        count"""
+        """Compares chunks that both wrote, or one wrote and the other removed. cut: chunks that are in conflict already; behind: axis and number of the first
+        chunk that is ignored"""
         ours, theirs = self.ours.chunks.get(old), self.theirs.chunks.get(old)
         if ours is None or theirs is None:
             return
@@ -204,7 +204,7 @@ class _Comparison:
                 self._compare_read_chunks(name, old, None if old in reads.arrays else reads.chunks[old])
 
     def _compare_read_chunks(self, path: str, old: str, read: Columns | None) -> None:
-        """An array of which chunks were read; None: all, and how many there are."""
+        """Compares an array of which chunks were read; None: all, including their number."""
         theirs, resize = self.theirs, self.theirs.resize(old)
         if old in theirs.removed or (old in theirs.metadata and (read is None or resize is None)):
             self._add("read", path, None, _NONE)
@@ -222,7 +222,7 @@ class _Comparison:
         return {old, self.ours.name(old), self.theirs.name(old)}
 
     def _changed_groups(self) -> set[str]:
-        """All names of the groups that have other members on their side."""
+        """All names of the groups whose members differ on their side."""
         theirs = self.their_paths
         left = {group for path in (*theirs.removed, *theirs.moved) for group in above(path)[-1:]}
         entered = {group for path in theirs.placed for group in above(path)[-1:]}
@@ -233,7 +233,7 @@ class _Comparison:
 
 
 def _is_cut(resize: Resize, chunks: Columns) -> NDArray[np.bool_]:
-    """Which chunks of an array a resize cuts off, or into."""
+    """Which chunks of an array a resize removes or shortens."""
     cut = np.zeros(len(chunks), np.bool_)
     for axis, (old, new, length) in enumerate(zip(*resize, strict=True)):
         if new < old:

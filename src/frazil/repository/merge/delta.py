@@ -1,5 +1,5 @@
-"""What changed from a base tree to another state of it, as one frozen value. It comes from a session or a fork (session_delta.py), or from two snapshots
-(snapshot_delta.py). Conflicts of two deltas are in conflicts.py; apply.py makes the changes of a delta on another tree."""
+"""The changes from a base tree to another state of it, as one frozen value. It is made from a session or a fork (session_delta.py), or from two snapshots
+(snapshot_delta.py). conflicts.py compares two deltas; apply.py makes the changes of a delta in another tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Delta", "DeltaBuilder", "Made", "MetadataChange"]
 
 
 class Made(Record):
-    """A new node. node: None where it cannot be read; key: that of a session; chunks and rows: as in Delta"""
+    """A new node. node: None if it cannot be read; key: that of a session; chunks and rows: as in Delta"""
 
     node: NodeSnapshot | None
     key: int | None = None
@@ -36,7 +36,7 @@ class Made(Record):
 
 
 class MetadataChange(Record):
-    """new: the metadata; None for a node that cannot be read and has other bytes; resize: where only the shape differs; append: where a session only appended, or
+    """new: the metadata; None for a node that cannot be read and has other bytes; resize: if only the shape differs; append: if a session only appended, or
     a snapshot has grown along one axis"""
 
     new: StoredMetadata | None
@@ -45,16 +45,16 @@ class MetadataChange(Record):
 
 
 class Delta(Record):
-    """Net changes. A node of the base is named by its path in the base, whatever its path is now; a new node by its path.
+    """Net changes. A node of the base is named by its path in the base, even if it moved; a new node by its path.
 
-    removed     nodes that are gone, and whether they were arrays
-    moved       new paths of nodes, also of each node beneath a group that moved
+    removed     removed nodes, and whether they were arrays
+    moved       new paths of nodes, including each node below a group that moved
     made        new nodes; one may be at the former path of another
     arrays      which of the moved nodes and of the nodes below are arrays
     attributes  the new attributes of nodes
     metadata    the new metadata of arrays, shape included
     chunks      the chunks of arrays that were written or removed
-    rows        their references, in the numbers of a change set: that of the session or fork, or the one that a delta of snapshots was made with (else it has none)
+    rows        their references, in the numbers of a change set: that of the session or fork, or of the `source` of a delta of snapshots (else there are none)
     reads       what a serializable session read; None for all others"""
 
     removed: Mapping[str, bool] = {}
@@ -76,16 +76,16 @@ class Delta(Record):
         return {*self.removed, *self.moved, *self.metadata, *self.attributes, *self.chunks}
 
     def name(self, path: str) -> str:
-        """The present path of a node of the base; the former one of a node that is gone."""
+        """The present path of a node of the base; the former path of a removed node."""
         return self.moved.get(path, path)
 
     def resize(self, path: str) -> Resize | None:
-        """The resize of an array of which no other metadata changed."""
+        """The resize of an array whose other metadata did not change."""
         return self.metadata[path].resize if path in self.metadata else None
 
     @property
     def difference(self) -> Difference:
-        """What users are shown."""
+        """The value for users."""
         chunks = {self.name(path): found for path, found in self.chunks.items()}
         chunks |= {path: made.chunks for path, made in self.made.items() if made.chunks is not None}
         is_array = dict(self.removed) | {
@@ -109,7 +109,7 @@ class Delta(Record):
 
 
 class DeltaBuilder:
-    """Compares nodes one by one, and collects a delta. files: for attributes that have a file of their own"""
+    """Compares nodes one by one, and collects a delta. files: for attributes in files of their own"""
 
     def __init__(self, files: RepositoryFormat) -> None:
         self.files = files
@@ -122,7 +122,8 @@ class DeltaBuilder:
         self.rows: dict[str, Rows] = {}
 
     def compare(self, before: NodeSnapshot, after: NodeSnapshot, append: Append | None = None) -> None:
-        """Two states of a group, or of an array. append: where the array grew by appends alone. Raises NotFoundError, FormatError for an attribute file."""
+        """Compares two states of a group, or of an array. append: if the array only grew by appends. Raises NotFoundError, FormatError for an attribute
+        file."""
         path = before.path
         if path != after.path:
             self.moved[path] = after.path
@@ -138,7 +139,7 @@ class DeltaBuilder:
             self.metadata[path] = MetadataChange(new, Resize(old.shape, new.shape, new.chunk_shape), append)
 
     def plain(self, attributes: Attributes) -> Attributes:
-        """Attributes, read where they have a file of their own."""
+        """Attributes, read from their file if they have one."""
         if isinstance(attributes, AttributesReference):
             return self.files.attributes(attributes.id, attributes.location)
         return attributes

@@ -1,4 +1,4 @@
-"""What users are shown of a change: which nodes differ, and how. It is made from a Delta (delta.py), which also has the new values."""
+"""A change as shown to users: which nodes differ, and how. It is made from a Delta (delta.py), which also has the new values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LISTED: Final = 100  # chunks of an array, in JSON
 
 
 class Resize(Record):
-    """The shapes that an array had and has, in elements, and that of its chunks, which did not change."""
+    """The shapes of an array before and after, in elements, and of its chunks, which did not change."""
 
     old: Shape
     new: Shape
@@ -32,28 +32,28 @@ class Resize(Record):
 
 @by_value
 class ChunkDifference(Record):
-    """Chunks of one array, by coordinates: int64[n, d], sorted. written: added or changed; removed: no longer there"""
+    """Chunks of one array, by coordinates: int64[n, d], sorted. written: added or changed; removed: missing now"""
 
     written: Columns
     removed: Columns
 
     @property
     def every(self) -> Columns:
-        """Both."""
+        """All of them."""
         return sorted_coordinates(np.concatenate(self))
 
 
 class Difference(Record):
-    """What became of the nodes of a hierarchy. Paths are absolute and sorted.
+    """The changed nodes of a hierarchy. Paths are absolute and sorted.
 
     added, removed  a path in both has another node than before, an array of another rank, or a node of another kind;
-                    of added nodes only the chunks are listed too, of removed ones nothing
-    renamed         old and new path, also of each node beneath a group that was renamed; its other changes are listed under its new path
-    metadata        arrays whose metadata changed in more than the shape; and nodes that cannot be read and have other bytes than before
-    attributes      nodes with other attributes; none are the same as {}
-    chunks          of arrays, where any differ
-    resized         arrays of whose metadata only the shape changed
-    arrays          which of all these paths are arrays, as they are now; of removed ones, as they were"""
+                    for added nodes only their chunks are listed too, for removed ones nothing
+    renamed         old and new path, including each node below a renamed group; its other changes are listed under its new path
+    metadata        arrays whose metadata changed in more than the shape; and unreadable nodes whose bytes changed
+    attributes      nodes with other attributes; no attributes equal {}
+    chunks          of arrays, if any differ
+    resized         arrays whose metadata changed only in the shape
+    arrays          which of all these paths are arrays now; for removed ones, were arrays"""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Difference(Record):
         return not any(self[:-1])
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
+        """The text that print shows, for an interactive prompt."""
         return str(self)
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Difference(Record):
         return "\n".join([one_line(line) for _, _, line in sorted(lines)])
 
     def as_json(self, chunks: int = _LISTED) -> dict[str, Json]:
-        """Plain values. chunks: how many coordinates of written and of removed chunks are listed for each array; their number is given in any case"""
+        """Plain values. chunks: how many coordinates of written and of removed chunks are listed for each array; their number is always included"""
         return {
             "added": [{"path": path, "kind": self._kind(path)} for path in self.added],
             "removed": [{"path": path, "kind": self._kind(path)} for path in self.removed],
@@ -107,7 +107,7 @@ class Difference(Record):
         return "array" if path in self.arrays else "group"
 
     def _changes(self) -> dict[str, str]:
-        """What changed in nodes, in words."""
+        """What changed in each node, in words."""
         told: dict[str, list[str]] = {}
         for path, (written, removed) in self.chunks.items():
             counts = [(len(written), "written"), (len(removed), "removed")]

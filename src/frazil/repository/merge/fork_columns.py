@@ -1,7 +1,7 @@
-"""The chunks that thousands of equal forks wrote, gathered in columns: for clusters, where each task has a fork of its own.
+"""Collects the chunks that thousands of equal forks wrote, in columns: for clusters, where each task has its own fork.
 
-A fork carries the snapshot that it began from; the references of what it wrote are small. These can be joined in any order, and are put into one fork at the end, which
-the parent merges as any other (forks.py)."""
+A fork carries its base snapshot; the references of its chunks are small. These can be joined in any order, and are put into one fork at the end, which
+the parent merges like any other (forks.py)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["NOTHING", "Written", "copy_fork", "join", "store_chunks", "put", "wr
 
 
 class Written(Record):
-    """What forks wrote. arrays: the references that were set, by absolute paths; inline: the bytes of pending chunks, one segment; reads: those of serializable forks"""
+    """What forks wrote. arrays: the set references, by absolute paths; inline: the bytes of pending chunks, one segment; reads: those of serializable forks"""
 
     arrays: Mapping[str, Rows] = {}
     inline: bytes = b""
@@ -46,18 +46,18 @@ def store_chunks(parent: Transaction) -> None:
 
 
 def copy_fork(fork: Transaction) -> Transaction:
-    """Another fork with the same changes; its parent can merge either, or both. Raises InvalidInputError for what is no fork."""
+    """A copy of a fork; its parent can merge either, or both. Raises InvalidInputError if it is not a fork."""
     with fork.lock:
         if not fork.forked:
             raise InvalidInputError(f"{fork!r} is not a fork", hint="session.fork() makes one")
         fork.changes.leave_files()
         changes = fork.changes.copy()
-        changes.identity = b""  # its own forks are not those of the other
+        changes.identity = b""  # forks of the copy do not belong to the original
         return fork.fork(changes)
 
 
 def written(fork: Transaction) -> Written:
-    """The chunks that a fork wrote since it began, in arrays that it began with. Those that are large enough get a file first. Raises StoreError."""
+    """The chunks that a fork wrote since it began, in arrays that it began with. Large chunks are written to files first. Raises StoreError."""
     store_chunks(fork)
     arrays: dict[str, Rows] = {}
     parts: list[Octets] = []
@@ -82,7 +82,7 @@ def written(fork: Transaction) -> Written:
 
 
 def join(parts: Sequence[Written]) -> Written:
-    """What several wrote, as one. Raises ConflictError where two wrote the same chunk."""
+    """Joins what several forks wrote. Raises ConflictError if two wrote the same chunk."""
     parts = [part for part in parts if part.arrays or part.reads]
     if len(parts) <= 1:
         return parts[0] if parts else NOTHING
@@ -111,7 +111,7 @@ def _joined(path: str, parts: Sequence[Rows]) -> Rows:
 
 
 def put(fork: Transaction, gathered: Written) -> None:
-    """Sets what others wrote that began as this fork did. Raises NotFoundError where an array is not there."""
+    """Sets what forks wrote that began like this fork. Raises NotFoundError if an array is missing."""
     with fork.lock:
         segment = fork.changes.pending.append(np.frombuffer(gathered.inline, np.uint8)) if gathered.inline else 0
         for path, rows in gathered.arrays.items():

@@ -1,6 +1,6 @@
-"""Forks: sessions for workers. Each begins with what its parent changed, pickles, and comes back with its own changes, which the parent merges.
+"""Forks: sessions for workers. Each begins with the changes of its parent, can be pickled, and returns with its own changes, which the parent merges.
 
-Conflicts are the same as between two commits (conflicts.py): the base of both deltas is the state in which the fork was made. Where two changed the same thing nothing
+Conflicts are the same as between two commits (conflicts.py): the base of both deltas is the state in which the fork was made. If there is a conflict, nothing
 is merged."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["fork", "merge"]
 
 
 def fork(parent: Transaction) -> Transaction:
-    """A session over the same snapshot, with what the parent changed so far. Raises ReadOnlyError."""
+    """A session on the same snapshot, with the present changes of the parent. Raises ReadOnlyError."""
     with parent.lock:
         parent.require_writable()
         parent.changes.leave_files()
@@ -27,7 +27,7 @@ def fork(parent: Transaction) -> Transaction:
 
 
 def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
-    """Takes over what forks changed and read. Raises ConflictError, with the conflicts, and InvalidInputError for what is no fork of this session as it is now."""
+    """Merges what forks changed and read. Raises ConflictError, with the conflicts, and InvalidInputError for anything but a fork of the present session."""
     with parent.lock, ExitStack() as held:
         parent.require_writable()
         target = parent.changes.copy()
@@ -56,7 +56,7 @@ def _merge_one(parent: Transaction, target: ChangeSet, fork: Transaction) -> Non
     if theirs.is_empty:
         return
     ours = parent_delta(parent, target, fork)
-    # appends to one array conflict here: nothing says which comes first
+    # appends to one array conflict here, as their order is unknown
     ours = ours._replace(metadata={path: change._replace(append=None) for path, change in ours.metadata.items()})
     conflicts = find_conflicts(ours, theirs, parent.base_id, parent.base_id)
     if conflicts:
@@ -68,7 +68,7 @@ def _merge_one(parent: Transaction, target: ChangeSet, fork: Transaction) -> Non
     begun = {node.path: key for key, node in fork.changes.begun.nodes.items()}
 
     def where(path: str) -> int | None:
-        """Nodes that the parent had changed when the fork was made by their keys, others by their paths in the snapshot."""
+        """Finds nodes that the parent had changed before the fork by their keys, others by their paths in the snapshot."""
         key = begun[path] if path in begun else target.keys.of(path)
         return None if target.path_of(key) is None else key
 

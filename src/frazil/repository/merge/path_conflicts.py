@@ -1,6 +1,6 @@
-"""Where nodes of two deltas cannot be at once, by their paths. Pure.
+"""Conflicts between the paths of nodes of two deltas. Pure.
 
-conflicts.py compares the nodes themselves, their metadata and chunks, and makes conflicts of what is found here."""
+conflicts.py compares the nodes themselves, their metadata and chunks, and turns the results of this module into conflicts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PathConflict: TypeAlias = tuple[str, str, bool]  # kind, path, whether our chang
 
 
 class Side:
-    """A delta by the paths of its nodes. sources: former paths of moved nodes by the new ones; placed: paths at which it put something; arrays: of these, the paths of
-    arrays"""
+    """A delta by the paths of its nodes. sources: former paths of moved nodes by the new ones; placed: paths of new and moved nodes; arrays: of these, the
+    paths of arrays"""
 
     def __init__(self, delta: Delta) -> None:
         self.made, self.removed, self.moved, self.name = delta.made, delta.removed, delta.moved, delta.name
@@ -30,14 +30,14 @@ class Side:
         self.arrays |= {new for old, new in delta.moved.items() if old in delta.arrays}
 
     def source(self, path: str) -> str | None:
-        """The path in the base of what is at a path now; None where it is new, or where the node of the base is gone from there."""
+        """The path in the base of the node that is at a path now; None if it is new, or if the node of the base is no longer at the path."""
         if path in self.sources:
             return self.sources[path]
         return None if path in self.made or path in self.removed or path in self.moved else path
 
 
 def path_conflicts(ours: Side, theirs: Side, nodes: Iterable[tuple[str, str]]) -> list[PathConflict]:
-    """All conflicts about paths. nodes: kinds and paths in the base of nodes that are in conflict already, as we removed or renamed them"""
+    """All conflicts about paths. nodes: kinds and paths in the base of nodes that are in conflict already because we removed or renamed them"""
     found = _PathConflicts(ours, theirs)
     for kind, old in nodes:
         found.take(kind, old if kind == "changed" else ours.name(old))
@@ -51,14 +51,14 @@ class _PathConflicts:
     def __init__(self, ours: Side, theirs: Side) -> None:
         self.ours, self.theirs = ours, theirs
         self.conflicts: list[PathConflict] = []
-        # nodes of the base that have to be where they have them if ours gives way; and those that have to in any case, which come first
+        # nodes of the base that must be at their path on their side if ours yields; and those that must be there in any case, which come first
         self._follow: tuple[list[str], list[str]] = [], []
-        self._linked: set[str] = set()  # our paths in conflict, by path; of nodes that we removed, the former paths
+        self._linked: set[str] = set()  # our paths in conflict; for removed nodes the former paths
 
-    # --- what meets -----------------------------------------------------------------------------------------------------------------
+    # --- direct conflicts -----------------------------------------------------------------------------------------------------------------
 
     def compare_our_paths(self) -> None:
-        """What we made or renamed, where they have something, or no group above."""
+        """Checks our new and moved nodes for nodes of theirs at the same path, and for missing groups above."""
         ours, theirs = self.ours, self.theirs
         for path in ours.placed:
             source = ours.sources.get(path)
@@ -69,7 +69,7 @@ class _PathConflicts:
                 self.take("parent", path, ours_may_stay=False)
 
     def _is_same(self, path: str, source: str | None) -> bool:
-        """Whether both put the same at a path: one node, or equal new groups."""
+        """Whether both put the same node at a path: one node of the base, or equal new groups."""
         ours, theirs = self.ours, self.theirs
         if source is not None or path in theirs.sources:
             return source == theirs.sources.get(path)
@@ -79,8 +79,8 @@ class _PathConflicts:
         return same_stored_attributes(mine.attributes, other.attributes)
 
     def _is_spoilt(self, group: str, followed: bool) -> bool:
-        """Whether nothing of ours can be beneath this path on their side. followed: of a node that they renamed too; then a group above it that both renamed is a
-        conflict of its own. The root is always there, unless it is an array."""
+        """Whether nodes of ours cannot be below this path on their side. followed: of a node that they renamed too; then a group above it that both renamed is
+        a conflict of its own. The root always exists, unless it is an array."""
         if group == "/":
             return group in self.theirs.arrays
         source = self.ours.source(group)
@@ -91,7 +91,7 @@ class _PathConflicts:
         return group in self.theirs.arrays
 
     def compare_their_paths(self) -> None:
-        """Groups that we removed or renamed, and arrays that we made, where they put something."""
+        """Checks their new and moved nodes for groups above that we removed or renamed, and for arrays of ours."""
         ours, theirs = self.ours, self.theirs
         for group in _groups_above(theirs.placed):
             source = theirs.source(group)
@@ -105,7 +105,7 @@ class _PathConflicts:
                 self.take("parent", ours.moved[source], ours_may_stay=False)
 
     def take(self, kind: str, path: str, *, ours_may_stay: bool = True) -> None:
-        """Adds the conflict of a node of ours at a path; of one that we removed, at its former path."""
+        """Adds the conflict of a node of ours at its path; of a removed node, at its former path."""
         ours, theirs = self.ours, self.theirs
         if kind == "changed":
             old, at = path, theirs.name(path)
@@ -120,15 +120,15 @@ class _PathConflicts:
 
     @cached_property
     def _entered(self) -> set[str]:
-        """Paths to which, or beneath which, they renamed something that we left where it was: it must not be removed with them."""
+        """Paths to which, or below which, they renamed a node that we did not move: it must not be removed with them."""
         ours = self.ours
         paths = [at for at, old in self.theirs.sources.items() if old not in ours.removed and old not in ours.moved]
         return {*paths, *_groups_above(paths)}
 
-    # --- what goes with it ------------------------------------------------------------------------------------------------------------
+    # --- linked conflicts ------------------------------------------------------------------------------------------------------------
 
     def follow_links(self) -> None:
-        """What we put or removed that cannot stay so when a conflict is solved by their change: it is in conflict, too."""
+        """Adds the changes of ours that become impossible when a conflict is solved by their change: they are in conflict, too."""
         ours, theirs = self.ours, self.theirs
         done = set[str]()
         while any(self._follow):
@@ -147,7 +147,7 @@ class _PathConflicts:
                 self._make_room(group, must)
 
     def _make_room(self, group: str, must: bool) -> None:
-        """A group on their side has to be there."""
+        """Requires that a group exists on their side."""
         ours = self.ours
         source = self.theirs.source(group)
         if source is not None and source in ours.removed:
@@ -163,7 +163,7 @@ class _PathConflicts:
 
     @cached_property
     def _beneath(self) -> Mapping[str, list[str]]:
-        """The paths beneath each group at which we put something."""
+        """The paths below each group at which we put a node."""
         beneath: dict[str, list[str]] = defaultdict(list)
         for placed in self.ours.placed:
             for group in above(placed):

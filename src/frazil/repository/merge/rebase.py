@@ -1,6 +1,6 @@
-"""A rebase applies the delta of a session to the new tip of its branch, if nobody else changed the same things, or a solver decides.
+"""A rebase applies the delta of a session to the new tip of its branch, if no other commit changed the same things, or a solver decides.
 
-Appended rows that are no whole chunks have to be read and written anew, which the caller's RowCopies does: this package does not know arrays."""
+Appended rows that are not whole chunks have to be read and written again; the caller's RowCopies does this, as this package does not know arrays."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from frazil.stores.values import Columns
 
 __all__ = ["Located", "Divergence", "RowCopies", "find_divergence", "rebase"]
 
-Located: TypeAlias = tuple[Transaction, str]  # an array: a transaction, and the path there
+Located: TypeAlias = tuple[Transaction, str]  # an array: a transaction, and the path in it
 
 
 class RowCopies(Protocol):
-    """Reads rows that are no whole chunks from one transaction, and writes them to another."""
+    """Reads rows that are not whole chunks from one transaction, and writes them to another."""
 
     def changed_chunks(
         self, shift: Shift, base: Transaction, ours: Located, theirs: Located
     ) -> tuple[Columns, Columns]:
-        """Of the chunks that contain the first appended row: those of which the session changed older rows, and of these, those of which the others did too. Both are
-        coordinates, int64[n, d]."""
+        """Among the chunks that contain the first appended row: those whose older rows the session changed, and of these, those whose older rows others
+        changed, too. Both are coordinates, int64[n, d]."""
 
     def copy(self, shift: Shift, ours: Located, target: Located, changed: Columns) -> None:
         """Writes the appended rows, and the older rows of changed chunks, to the array of the rebased session."""
 
 
 class Divergence(Record):
-    """The changes of a session and those that others committed. tip: the present tip of the branch, of which `snapshot` is the snapshot"""
+    """The changes of a session and those of other commits. tip: the present tip of the branch; `snapshot` is its snapshot"""
 
     tip: Tip
     snapshot: Snapshot
@@ -57,7 +57,8 @@ class Divergence(Record):
 
 
 def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Divergence:
-    """What conflicts with what was committed meanwhile. tip: the present tip of the branch, else it is looked up. Raises ConflictError where the branch was deleted."""
+    """Compares a session with the commits made meanwhile. tip: the present tip of the branch, None: it is looked up. Raises ConflictError if the branch was
+    deleted."""
     with transaction.lock:
         tip, files = tip or _new_tip(transaction), transaction.files
         new = files.snapshot(tip.snapshot)
@@ -77,7 +78,8 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Diverge
 
 
 def _compared_chunks(ours: Delta) -> dict[str, Columns | None]:
-    """The nodes of which others may have changed chunks that matter to the session, and which chunks; None: all. Of an array of which it changed chunks alone, these."""
+    """The nodes whose chunks have to be compared with those of other commits, and which chunks; None: all. If the session only changed chunks of an array,
+    these."""
     if ours.reads is not None:
         return dict.fromkeys(ours.touched() | ours.reads.chunks.keys() | ours.reads.arrays)
     alone = ours.chunks.keys() - ours.removed.keys() - ours.moved.keys() - ours.metadata.keys() - ours.attributes.keys()
@@ -95,8 +97,8 @@ def _new_tip(transaction: Transaction) -> Tip:
 
 
 def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
-    """Moves the session to the tip of the branch, with its changes. Raises ConflictError, with `conflicts`, where a solver does not solve all, or its answers do not go
-    together; then nothing was changed."""
+    """Moves the session with its changes to the tip of the branch. Raises ConflictError, with `conflicts`, if a solver does not solve all, or its answers
+    contradict each other; then nothing is changed."""
     with transaction.lock:
         transaction.require_writable()
         if transaction.tip is None:
@@ -104,7 +106,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         resolve_intents(transaction)
         tip = _new_tip(transaction)
         if transaction.written.intents and tip.snapshot != transaction.base_id:
-            # a commit of ours may have arrived since: a rebase over it would make its changes twice
+            # a commit of this session may have arrived since: a rebase on top of it would make its changes twice
             resolve_intents(transaction)
             tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
@@ -120,15 +122,15 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
 
         shifts = apply(left, changes, transaction.changes, where, over=over)
         if changes.nodes and transaction.changes.has("/") and not changes.has("/"):
-            changes.add(NodeSnapshot(0, "/", {}))  # which a branch that was reset may not have
+            changes.add(NodeSnapshot(0, "/", {}))  # a branch that was reset may lack it
         _begin(transaction, met, changes, shifts, solver, rows)
 
 
 def _appended(
     transaction: Transaction, met: Divergence, shifts: list[Shift], rows: RowCopies
 ) -> tuple[list[Located], list[Columns], list[Conflict]]:
-    """Of each array whose appended rows are to be copied: the array as the session has it, and the older chunks around the first of these rows that the session changed. And conflicts
-    about such chunks."""
+    """For each array whose appended rows are to be copied: the array in the session, and the older chunks around the first of these rows that the session
+    changed. And conflicts about such chunks."""
     files, known, options = transaction.files, transaction.known, transaction.options
     session = transaction.frozen()
     ours = [(session, met.ours.name(shift.before)) for shift in shifts]
@@ -152,7 +154,7 @@ def _begin(
     solver: Solver | str,
     rows: RowCopies,
 ) -> None:
-    """Begins the session anew from the tip. It stays as it was where rows cannot be copied."""
+    """Moves the session to the tip. It does not change if rows cannot be copied."""
     ours, changed, clashes = _appended(transaction, met, shifts, rows) if shifts else ([], [], [])
     taken = zip(clashes, solve(clashes, solver), strict=True)
     lost = {clash.path: clash.chunks for clash, answer in taken if answer == "theirs"}
@@ -161,7 +163,7 @@ def _begin(
     if not moved_by_commits(transaction, met.tip):
         transaction.needs_check = True
     try:
-        transaction.reads = None  # copying is no reading
+        transaction.reads = None  # copying does not count as reading
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)
         for shift, our, mine in zip(shifts, ours, changed, strict=True):
             given_up = lost.get(our[1])

@@ -1,4 +1,4 @@
-"""What a session or a fork changed, as a Delta: since the snapshot that it began from, or since a fork was made."""
+"""The changes of a session or a fork, as a Delta: since its base snapshot, or since a fork was made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["fork_delta", "parent_delta", "session_delta"]
 
 
 def session_delta(transaction: Transaction) -> Delta:
-    """What a session changed since the snapshot that it began from, and what it read."""
+    """What a session changed since its base snapshot, and what it read."""
     with transaction.lock:
         reads = None if transaction.reads is None else transaction.reads.reads(transaction.base.nodes)
         return _SinceBase(transaction, transaction.changes).delta()._replace(reads=reads)
@@ -45,20 +45,20 @@ class _SinceBase:
         self.transaction, self.changes = transaction, changes
 
     def before(self, change: NodeChange) -> NodeSnapshot | None:
-        """A node as it was; None where it was not there."""
+        """A node as it was before, or None."""
         return change.base
 
     def removed(self) -> dict[str, bool]:
-        """Former paths of nodes that are gone, and whether they were arrays."""
+        """Former paths of removed nodes, and whether they were arrays."""
         nodes = self.transaction.base.nodes
         return {path: bool(nodes.is_array(path)) for path in self.changes.removed.values()}
 
     def rows(self, references: ChangedReferences) -> Columns:
-        """The rows that count and were set since."""
+        """The current rows that were set since."""
         return references.current()
 
     def had_chunks(self, change: NodeChange, coordinates: Columns) -> NDArray[np.bool_]:
-        """Which chunks of an array were there: bool[n]."""
+        """Which chunks of an array existed: bool[n]."""
         stored = self.transaction.base_references(change.base)
         return np.zeros(len(coordinates), np.bool_) if stored is None else stored.find(coordinates)[0] >= 0
 
@@ -76,7 +76,8 @@ class _SinceBase:
         return found.delta(self.removed())
 
     def _net_rows(self, change: NodeChange) -> Rows | None:
-        """References of chunks that differ from before. Chunks that were written and removed again do not, and those outside the grid do not count."""
+        """References of chunks that differ from before. Chunks that were written and removed again do not differ, and those outside of the grid do not
+        count."""
         references, array = change.references, change.node.array
         if references is None or not references.count or array is None:
             return None
@@ -89,7 +90,7 @@ class _SinceBase:
 
 
 class _SinceFork(_SinceBase):
-    """The changes of a fork, or of its parent, since the fork was made. The fork still has the rows of that time."""
+    """The changes of a fork, or of its parent, since the fork was made. The fork still has the rows of that moment."""
 
     def __init__(self, transaction: Transaction, changes: ChangeSet, fork: ChangeSet) -> None:
         super().__init__(transaction, changes)
@@ -124,7 +125,7 @@ def _chunks_of(rows: Rows) -> ChunkDifference:
 
 
 def _append(change: NodeChange, before: NodeSnapshot) -> Append | None:
-    """The append that a change of shape is, if the array grew by appends alone and along one axis. Rows that were written behind a resize are not moved."""
+    """The append of a change of shape, if the array only grew by appends along one axis. Rows that were written after a resize are not moved."""
     old, new = before.array, change.node.array
     if old is None or new is None or change.appended is None or change.shrunk:
         return None

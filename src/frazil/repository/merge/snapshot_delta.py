@@ -1,5 +1,5 @@
-"""What changed from one snapshot to another, as a Delta. The format says which nodes are the same; manifests/chunk_comparison.py compares the chunks of one array.
-Nodes that lie in the same bytes cost nothing, nor do manifests that both snapshots list."""
+"""The changes from one snapshot to another, as a Delta. The format matches the nodes; manifests/chunk_comparison.py compares the chunks of one array.
+Nodes in the same bytes cost nothing, nor do manifests that both snapshots list."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def snapshot_delta(
 ) -> Delta:
     """What differs between two snapshots of a repository.
 
-    chunks_of      nodes of the old snapshot whose chunks are compared, and which of them (sorted), None: all of the node; None: all nodes, and new ones too
-    attributes_of  paths of new nodes whose attributes are read where they have a file of their own; those of the others are as the snapshot says
-    source         gets the inline chunks and the locations that the references of chunks refer to, so that the delta can be applied; None: no references. All
-                   attributes are read then
+    chunks_of      nodes of the old snapshot whose chunks are compared, and which of them (sorted), None: all of the node; None: all nodes, including new ones
+    attributes_of  paths of new nodes whose attributes are read if they have a file of their own; others keep the reference of the snapshot
+    source         gets the inline chunks and the locations that the references of chunks refer to, so that the delta can be applied; None: no references, and
+                   all attributes are read then
 
-    Raises NotFoundError and FormatError, with the key, for manifests and attribute files that are needed and cannot be read. Nodes that cannot be read are compared as
-    bytes. A node of another kind or rank than before counts as removed and made."""
+    Raises NotFoundError and FormatError, with the key, for manifests and attribute files that are needed and cannot be read. Nodes that cannot be read are
+    compared as bytes. A node whose kind or rank changed counts as removed and added."""
     found = DeltaBuilder(files)
     was_free, is_free = files.rules(old).extents, files.rules(new).extents
     gone, added = set(matching.gone), list(matching.added)
@@ -86,7 +86,7 @@ def snapshot_delta(
             continue
         if source is not None or path in attributes_of:
             node = node._replace(attributes=found.plain(node.attributes))
-        made = None if node.array is None else node.array._replace(manifests=())  # the rows say what is in them
+        made = None if node.array is None else node.array._replace(manifests=())  # the rows have their references
         found.made[path] = Made(node._replace(array=made))
         if node.array is not None and chunks_of is None:
             now = _listed(node, node.array, is_free)
@@ -103,7 +103,7 @@ def snapshot_delta(
 
 
 class _ArrayPair(Record):
-    """An array whose chunks are compared. path: of a new array in the new snapshot, of any other in the old one; only: chunks, None: all"""
+    """An array whose chunks are compared. path: in the new snapshot for a new array, else in the old one; only: chunks, None: all"""
 
     path: str
     is_new: bool
@@ -113,14 +113,14 @@ class _ArrayPair(Record):
 
 
 def _growth(before: NodeSnapshot, after: NodeSnapshot) -> Append | None:
-    """The append that an array may have grown by."""
+    """The append by which an array may have grown."""
     if before.array is None or after.array is None:
         return None
     return append_of(before.array.metadata.shape, after.array.metadata.shape)
 
 
 def _rank(node: NodeSnapshot) -> int | None:
-    """Dimensions of an array, None for a group."""
+    """Dimensions of an array; None for a group."""
     return None if node.array is None else len(node.array.metadata.shape)
 
 
@@ -131,7 +131,7 @@ def _listed(node: NodeSnapshot, array: ArrayData, free: bool) -> Listed:
 def _compare_arrays(
     files: RepositoryFormat, arrays: Iterable[_ArrayPair]
 ) -> Iterator[tuple[_ArrayPair, ChunkDifference, FoundRows]]:
-    """The arrays of which chunks differ, and the new references of these."""
+    """The arrays with different chunks, and the new references of these chunks."""
     for batch, ids in _batches(arrays):
         fetched = _fetch(files, ids)
 
@@ -146,7 +146,7 @@ def _compare_arrays(
 
 
 def _rows(chunks: ChunkDifference, references: FoundRows, source: ChangeSet) -> Rows:
-    """The references of the chunks of one array that differ, in the numbers of a change set, to which inline chunks and locations are added."""
+    """The references of the different chunks of one array, with the numbers of a change set, to which inline chunks and locations are added."""
     parts = [removed_rows(chunks.removed)]
     for number in np.unique(references.numbers).tolist():
         of_part, manifest = references.numbers == number, references.manifests[number]
@@ -173,7 +173,7 @@ def _fetch(files: RepositoryFormat, ids: Sequence[ObjectId]) -> dict[ObjectId, M
 
 
 def _batches(arrays: Iterable[_ArrayPair]) -> Iterator[tuple[list[_ArrayPair], list[ObjectId]]]:
-    """Arrays with manifests that only one of the snapshots lists; and these manifests, which are fetched together."""
+    """Batches of arrays with manifests that only one of the snapshots lists; and these manifests, which are fetched together."""
     batch: list[_ArrayPair] = []
     ids: dict[ObjectId, None] = {}
     for pair in arrays:

@@ -1,4 +1,4 @@
-"""Solvers of conflicts: they decide whose change counts, and what is left of ours. Pure. What conflicts are is in conflicts.py."""
+"""Solvers of conflicts: they decide which side's change is used, and what remains of ours. Pure. conflicts.py defines conflicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Solver: TypeAlias = Callable[[Conflict], Answer]
 
 _NAMED: Final = ("ours", "theirs")
 _OF_NODES: Final = ("moved", "attributes", "metadata", "chunks", "rows")  # of nodes of the base that stay
-_GIVEN_UP: Final = {  # of these, what is given up for a conflict of each kind; for other kinds the move
+_GIVEN_UP: Final = {  # of these, what is dropped for a conflict of each kind; for other kinds the move
     "attributes": ("attributes",),
     "metadata": ("metadata", "chunks", "rows"),
     "changed": ("metadata", "chunks", "rows"),
@@ -28,7 +28,7 @@ _GIVEN_UP: Final = {  # of these, what is given up for a conflict of each kind; 
 
 
 def check_solver(solver: object) -> None:
-    """Raises InvalidInputError for what is neither the name of a solver nor a function."""
+    """Raises InvalidInputError for anything but the name of a solver or a function."""
     if not (solver in {*_NAMED, "disjoint"} if isinstance(solver, str) else callable(solver)):
         raise InvalidInputError(
             f"there is no solver {solver!r}", hint='it is "disjoint", "ours", "theirs" or a function of one conflict'
@@ -36,9 +36,10 @@ def check_solver(solver: object) -> None:
 
 
 def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
-    """Whose change is taken, for each conflict. solver: "ours", "theirs", "disjoint" (which fails at each conflict), or a function that returns "ours", "theirs" or "fail"
+    """Which side's change is taken, for each conflict. solver: "ours", "theirs", "disjoint" (fails at any conflict), or a function that returns "ours",
+    "theirs" or "fail"
 
-    Raises ConflictError with the conflicts that were answered with "fail", or with what is not possible (`Conflict.answers`); InvalidInputError for a wrong
+    Raises ConflictError with the conflicts whose answer is "fail" or impossible (`Conflict.answers`); InvalidInputError for an invalid
     solver or answer."""
     check_solver(solver)
     taken: list[Taken] = []
@@ -61,9 +62,9 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
 def answered(
     ours: Delta, theirs: Delta, conflicts: Sequence[Conflict], taken: Sequence[Taken]
 ) -> tuple[Delta, frozenset[str]]:
-    """What is left of ours, and the paths at which nodes of the other side give way to it, with all beneath: new paths, and former paths of nodes that ours removes.
+    """What remains of ours, and the paths whose nodes of the other side are replaced, with all below: new paths, and former paths of nodes that ours removes.
 
-    taken  for each conflict, whose change counts"""
+    taken  for each conflict: the side whose change is used"""
     left = _Left(ours)
     for conflict, answer in zip(conflicts, taken, strict=True):
         left.take(conflict, answer)
@@ -74,7 +75,7 @@ def answered(
 
 
 class _Left:
-    """The parts of a delta, by their names, while some of it is given up. over: as for `answered`"""
+    """The parts of a delta, by their names, while some of it is dropped. over: as for `answered`"""
 
     def __init__(self, ours: Delta) -> None:
         self.sources = {new: old for old, new in ours.moved.items()}
@@ -88,7 +89,7 @@ class _Left:
         if answer == "ours":
             if is_removal or kind == "created":
                 self.over.add(path)
-            elif kind == "metadata" and old in self.parts["metadata"]:  # all of it stands, whatever else they changed
+            elif kind == "metadata" and old in self.parts["metadata"]:  # all of it stays, whatever theirs changed
                 self.parts["metadata"][old] = MetadataChange(self.parts["metadata"][old].new)
         elif is_removal:
             self.parts["removed"].pop(path, None)

@@ -1,3 +1,3 @@
-"""Repair of repositories in every format (repository/format.py): new commits and new branches in which what was damaged is as older snapshots have it.
+"""Repair of repositories in every format (repository/format.py): new commits and new branches in which older snapshots replace what is damaged.
 
-What is damaged is found in repository/verification/. Nothing that is there is changed or removed."""
+repository/verification/ finds the damage. Nothing that exists is changed or removed."""

@@ -1,6 +1,6 @@
-"""The references of one array, put together anew from manifests of which some are damaged: what is good, what older snapshots have, and what is lost.
+"""Rebuilds the references of one array from manifests of which some are damaged: good references, those of older snapshots, and lost ones.
 
-It reads manifests, and writes nothing."""
+It only reads."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Piece", "Rebuilt", "Source", "no_references", "read_pieces", "rebuild"]
 
-_LISTED: Final = 2**22  # places of a box up to which each is looked at
+_LISTED: Final = 2**22  # largest number of places of a box that are looked at one by one
 
 Source = tuple[ObjectId, Callable[[], "list[Piece]"]]  # a snapshot, and the references that the array has there
 
 
 class Piece(Record):
-    """What one manifest of the list of an array has of it.
+    """The references of an array in one manifest of its list.
 
     id      of the manifest
-    rows    of the array alone, within its grid; None where they cannot be read or trusted
-    chunks  int64[n, d]: their coordinates; where rows is None, all that there may have been, or None for any in `box`
-    good    bool[n]: the bytes are there;  sound: bool[n]: the row can be written as it is
-    box     the box of the manifest, where that is known"""
+    rows    of the array alone, within its grid; None if they cannot be read or trusted
+    chunks  int64[n, d]: their coordinates; if rows is None, all that the manifest may have had, or None for any in `box`
+    good    bool[n]: the bytes exist;  sound: bool[n]: the row can be written unchanged
+    box     the box of the manifest, if known"""
 
     id: ObjectId
     rows: Manifest | None
@@ -62,12 +62,12 @@ class Piece(Record):
 
 
 class Rebuilt(Record):
-    """The references of an array, put together anew.
+    """The rebuilt references of an array.
 
-    written   all of them; None where they cannot be written without losing some, or are as they were
-    restored  what comes from older snapshots: the snapshot (None: another manifest), and int64[n, d] coordinates
-    lost      what is wrong, and int64[n, d] coordinates; None where nobody knows them
-    hidden    int64[n, d]: chunks with a bad reference behind a good one, which no reader uses and which is left out"""
+    written   all references; None if writing them would lose some, or if they did not change
+    restored  references from older snapshots: the snapshot (None: another manifest), and int64[n, d] coordinates
+    lost      what is wrong, and int64[n, d] coordinates; None if these are unknown
+    hidden    int64[n, d]: chunks with a bad reference that a good one hides: no reader uses it, and it is dropped"""
 
     written: Manifest | None
     restored: tuple[tuple[ObjectId | None, Columns], ...]
@@ -87,7 +87,7 @@ def no_references(rank: int) -> Manifest:
 def read_pieces(
     files: RepositoryFormat, node: NodeSnapshot, grid: tuple[int, ...], rules: Rules, chunk_files: ChunkFiles
 ) -> list[Piece]:
-    """The references of an array, by manifest. grid: what lies beyond is left out. Raises StoreError."""
+    """The references of an array, by manifest. Those outside of `grid` are dropped. Raises StoreError."""
     assert node.array is not None
     return [
         _read_piece(files, node, reference, grid, rules, chunk_files)
@@ -141,12 +141,12 @@ def rebuild(
     *,
     rewrite: bool = False,
 ) -> Rebuilt:
-    """Puts the references of an array together. Raises StoreError.
+    """Rebuilds the references of an array. Raises StoreError.
 
-    pieces       of which the first that has a chunk counts
+    pieces       the first that has a chunk is used
     older        the same array in older snapshots, newest first
-    undecodable  int64[n, d]: chunks whose bytes are there and make no sense
-    rewrite      also where all references are good"""
+    undecodable  int64[n, d]: chunks whose bytes exist but cannot be decoded
+    rewrite      write references even if all are good"""
     assert node.array is not None
     building = _Building(grid_of(node.array.metadata), list(older), consents)
     for piece in pieces:
@@ -158,10 +158,10 @@ def rebuild(
 
 
 class _Building:
-    """The references that were put together so far, from the first manifest of the list on.
+    """The references that are rebuilt so far, starting with the first manifest of the list.
 
-    known     int64[n, d], sorted: chunks of which it is settled what becomes of them
-    doubtful  boxes and coordinates of manifests that could not be replaced wholly: what those behind have there may be older"""
+    known     int64[n, d], sorted: chunks that are decided
+    doubtful  boxes and coordinates of manifests that could not be replaced completely: later manifests may have older references of their chunks"""
 
     def __init__(self, grid: tuple[int, ...], older: list[Source], consents: Consents) -> None:
         self._grid, self._older, self._consents = grid, older, consents
@@ -172,12 +172,12 @@ class _Building:
         self._lost: list[tuple[str, Columns | None]] = []
         self._doubtful: list[Piece] = []
         self._hidden = no_coordinates(len(grid))
-        self._gone = False  # something is lost that no row stands for
+        self._gone = False  # something is lost that has no row
 
     # --- good manifests
 
     def take(self, piece: Piece, undecodable: Columns) -> None:
-        """Takes the rows that no manifest before this one has."""
+        """Takes the rows whose chunks no earlier manifest has."""
         assert piece.rows is not None
         assert piece.chunks is not None
         fresh = ~among(piece.chunks, self._known)
@@ -193,7 +193,8 @@ class _Building:
             self._take_bad(piece, bad)
 
     def _take_bad(self, piece: Piece, bad: Columns) -> None:
-        """Takes rows whose bytes are not there: as an older snapshot has the same reference, or the chunk, if that is allowed; else as they are, if they may stay."""
+        """Replaces rows whose bytes are missing: by the same reference in an older snapshot, or by an older state of the chunk if that is allowed; else it
+        keeps them if it may."""
         assert piece.rows is not None
         assert piece.chunks is not None
         chunks, rows = piece.chunks[bad], select_rows(piece.rows, bad)
@@ -214,7 +215,8 @@ class _Building:
         self._add_known(chunks)
 
     def _from_older(self, number: int, bad: Manifest, chunks: Columns, left: Booleans, *, same: bool) -> Booleans:
-        """Takes good references in the place of bad ones, to `chunks`, from an older snapshot. same: only those to the same chunk files; which were found."""
+        """Replaces bad references to `chunks` by good ones of an older snapshot, and returns which it replaced. same: only by references to the same chunk
+        files."""
         found = np.zeros(len(chunks), np.bool_)
         settled = ~left
         for piece in self._pieces(number):
@@ -240,7 +242,7 @@ class _Building:
     # --- damaged manifests
 
     def replace(self, piece: Piece) -> None:
-        """Takes from older snapshots what a manifest that cannot be read may have had."""
+        """Takes from older snapshots the references that an unreadable manifest may have had."""
         complete = False
         for number, (snapshot, _) in enumerate(self._older):
             theirs = self._pieces(number)
@@ -270,7 +272,7 @@ class _Building:
         self._say_lost(piece, complete=complete)
 
     def _say_lost(self, piece: Piece, *, complete: bool) -> None:
-        """What a manifest may have had and no older snapshot has."""
+        """Records what a manifest may have had and no older snapshot has."""
         if not complete:
             self._doubtful.append(piece)
         left = self._uncovered(piece)
@@ -287,7 +289,7 @@ class _Building:
         self._gone = True
 
     def _uncovered(self, piece: Piece) -> Columns | None:
-        """The places that a manifest may have had, and of which nothing is known; None where they are too many to be listed."""
+        """The places that a manifest may have had, and that are undecided; None if they are too many to list."""
         if piece.chunks is not None:
             return piece.chunks[~among(piece.chunks, self._known)]
         first = (0,) * len(self._grid) if piece.box is None else piece.box.first
@@ -330,7 +332,7 @@ class _Building:
 
 
 def _may_have(piece: Piece, chunks: Columns) -> Booleans:
-    """Which chunks a manifest that cannot be read may have had."""
+    """Which chunks an unreadable manifest may have had."""
     if piece.chunks is not None:
         return among(chunks, piece.chunks)
     return np.ones(len(chunks), np.bool_) if piece.box is None else piece.box.has_each(chunks)

@@ -1,4 +1,4 @@
-"""What a repair does to branches: a commit behind a tip, a new branch, or a branch that goes back. Each is one change that happens or does not; files that were there stay."""
+"""What a repair does to branches: a commit on a tip, a new branch, or a branch that goes back. Each is one atomic change; existing files stay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["branch_name", "commit_behind", "last_complete", "make_branch", "move
 def last_complete(
     files: RepositoryFormat, ids: Iterable[ObjectId], chunk_files: ChunkFiles, progress: Progress
 ) -> ObjectId | None:
-    """The first of some snapshots of which nothing is damaged or missing. Raises StoreError."""
+    """The first of some snapshots in which nothing is damaged or missing. Raises StoreError."""
     for file in ids:
         if not problems_of(files, Seen(file, "", False), chunk_files, progress):
             return file
@@ -35,9 +35,9 @@ def last_complete(
 
 
 def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:
-    """Lets a branch point to a commit that is written; False where it has moved, and then nothing is left of the commit. listed: the chunk files that were there.
+    """Points a branch to a written commit; False if the branch has moved: then all files of the commit are removed. listed: the chunk files that existed.
 
-    Raises ConflictError where a garbage collection removes what the commit refers to, CommitUnknownError, StoreError."""
+    Raises ConflictError if a garbage collection removes what the commit refers to, CommitUnknownError, StoreError."""
     try:
         _require_kept(files, written, listed)
     except ConflictError:
@@ -52,11 +52,11 @@ def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: C
 
 
 def _require_kept(files: RepositoryFormat, written: Written, listed: ChunkFiles) -> None:
-    """Refuses manifests of a commit that name chunk files which are condemned, or have gone since they were listed: those of former tips are nobody's, as are those of an old
-    session (commit/condemned_chunks.py). To be called after the tip was read behind which is committed."""
+    """Refuses manifests of a commit that refer to chunk files which are condemned, or were removed since they were listed: no ref protects files of former tips
+    or of old sessions (commit/condemned_chunks.py). Call it after reading the tip that the commit follows."""
     manifests = [decode_id(name.rpartition("/")[2]) for name in written.files if name.startswith("manifests/")]
     named = join(list(map(chunk_files, files.manifests(manifests))))
-    # in this order: a list is removed after what it names
+    # in this order: a list is removed after the objects it names
     condemned = named[among(named, condemned_ids(files)["chunks"])]
     there = named[among(named, listed.ids)]
     gone = there[files.store.uncached.sizes([_chunk_key(files, one) for one in id_list(there)]) < 0]
@@ -73,7 +73,7 @@ def _chunk_key(files: RepositoryFormat, chunk: ObjectId) -> str:
 
 
 def move_back(files: RepositoryFormat, tip: Tip, snapshot: ObjectId) -> None:
-    """Lets a branch point to an older snapshot, also where its tip cannot be read. Raises ConflictError where it has moved, CommitUnknownError, StoreError."""
+    """Points a branch to an older snapshot, even if its tip cannot be read. Raises ConflictError if it has moved, CommitUnknownError, StoreError."""
     with pinned(files, snapshot, may_be_damaged=True):
         outcome, _ = files.restore_branch(tip, snapshot)
         if outcome == UNKNOWN:
@@ -85,7 +85,7 @@ def move_back(files: RepositoryFormat, tip: Tip, snapshot: ObjectId) -> None:
 
 
 def branch_name(ref: str, end: str) -> str:
-    """The name of a branch that stands for another one or for a tag. What not every program can open in a name is left out, and a checksum takes its place."""
+    """The name of a branch for the repaired state of a branch or tag. Characters that some programs cannot open are replaced, and a checksum is added."""
     plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "._-") else "_" for sign in ref)
     if plain != ref:
         plain += f"-{_kernel.crc32c(ref.encode()):08x}"
@@ -93,7 +93,8 @@ def branch_name(ref: str, end: str) -> str:
 
 
 def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_run: bool) -> str:
-    """A branch that points to a snapshot, whose name begins so; one that does so already is left as it is. Its name. Raises StoreError, CommitUnknownError."""
+    """Creates a branch whose name begins with `start`, or keeps one that points to the snapshot already. Returns its name. Raises StoreError,
+    CommitUnknownError."""
     taken, name, number = set(files.branches()), start, 1
     while name in taken:
         if files.tip(name).snapshot == snapshot:

@@ -1,4 +1,4 @@
-"""What a snapshot's nodes were before: the snapshots that came before it, as far as they can be read, newest first."""
+"""Former states of the nodes of a snapshot: the snapshots before it, as far as they can be read, newest first."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FormerSnapshots", "former_ids", "parent_of"]
 
-_LONGEST: Final = 10_000  # former tips that are looked at
-_FOLLOWED: Final = 64  # those of which histories are followed
+_LONGEST: Final = 10_000  # former tips that are read
+_FOLLOWED: Final = 64  # former tips whose histories are followed
 
 
 def former_ids(files: RepositoryFormat, branch: str | None, tip: ObjectId | None) -> Iterator[ObjectId]:
-    """The snapshots before a tip, newest first, each once: its ancestors, then where the branch stood before, and what came before that. Histories that are damaged end there.
-    Raises StoreError.
+    """The snapshots before a tip, newest first, each once: its ancestors, then the former tips of the branch and their ancestors. A damaged history ends at the
+    damage. Raises StoreError.
 
-    branch  None: of a tag;  tip: None where it cannot be read"""
+    branch  None: for a tag;  tip: None if it cannot be read"""
     seen: set[ObjectId] = set() if tip is None else {tip}
     tips = [] if branch is None else list(islice(_former_tips(files, branch), _LONGEST))
     histories = [_ancestors(files, start) for start in ([] if tip is None else [tip])]
@@ -39,8 +39,8 @@ def former_ids(files: RepositoryFormat, branch: str | None, tip: ObjectId | None
 
 
 def parent_of(files: RepositoryFormat, file: ObjectId) -> ObjectId | None:
-    """What came before a snapshot whose list of ancestors is wrong: the first of that list or, where it has none, the snapshot that a branch pointed to before it first pointed to this
-    one. None where that cannot be told, or has a wrong list itself. Raises StoreError."""
+    """The parent of a snapshot whose list of ancestors is wrong: the first of that list or, if it has none, the snapshot that a branch pointed to before it
+    first pointed to this one. None if it is unknown, or itself has a wrong list. Raises StoreError."""
     (named,) = files.listed(files.snapshot(file)).parents
     candidates = {named} if named is not None else _stood_before(files, file)
     if len(candidates) != 1:
@@ -67,7 +67,7 @@ def _stood_before(files: RepositoryFormat, file: ObjectId) -> set[ObjectId]:
 
 
 def _former_tips(files: RepositoryFormat, branch: str) -> Iterator[ObjectId]:
-    """Where a branch of this name stood since it was created."""
+    """The snapshots that a branch of this name pointed to since it was created."""
     try:
         for number, tip in enumerate(files.former_tips(branch)):
             if tip.deleted and number:
@@ -80,7 +80,7 @@ def _former_tips(files: RepositoryFormat, branch: str) -> Iterator[ObjectId]:
 
 def _ancestors(files: RepositoryFormat, start: ObjectId) -> Iterator[ObjectId]:
     try:
-        if files.snapshot(start).metadata.id != start:  # another one in the place of it
+        if files.snapshot(start).metadata.id != start:  # another snapshot in its file
             return
         for ancestor in files.ancestors(start):
             at = ancestor.snapshot
@@ -92,7 +92,7 @@ def _ancestors(files: RepositoryFormat, start: ObjectId) -> Iterator[ObjectId]:
 
 
 class FormerSnapshots:
-    """The snapshots before a tip, read when they are asked for, each once."""
+    """The snapshots before a tip, read on demand, each once."""
 
     __slots__ = ("_chunk_files", "_files", "_ids", "_read", "_rest")
 
@@ -119,7 +119,7 @@ class FormerSnapshots:
                 yield file, snapshot
 
     def _one(self, file: ObjectId) -> Snapshot | None:
-        """A snapshot; None where it cannot be read, or is another one in the place of it. The first of a repository may have another id, and no nodes."""
+        """A snapshot; None if it cannot be read, or its file contains another one. The first of a repository may have another id, and no nodes."""
         try:
             snapshot = self._files.snapshot(file)
         except UNREADABLE:
@@ -127,7 +127,8 @@ class FormerSnapshots:
         return snapshot if snapshot.metadata.id == file else None
 
     def nodes(self, path: str, identity: int | None) -> Iterator[tuple[ObjectId, Snapshot, NodeSnapshot]]:
-        """The same node before: with the same id, wherever it was; by its path alone where the id is not known. Ends where it did not exist yet."""
+        """The former states of a node: with the same id at any path; with the same path if the id is unknown. Ends at the snapshot in which the node does not
+        exist yet."""
         for file, snapshot in self._snapshots():
             nodes = snapshot.nodes
             node = nodes.get(path)
@@ -139,7 +140,7 @@ class FormerSnapshots:
                 yield file, snapshot, node
 
     def references(self, node: NodeSnapshot) -> Iterator[Source]:
-        """The references of an array before, as long as its metadata was the same but for the shape."""
+        """The former references of an array, as long as its metadata differs only in the shape."""
         assert node.array is not None
         grid = grid_of(node.array.metadata)
         shape, before = node.array.metadata.shape, node.array.manifests

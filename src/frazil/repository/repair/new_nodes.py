@@ -1,4 +1,4 @@
-"""The commit that repairs one snapshot: its damaged nodes as older snapshots have them. It reads and writes nothing but what it is given reads."""
+"""The commit that repairs one snapshot: older states replace its damaged nodes. It writes nothing, and reads only through its arguments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OF_REFERENCES = ("reference", "misplaced", "missing", "range", "digest", "decod
 
 
 class Plan(Record):
-    """commit: None where there is nothing to be repaired in a commit; what it repairs; what is lost; is_visible: some of it a reader meets"""
+    """commit: None if nothing can be repaired by a commit; what it repairs; what is lost; is_visible: whether readers see some of it"""
 
     commit: NewCommit | None
     repaired: tuple[Entry, ...]
@@ -44,14 +44,14 @@ class Plan(Record):
 
 
 class _Damage:
-    """The problems of one snapshot, by what they concern.
+    """The problems of one snapshot, by what they affect.
 
     files        ids of manifests and attribute files that cannot be used
-    paths        nodes of which problems name references
-    beyond       nodes that have references where none may be, which go when their references are written again
+    paths        nodes whose references have problems
+    beyond       nodes with references outside of their grid, which are dropped when their references are written again
     undecodable  chunks that cannot be decoded, by path
-    lists        the lists of files lack what nodes refer to
-    history      the list of ancestors is wrong"""
+    lists        whether the lists of files lack files of nodes
+    history      whether the list of ancestors is wrong"""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.files: set[ObjectId] = set()
@@ -83,7 +83,7 @@ def plan_commit(
     consents: Consents,
     parent: ObjectId | None = None,
 ) -> Plan:
-    """What is to be committed over a snapshot that has problems. parent: what came before it, where its own list of ancestors is wrong. Raises StoreError."""
+    """The commit that repairs a snapshot. parent: its parent, if its own list of ancestors is wrong. Raises StoreError."""
     plan = _Planning(files, ref, base, _Damage(problems), former, chunk_files, consents)
     for path in base.nodes:
         node = base.nodes.get(path)
@@ -116,7 +116,7 @@ def plan_commit(
 
 
 def _properties(repaired: Sequence[Entry], lost: Sequence[Entry]) -> Mapping[str, Json]:
-    """What the history says of the repair."""
+    """The properties that describe the repair in the history."""
     return {"repair": {"repaired": [str(entry) for entry in repaired], "lost": [str(entry) for entry in lost]}}
 
 
@@ -152,7 +152,7 @@ class _Planning:
         self._keep(repaired, node, rebuilt)
 
     def unused_files(self) -> set[ObjectId]:
-        """Damaged files that the snapshot lists and that no node of it has."""
+        """Damaged files that the snapshot lists but no node uses."""
         used: set[ObjectId] = set()
         for path in self._base.nodes:
             node = self._base.nodes.get(path)
@@ -165,7 +165,7 @@ class _Planning:
         return self.damage.files - used
 
     def _keep(self, repaired: NodeSnapshot, node: NodeSnapshot, rebuilt: Rebuilt | None) -> None:
-        """Puts a node into the commit, where it is another one now. rebuilt: its references, where these are"""
+        """Adds a node to the commit if it has changed. rebuilt: its references, if they were rebuilt"""
         written = None if rebuilt is None else rebuilt.written
         if repaired is not node or written is not None:
             self.nodes[repaired.path] = repaired
@@ -219,13 +219,13 @@ class _Planning:
         return True
 
     def _attributes(self, node: NodeSnapshot) -> Mapping[str, Json] | None:
-        """Raises what UNREADABLE says."""
+        """The attributes of a node. Raises the errors of UNREADABLE."""
         if isinstance(node.attributes, AttributesReference):
             return self._files.attributes(node.attributes.id, node.attributes.location)
         return node.attributes
 
     def _with_attributes(self, node: NodeSnapshot) -> NodeSnapshot:
-        """A node with the attributes of the newest snapshot in which they can be read."""
+        """A node with its attributes from the newest snapshot in which they can be read."""
         for file, _, older in self._former.nodes(node.path, node.id):
             try:
                 attributes = self._attributes(older)
@@ -239,7 +239,7 @@ class _Planning:
         return node._replace(attributes={}) if self._consents.accept_loss else node
 
     def replace_node(self, broken: BrokenNode) -> None:
-        """Takes a node that cannot be read from the newest snapshot in which it can."""
+        """Replaces a node that cannot be read by its newest readable state."""
         taken = {self._base.nodes.id_of(path) for path in self._base.nodes if path != broken.path}
         for file, snapshot, older in self._former.nodes(broken.path, broken.id):
             if older.id in taken:

@@ -1,6 +1,6 @@
-"""A whole repair: what a verification finds is repaired branch by branch, then the tags, then the histories; and a verification says what is left.
+"""A whole repair: it verifies the repository, repairs first the branches, then the tags and the histories, and verifies again.
 
-Each step is one change of a branch. Whatever ends a repair, the next one goes on from there."""
+Each step is one change of a branch. If a repair is interrupted, the next one continues from there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Decode", "repair"]
 Decode: TypeAlias = "Callable[[str, ObjectId, tuple[Problem, ...]], tuple[Problem, ...]]"
 Problems: TypeAlias = "tuple[Problem, ...]"
 
-_TRIES: Final = 4  # of a branch that others commit to meanwhile
+_TRIES: Final = 4  # attempts for a branch that other sessions commit to
 
 
 def repair(
@@ -44,10 +44,10 @@ def repair(
     *,
     dry_run: bool,
 ) -> Repair:
-    """Repairs a repository. files: with nothing remembered of it (RepositoryFormat.anew); decode: adds the chunks of a tip that cannot be decoded to its problems.
+    """Repairs a repository. files: with an empty cache (RepositoryFormat.anew); decode: adds the chunks of a tip that cannot be decoded to its problems.
 
-    Raises NotFoundError and FormatError where there is no repository of this format, or a tip is of another version of it; ConflictError where a copy to this
-    place has not ended, and where others change a branch again and again; CommitUnknownError, StoreError, ReadOnlyError. What was done until then stays."""
+    Raises NotFoundError and FormatError if there is no repository of this format, or a tip has another version of the format; ConflictError if a copy to this
+    location is not complete, or if other sessions keep changing a branch; CommitUnknownError, StoreError, ReadOnlyError. Repairs done before an error stay."""
     if not dry_run:
         files.check_commits()
     checked = check(files, progress, depth)
@@ -86,7 +86,7 @@ def _refuse_copies(checked: Checked) -> None:
 
 
 class _Run:
-    """One repair, and what it did so far. writes: something was written"""
+    """One repair, and what it did so far. writes: whether it wrote anything"""
 
     def __init__(
         self,
@@ -107,13 +107,13 @@ class _Run:
         self.repaired: list[Entry] = []
         self.lost: list[Entry] = []
         self.writes = False
-        self._sound: set[ObjectId] = set()  # snapshots that were repaired, or need not be
-        self._mended: set[ObjectId] = set()  # snapshots whose ancestors the commit behind them lists
+        self._sound: set[ObjectId] = set()  # snapshots that were repaired or have no problems
+        self._mended: set[ObjectId] = set()  # snapshots whose ancestors the commit after them lists
 
     # --- what is there
 
     def refuse_other_versions(self) -> None:
-        """Refuses a repository that another version of the format goes on in: what looks like damage may be none. Raises FormatError."""
+        """Refuses a repository that also has another version of the format: what looks like damage may be that version. Raises FormatError."""
         for name in self._files.branches():
             tip = self._tip(name)
             if tip is not None and tip.snapshot:
@@ -133,7 +133,7 @@ class _Run:
             pass
 
     def _tip(self, branch: str) -> Tip | None:
-        """Where a branch stands; without a snapshot where that cannot be read."""
+        """The tip of a branch; without a snapshot if that cannot be read."""
         return next(iter(self._files.former_tips(branch)), None)
 
     def _tagged(self, tag: str) -> ObjectId | None:
@@ -143,7 +143,7 @@ class _Run:
             return None
 
     def _snapshot(self, file: ObjectId) -> Snapshot | None:
-        """A snapshot; None where it cannot be read."""
+        """A snapshot; None if it cannot be read."""
         try:
             return self._files.snapshot(file)
         except UNREADABLE:
@@ -168,7 +168,7 @@ class _Run:
             self._progress("branches repaired", 1)
 
     def _repair_branch(self, name: str, tip: Tip) -> bool:
-        """Repairs one branch; whether it had not moved meanwhile."""
+        """Repairs one branch. Returns False if it has moved meanwhile."""
         ref = f"branch {name}"
         snapshot = self._snapshot(tip.snapshot) if tip.snapshot else None
         problems = self._problems(ref, tip.snapshot) if snapshot is not None else ()
@@ -208,7 +208,7 @@ class _Run:
         )  # fmt: skip
 
     def _write(self, ref: str, plan: Plan) -> Written | None:
-        """Writes what a plan commits; None where that needs what is lost, as where a commit of other programs goes through all arrays."""
+        """Writes the commit of a plan; None if writing it needs what is lost, as in formats of other programs, whose commits read all arrays."""
         assert plan.commit is not None
         try:
             return self._files.write_commit(plan.commit)
@@ -222,7 +222,8 @@ class _Run:
         self.lost += plan.lost
 
     def _replace_tip(self, name: str, tip: Tip, *, whole: bool) -> None:
-        """Leaves the tip of a branch behind: for a new branch or, where that is allowed, by going back. whole: the snapshot of the tip can be read, and another branch keeps it"""
+        """Replaces the damaged tip of a branch: by a new branch or, if allowed, by moving the branch back. whole: the snapshot of the tip can be read, and
+        another branch keeps it"""
         ref = f"branch {name}"
         ids = former_ids(self._files, name, tip.snapshot if whole else None)
         ids = (file for file in ids if file != tip.snapshot)
@@ -258,7 +259,7 @@ class _Run:
     # --- tags
 
     def repair_tags(self) -> None:
-        """What a tag names is repaired on a new branch, as tags are for ever."""
+        """Repairs the snapshots of tags on new branches, as tags never change."""
         for name in self._files.tags():
             file = self._tagged(name)
             if file in self._sound:
@@ -284,7 +285,7 @@ class _Run:
                 self._record(plan)
 
     def _branch_of(self, ref: str, name: str, plan: Plan) -> bool:
-        """Lets a new branch point to what a plan commits; whether that can be written."""
+        """Points a new branch to the commit of a plan. Returns whether that can be written."""
         if self._dry_run:
             self.created[name] = ""
             return True
@@ -296,7 +297,7 @@ class _Run:
     # --- histories
 
     def end_histories(self) -> None:
-        """Lets histories end before what is damaged or missing in them. Tips stay."""
+        """Ends histories before their damaged or missing snapshots. Tips stay."""
         try:
             expired = set(id_list(expired_ids(self._files)))
         except UNREADABLE as error:
@@ -328,7 +329,7 @@ class _Run:
             self.writes = True
 
     def _find_last(self, files: RepositoryFormat, ref: str, tip: ObjectId, last: dict[ObjectId, str]) -> None:
-        """Finds the snapshots of which no file tells what came before them: the tip, and the last of its history."""
+        """Finds the snapshots whose parent no file names: the tip, and the last of its history."""
         at = tip
         with suppress(*UNREADABLE):
             for ancestor in files.ancestors(tip):
@@ -353,8 +354,8 @@ class _Run:
         ends: dict[ObjectId, str],
         whole: dict[ObjectId, str],
     ) -> None:
-        """Finds the newest snapshots before a tip that are damaged or missing. Where files name different parents, all of these are followed: as an expiry holds for every ref,
-        what is whole never expires. ends, whole: what is found is added here, with the ref; whole are further parents that can be read"""
+        """Finds the newest snapshots before a tip that are damaged or missing. If files name different parents, all of them are followed: an expiry applies to
+        every ref, so intact snapshots must not expire. Results are added with their ref to ends and whole; whole are further parents that can be read"""
         waiting, known = [tip], {tip}
         while waiting:
             start = waiting.pop()
@@ -390,7 +391,7 @@ class _Run:
                     whole.setdefault(file, ref)
 
     def _readable(self, files: RepositoryFormat, named: ObjectId) -> ObjectId | None:
-        """The id of the file of a snapshot that some history names; None where that is missing, or it or its own history cannot be read."""
+        """The id of the file of a snapshot that a history names; None if it is missing, or it or its own history cannot be read."""
         try:
             file = files.snapshot_id(named)
             next(iter(files.ancestors(file)))

@@ -1,4 +1,4 @@
-"""What a repair is asked for, and what it did: the values that users get, their JSON and their text. Pure."""
+"""The options of a repair, and its results: the values that users get, their JSON and their text. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TITLES: Final = {"commits": "commit", "created": "new branch", "moved": "went b
 
 
 class Consents(Record):
-    """What a user allows a repair to do, beside what changes no value. See Repository.repair."""
+    """What a user allows a repair to do, besides changes that keep all values. See Repository.repair."""
 
     older: bool = False
     accept_loss: bool = False
@@ -35,11 +35,11 @@ class Consents(Record):
 class Entry(Record):
     """Something that was repaired, or that is lost.
 
-    kind      "chunks": references of an array; "attributes", "node"; "branch": where it points to; "history": where it ends
+    kind      "chunks": references of an array; "attributes", "node"; "branch": what it points to; "history": where it ends
     text      what was done, or what is lost
-    ref       "branch main" or "tag v1";  path: of the node, "" where none is meant
-    snapshot  the id of that from which it was restored; "" where none is meant
-    chunks    int64[n, d]: coordinates in the array's grid of references (of a sharded array its shards); None where none are meant or nobody knows them"""
+    ref       "branch main" or "tag v1";  path: of the node, or ""
+    snapshot  the id of the snapshot from which it was restored, or ""
+    chunks    int64[n, d]: coordinates in the array's grid of references (the shards of a sharded array); None if they are unknown or do not apply"""
 
     kind: EntryKind
     text: str
@@ -59,14 +59,14 @@ class Entry(Record):
 
 
 class Repair(Record):
-    """What a repair did; of a dry run, what it would do.
+    """What a repair did, or would do in a dry run.
 
     commits   the snapshot that was committed, by branch; in a dry run ""
     created   the snapshot that a new branch points to, by its name
     moved     the snapshot that a branch went back to, by its name
-    repaired  and lost: by array and chunk. What is lost reads as fill value, or is gone, where the loss was accepted; else it is as it was
-    before    the problems that a verification found at the beginning
-    after     those that it found at the end; of a dry run and where nothing was done, the same"""
+    repaired  and lost: by array and chunk. If the loss was accepted, lost parts read as the fill value, or are gone; else they are unchanged
+    before    the problems at the beginning
+    after     the problems at the end; the same in a dry run, and if nothing was done"""
 
     dry_run: bool
     commits: Mapping[str, str]
@@ -79,7 +79,7 @@ class Repair(Record):
 
     @property
     def ok(self) -> bool:
-        """Whether there are no problems in the end."""
+        """Whether no problems are left."""
         return not self.after
 
     def to_json(self) -> dict[str, Json]:

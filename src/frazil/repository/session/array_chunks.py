@@ -1,6 +1,6 @@
-"""The chunks of one array of a session as the array engine sees them (stores/array_storage/chunk_storage.py, the port).
+"""The chunks of one array of a session for the array engine (stores/array_storage/chunk_storage.py, the port).
 
-Where chunks lie is looked up in chunk_lookup.py. Nothing is committed here."""
+chunk_lookup.py finds chunks. Nothing is committed here."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from frazil.stores.values import (
 
 __all__ = ["ArrayChunks"]
 
-_MOST_KNOWN: Final = 4096  # chunks of one array that are remembered by themselves
-_SMALL: Final = 2**16  # bytes of a chunk that is fetched whole
+_MOST_KNOWN: Final = 4096  # chunks of one array that are cached one by one
+_SMALL: Final = 2**16  # chunks up to this size are fetched whole
 
 
 class ArrayChunks:
-    """ChunkStorage of one array of a session, which has the key of its node: it stays that array when it is moved."""
+    """ChunkStorage of one array of a session, identified by the key of its node: it follows the array when it is moved."""
 
     __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_store")
 
     def __init__(self, owner: SessionState, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
         self._store = owner.files.chunk_store()
-        self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
-        self._known_at = -1  # the state of the session in which they lie there
+        self._known: dict[tuple[int, ...], Located] = {}  # chunks that were looked up one by one
+        self._known_at = -1  # the state of the session in which they are valid
 
     def __repr__(self) -> str:
         return f"ArrayChunks({self._owner!r}, node {self._key})"
@@ -62,7 +62,7 @@ class ArrayChunks:
     def direct(self) -> bool:
         owner = self._owner
         at_hand = owner.files.store.capabilities.direct and owner.options.virtual.direct
-        # a thread that holds the lock, such as one that asks a user's function within a rebase, cannot wait for others that need it
+        # a thread that holds the lock, such as one that calls a solver in a rebase, cannot wait for others that need it
         return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
 
     @property
@@ -71,7 +71,7 @@ class ArrayChunks:
 
     @property
     def erasable(self) -> bool:
-        """A chunk is removed by dropping its reference, whatever the store can do."""
+        """A chunk is removed by dropping its reference, whether or not the store can erase."""
         return True
 
     @property
@@ -96,7 +96,7 @@ class ArrayChunks:
             return lookup.locate(coords)
 
     def _lookup(self) -> ChunkLookup:
-        """Raises NotFoundError where the array is gone."""
+        """Raises NotFoundError if the array is gone."""
         owner = self._owner
         return ChunkLookup(*owner.references(self._key), owner.changes, owner.files)
 
@@ -192,7 +192,7 @@ class ArrayChunks:
         if len(coords) == 1 and lengths.item(0) <= limit:
             return [self._publish_one(coords, pieces, lengths, expect[0])]
         with owner.lock:
-            owner.change_of(self._key).changed_references()  # says at once where nothing can be written
+            owner.change_of(self._key).changed_references()  # raises at once if the session cannot write
         large = lengths > limit
         ids = np.zeros((0, ID_BYTES), np.uint8)
         if large.any():
@@ -217,7 +217,7 @@ class ArrayChunks:
     def _publish_one(
         self, coords: Columns, pieces: Pieces, lengths: Columns, expect: Version | None
     ) -> Version | Changed:
-        """One chunk that waits in memory, whatever others there are: as publish, without columns where numbers do."""
+        """A fast path of publish for one chunk in memory, whether or not there are others: it uses numbers instead of columns."""
         owner, place = self._owner, tuple(coords[0].tolist())
         with owner.lock:
             if expect is not None and (found := self.locate_one(place).versions) is not None:
@@ -243,7 +243,7 @@ class ArrayChunks:
             fits = self._as_expected(coords, expect)
             there = self.locate(coords).kind != NOWHERE
             answers = self._set(changed, removed_rows(coords), fits & there)
-            owner.chunks_added()  # what was just found, and is remembered as it was then, is not there any more
+            owner.chunks_added()  # invalidates the cached chunks, which were just looked up before the removal
         return [
             answer if not fit and isinstance(answer, Changed) else None
             for answer, fit in zip(answers, fits.tolist(), strict=True)
@@ -263,7 +263,7 @@ class ArrayChunks:
         return fits
 
     def _set(self, changed: ChangedReferences, rows: Rows, fits: NDArray[np.bool_]) -> list[Version | Changed]:
-        """Sets the rows that fit; the version that each chunk has then, and for the others the one that was found."""
+        """Sets the rows that fit. Returns the new version of each chunk, or the present version of those that do not fit."""
         kept = rows if fits.all() else rows.pick(fits)
         old = changed.find(kept.coordinates)
         left = changed.whole_files(old[old >= 0])
@@ -281,8 +281,8 @@ class ArrayChunks:
 
 
 def _whole_chunks(located: Located, spans: Columns) -> Merged | None:
-    """Spans in small chunks as spans of whole chunks, for a store that keeps what it fetched: of a small shard, the index and the inner chunks then take one
-    request. None where there are none such."""
+    """Replaces spans in small chunks by spans of whole chunks, for a store that caches what it fetched: the index and the inner chunks of a small shard then
+    take one request. None if there are no small chunks."""
     row, start, length = spans.T
     size = located.length[row]
     small = (located.kind[row] == STORED) & (size > 0) & (size <= _SMALL) & ((start != 0) | (length != size))
@@ -297,7 +297,7 @@ def _whole_chunks(located: Located, spans: Columns) -> Merged | None:
 def _fetch_one(
     store: Store, located: Located, spans: Columns, expect: Sequence[Version | None] | None
 ) -> Fetched | None:
-    """The short way for one span of one chunk in a chunk file, or at hand; None where that does not do."""
+    """A fast path for one span of one chunk, in a chunk file or in memory; None if it does not apply."""
     versions = located.versions
     if len(spans) != 1 or versions is None:
         return None

@@ -1,4 +1,4 @@
-"""Attributes of nodes compared as JSON, whether they stand in a snapshot or in an attribute file."""
+"""Compares attributes of nodes as JSON, in snapshots or in attribute files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Attributes: TypeAlias = "Mapping[str, Json] | AttributesReference | None"
 
 
 def same_attributes(files: RepositoryFormat, left: Attributes, right: Attributes) -> bool:
-    """Whether attributes are the same JSON; no attributes are the same as {}. Raises NotFoundError and FormatError for an attribute file that is needed and cannot be
+    """Whether attributes are the same JSON; no attributes equal {}. Raises NotFoundError and FormatError for an attribute file that is needed and cannot be
     read."""
     if isinstance(left, AttributesReference) and left == right:
         return True
@@ -30,7 +30,7 @@ def same_attributes(files: RepositoryFormat, left: Attributes, right: Attributes
 
 
 def same_stored_attributes(left: Attributes, right: Attributes) -> bool:
-    """As same_attributes, without reading: of attributes in files only the places are compared."""
+    """As same_attributes, but without reading: attributes in files are compared by their location only."""
     if isinstance(left, AttributesReference) or isinstance(right, AttributesReference):
         return left == right
     return left is right or same_json(left or {}, right or {})

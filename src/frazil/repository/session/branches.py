@@ -1,6 +1,7 @@
-"""What the sessions of one Repository object share of its branches: the last tips that were seen, whose turn it is to commit, and what a crash of the machine may still lose.
+"""What the sessions of one Repository object share about its branches: the latest known tips, the turns of commits, and the keys that a crash of the machine
+may still lose.
 
-How branches are read and written is the format's question (repository/format.py)."""
+repository/format.py is the port that reads and writes branches."""
 
 from __future__ import annotations
 
@@ -22,37 +23,37 @@ _LONGEST_WAIT: Final = 10.0  # seconds
 class Branches:
     """Safe to use from many threads.
 
-    tips  the last that was seen of each branch"""
+    tips  the latest known tip of each branch"""
 
     def __init__(self) -> None:
         self.tips: dict[str, Tip] = {}
-        self._unsynced: dict[str, bool] = {}  # whether the key may not be there yet
-        self._lost: str | None = None  # what the system said when it could not write what is noted to the medium
+        self._unsynced: dict[str, bool] = {}  # whether the key may not exist yet
+        self._lost: str | None = None  # the error of the system that could not write these keys to the medium
         self._syncing = threading.Lock()
         self._turns: dict[str, threading.RLock] = {}
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """In a child process no thread goes on that held a lock."""
+        """Resets the locks in a child process, in which the threads that held them do not run."""
         self._syncing, self._turns = threading.Lock(), {}
 
     def latest(self, tip: Tip) -> Tip:
-        """A tip, or a later one of its branch that was seen."""
+        """A tip, or a later known one of its branch."""
         seen = self.tips.get(tip.branch)
         return seen if seen is not None and seen.folder == tip.folder and seen.sequence > tip.sequence else tip
 
     def note_unsynced(self, written: Iterable[str], following: str | None = None) -> None:
-        """Takes note of what a crash of the machine may lose: keys that are there, and the key of a branch file that is written next."""
+        """Records what a crash of the machine may lose: keys that exist, and the key of a branch file that is written next."""
         self._unsynced |= dict.fromkeys(written, False)
         if following is not None:
             self._unsynced[following] = True
 
     def sync(self, store: Store) -> None:
-        """Has all of it on the medium. Nothing may rest on it, and survive a crash, before that. A branch file that is not there yet stays noted. Raises StoreError; then all
-        of it is still noted.
+        """Syncs all recorded keys. A commit that has to survive a crash must not refer to them before. A branch file that does not exist yet stays recorded.
+        Raises StoreError; then all keys stay recorded.
 
-        The system tells once that it could not write something, and then takes it for written. So after such an error this raises for ever, and nothing rests on what is noted;
-        only where the store is sure that it had not begun (done=False), the next call tries again."""
+        The system reports a failed write once, and then treats the data as written. So after such an error every later call raises, and no durable commit
+        refers to these keys. Only if the store is certain that the sync had not begun (done=False), the next call tries again."""
         with self._syncing:
             noted = dict(self._unsynced)
             if not noted:
@@ -66,7 +67,7 @@ class Branches:
             try:
                 absent = set(store.sync_values(list(noted)))
             except BaseException as error:
-                # an interrupt may come while the error of the system is made one of ours
+                # an interrupt may come while the error of the system is converted
                 failed = error if isinstance(error, StoreError) else error.__context__
                 if isinstance(failed, OSError) and getattr(failed, "done", None) is not False:
                     self._lost = str(failed)
@@ -77,16 +78,16 @@ class Branches:
 
     @contextmanager
     def turn(self, branch: str, meanwhile: Callable[[], object]) -> Iterator[None]:
-        """Commits of threads to one branch go one after the other, as only one of them can succeed at a time. Nothing relies on it: who waits too long, as for one that was killed,
-        goes on without, and nobody waits for that one again.
+        """Serializes the commits of threads to one branch, as only one can succeed at a time. Correctness does not depend on it: a thread that waits too long,
+        as for a killed one, continues without a turn, and later threads do not wait for the killed one.
 
-        meanwhile  is called once before waiting, where others are at work. A thread does not wait for itself, as where it commits in a solver."""
+        meanwhile  is called once before waiting, if another thread has the turn. A thread never waits for itself, as when it commits in a solver."""
         turn = self._turns.setdefault(branch, threading.RLock())
         if not turn.acquire(blocking=False):
             meanwhile()
             if not turn.acquire(timeout=_LONGEST_WAIT):
                 turn = threading.RLock()
-                turn.acquire()  # before others find it
+                turn.acquire()  # before other threads can get it
                 self._turns[branch] = turn
         try:
             yield

@@ -1,6 +1,6 @@
-"""What a session changed: nodes under permanent keys, over those of the snapshot that it began from. Paths are absolute. Pure.
+"""The changes of a session: nodes under permanent keys, on top of those of its base snapshot. Paths are absolute. Pure.
 
-The chunks that it wrote are in changed_references.py. Numbers of nodes in files are the commit's business."""
+Written chunks are in changed_references.py. Commits number the nodes in files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from frazil.repository.virtual.file_checks import distinct_location
 __all__ = ["Append", "ChangeSet", "NodeChange", "NodeKeys", "above", "append_of", "rank_of"]
 
 _IDENTITY_BYTES: Final = 16
-_KEY_ROOM: Final = 32  # bits for the keys that one object gives
+_KEY_ROOM: Final = 32  # bits for the keys that one object assigns
 _generations: Final = itertools.count(1)
 
 
@@ -38,12 +38,12 @@ class Append(Record):
 
 
 class NodeChange:
-    """A node that the session touched.
+    """A node that the session changed.
 
-    key         permanent; base: the node in the snapshot, None where it is new; node: the node now
-    references  the chunks that were changed; None where none were
-    shrunk      an axis became shorter, so that what was written is no mere append
-    appended    how far the array grew by appends, one behind the other"""
+    key         permanent; base: the node in the snapshot, None if it is new; node: the node now
+    references  the changed chunks, or None
+    shrunk      whether an axis became shorter, so that the change is more than an append
+    appended    the total growth of the array by consecutive appends"""
 
     __slots__ = ("appended", "base", "key", "node", "references", "shrunk")
 
@@ -54,13 +54,13 @@ class NodeChange:
         self.appended: Append | None = None
 
     def changed_references(self) -> ChangedReferences:
-        """The chunks that were changed, to add to."""
+        """The changed chunks, to add to."""
         if self.references is None:
             self.references = ChangedReferences(rank_of(self.node))
         return self.references
 
     def append(self, append: Append) -> None:
-        """Takes note that the array grew by an append."""
+        """Records that the array grew by an append."""
         if self.appended is None:
             self.appended = append
         elif (self.appended.axis, self.appended.new) == append[:2]:
@@ -74,23 +74,23 @@ class NodeChange:
 
 
 class NodeKeys:
-    """Permanent keys of nodes: a handle keeps the key of its node through moves, commits, rebases and discards, and no key is given twice. Which node of one snapshot is
-    which of another is the format's question. paths: in the base, by key, of the nodes that somebody asked for"""
+    """Permanent keys of nodes: a handle keeps the key of its node through moves, commits, rebases and discards, and no key is used twice. The format matches
+    the nodes of two snapshots. paths: in the base, by key, of the nodes that have a key"""
 
     __slots__ = ("_next", "_of", "paths")
 
-    def __init__(self, paths: Mapping[int, str] = {}) -> None:  # nobody changes it
+    def __init__(self, paths: Mapping[int, str] = {}) -> None:  # it is never changed
         self._next = int.from_bytes(os.urandom(12), "big") << _KEY_ROOM
         self.paths = dict(paths)
         self._of = {path: key for key, path in paths.items()}
 
     def new(self) -> int:
-        """A key that nobody has."""
+        """A new key."""
         self._next += 1
         return self._next
 
     def of(self, path: str) -> int:
-        """The key of the node that the base has at a path."""
+        """The key of the node at a path of the base."""
         key = self._of.get(path)
         if key is None:
             key = self._of[path] = self.new()
@@ -102,22 +102,22 @@ class NodeKeys:
 
 
 class ForkPoint(Record):
-    """The changes of a session when it was forked. identity: of the changes, a random number;  nodes: those that were changed by then, by key, as they were;
-    removed: keys of nodes of the base that were gone by then;  count: rows of changed references that were set later have at least this number"""
+    """The changes of a session when it was forked. identity: of the changes, a random number;  nodes: copies of the changed nodes, by key;
+    removed: keys of the removed nodes of the base;  count: rows of changed references that are set later have at least this number"""
 
     identity: bytes
     nodes: Mapping[int, NodeSnapshot]
     removed: frozenset[int]
-    count: int  # type: ignore[assignment] # a tuple's own method is not missed
+    count: int  # type: ignore[assignment] # replaces a method of tuple that is not used
 
 
 class ChangeSet:
-    """Nodes by path, as the session sees them. Whoever uses one holds the session's lock.
+    """Nodes by path, as the session sees them. The caller holds the session's lock.
 
-    generation  no other change set of this process has it
-    removed     nodes of the base that are gone, by key: where they were in the base
-    identity    what forks know these changes by; empty where nobody forked them
-    begun       of a fork, the changes that it began with"""
+    generation  unique among the change sets of this process
+    removed     removed nodes of the base, by key: their paths in the base
+    identity    by which forks know these changes; empty if there are no forks
+    begun       of a fork: the changes that it began with"""
 
     def __init__(self, base: Nodes, keys: NodeKeys | None = None) -> None:
         self.base = base
@@ -126,21 +126,19 @@ class ChangeSet:
         self.nodes: dict[int, NodeChange] = {}
         self.removed: dict[int, str] = {}
         self.pending = PendingBytes()
-        self.packs: list[
-            NDArray[np.uint8]
-        ] = []  # ids of packs that were written: they go when all changes are given up
+        self.packs: list[NDArray[np.uint8]] = []  # ids of packs that were written: removed if all changes are discarded
         self.locations: list[str] = []  # of virtual chunks
         self.location_checks: dict[str, FileCheck] = {}
         self.identity = b""
         self.begun: ForkPoint | None = None
-        self._paths: dict[str, int | None] = {}  # what is not as in the base; None: nothing is there now
+        self._paths: dict[str, int | None] = {}  # paths that differ from the base; None: removed
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
-        self.generation, self.identity = next(_generations), b""  # its forks know the one that was pickled
+        self.generation, self.identity = next(_generations), b""  # its forks know the identity of the pickled object
 
     def leave_files(self) -> None:
-        """From now on others refer to the chunk files that were written so far: only garbage collection removes them."""
+        """Marks all chunk files written so far as shared: only garbage collection removes them."""
         self.packs = []
         for change in self:
             if change.references is not None:
@@ -148,7 +146,7 @@ class ChangeSet:
 
     @property
     def is_empty(self) -> bool:
-        if None in self._paths.values():  # a path of the base where nothing is now
+        if None in self._paths.values():  # a removed path of the base
             return False
         return not any(
             change.base is None
@@ -161,34 +159,34 @@ class ChangeSet:
     # --- looking ---------------------------------------------------------------------------------------------------------------------
 
     def get(self, path: str) -> Node | None:
-        """The node at a path, None where there is none."""
+        """The node at a path, or None."""
         if path in self._paths:
             key = self._paths[path]
             return None if key is None else self.nodes[key].node
         return self.base.get(path)
 
     def document(self, path: str) -> tuple[bytes, bytes] | None:
-        """The attributes and metadata of a node of the base that was not changed, as Nodes.document gives them."""
+        """The attributes and metadata of an unchanged node of the base, as from Nodes.document."""
         return None if path in self._paths else self.base.document(path)
 
     def has(self, path: str) -> bool:
         return self._paths[path] is not None if path in self._paths else path in self.base
 
     def key_at(self, path: str) -> int | None:
-        """The key of the node at a path; None where there is none."""
+        """The key of the node at a path, or None."""
         if path in self._paths:
             return self._paths[path]
         return self.keys.of(path) if path in self.base else None
 
     def path_of(self, key: int) -> str | None:
-        """Where the node with a key is now; None where it is gone."""
+        """The present path of the node with a key; None if it is gone."""
         change = self.nodes.get(key)
         if change is not None:
             return change.node.path
         return None if key in self.removed else self.keys.paths.get(key)
 
     def base_path(self, path: str) -> str:
-        """Where the node at a path is in the base; of a path where nothing is, or a new node, where it would be in the group above it."""
+        """The path in the base of the node at a path; for an empty path or a new node, the path that it would have in the group above it."""
         for at in (path, *reversed(above(path))):
             change = self.nodes.get(self._paths.get(at) or 0)
             if change is not None and change.base is not None:
@@ -196,14 +194,14 @@ class ChangeSet:
         return path
 
     def is_array(self, path: str) -> bool | None:
-        """Whether the node at a path is an array; None where it cannot be told."""
+        """Whether the node at a path is an array; None if unknown."""
         if path in self._paths:
             node = self.get(path)
             return isinstance(node, NodeSnapshot) and node.array is not None
         return self.base.is_array(path)
 
     def at_and_below(self, path: str) -> list[str]:
-        """The paths at and beneath a path, in order of their components."""
+        """The paths at and below a path, in order of their components."""
         found = [at for at in self.base.subtree(path) if at not in self._paths]
         start = "/" if path == "/" else f"{path}/"
         for at, key in self._paths.items():
@@ -217,11 +215,11 @@ class ChangeSet:
         return [at for at in self.at_and_below(path) if at.count("/") == depth and at != path]
 
     def present(self) -> list[str]:
-        """The paths at which there is a node that the session put there or changed."""
+        """The paths of nodes that the session added or changed."""
         return [path for path, key in self._paths.items() if key is not None]
 
     def vanished(self) -> list[str]:
-        """Paths of the base where nothing is now."""
+        """Paths of the base that have no node now."""
         return [path for path, key in self._paths.items() if key is None]
 
     def __iter__(self) -> Iterator[NodeChange]:
@@ -230,7 +228,7 @@ class ChangeSet:
     # --- changing --------------------------------------------------------------------------------------------------------------------
 
     def touch(self, path: str) -> NodeChange:
-        """The node at a path, to be changed. Raises NotFoundError, FormatError for one that cannot be read."""
+        """The node at a path, to be changed. Raises NotFoundError, FormatError if it cannot be read."""
         if path in self._paths:
             key = self._paths[path]
             if key is None:
@@ -247,18 +245,18 @@ class ChangeSet:
         return change
 
     def add(self, node: NodeSnapshot, key: int | None = None) -> NodeChange:
-        """A new node, where nothing is; the commit gives it a number. key: where it has one"""
+        """Adds a node at an empty path; the commit gives it a number. key: an existing key of the node"""
         change = NodeChange(self.keys.new() if key is None else key, None, node._replace(id=0))
         self.nodes[change.key] = change
         self._paths[node.path] = change.key
         return change
 
     def remove(self, path: str) -> list[NodeChange]:
-        """Removes the nodes at a path and beneath; the changes that were made to them and are given up."""
+        """Removes the nodes at and below a path. Returns the changes of these nodes, which are discarded."""
         return [change for at in self.at_and_below(path) if (change := self.remove_one(at)) is not None]
 
     def remove_one(self, path: str) -> NodeChange | None:
-        """Removes the node at a path, but nothing beneath it; the change that was made to it and is given up."""
+        """Removes the node at a path, but not the nodes below it. Returns its change, which is discarded."""
         key = self.key_at(path)
         assert key is not None
         change = self.nodes.pop(key, None)
@@ -268,7 +266,7 @@ class ChangeSet:
         return change
 
     def move(self, path: str, to: str) -> None:
-        """Gives a node, and those beneath it, other paths. Raises FormatError where one of them cannot be read."""
+        """Moves a node and all nodes below it. Raises FormatError if one of them cannot be read."""
         changes = [self.touch(at) for at in self.at_and_below(path)]
         for change in changes:
             self.detach(change)
@@ -276,16 +274,16 @@ class ChangeSet:
             self.attach(change, to + change.node.path[len(path) :])
 
     def detach(self, change: NodeChange) -> None:
-        """Takes a node off its path. It has to be attached again."""
+        """Removes a node from its path. It has to be attached again."""
         self._forget(change.node.path)
 
     def attach(self, change: NodeChange, path: str) -> None:
-        """Puts a detached node at a path where nothing is."""
+        """Puts a detached node at an empty path."""
         change.node = change.node._replace(path=path)
         self._paths[path] = change.key
 
     def location(self, text: str, check: FileCheck | None, known: dict[str, int]) -> int:
-        """The number of the location of virtual chunks that rest on this check; `known` is what the caller remembers of them."""
+        """The number of the location of virtual chunks with this check. `known` is a cache of the caller."""
         text = distinct_location(text, check, known, self.location_checks)
         number = known.get(text)
         if number is None:
@@ -298,19 +296,19 @@ class ChangeSet:
     # --- other change sets -----------------------------------------------------------------------------------------------------------
 
     def discarded(self) -> ChangeSet:
-        """An empty change set over the same base. That of a fork remains one, as if the fork had begun with nothing."""
+        """An empty change set on the same base. A fork stays a fork, as if it had begun without changes."""
         other = ChangeSet(self.base, self.keys)
         if self.begun is not None:
             other.begun = ForkPoint(self.begun.identity, {}, frozenset(), 0)
         return other
 
     def committed(self, base: Nodes) -> ChangeSet:
-        """An empty change set over the snapshot that these changes became."""
+        """An empty change set on the snapshot of these changes."""
         keys = self.keys.paths.keys() | self.nodes.keys()
         return ChangeSet(base, NodeKeys({key: path for key in keys if (path := self.path_of(key)) is not None}))
 
     def rebased(self, base: Nodes, there: Callable[[str], str | None]) -> ChangeSet:
-        """An empty change set over another base, with the same keys, pending bytes and locations. there: where a node of this base is in that one"""
+        """An empty change set on another base, with the same keys, pending bytes and locations. there: the path in that base of a node of this one"""
         paths = {key: at for key, path in self.keys.paths.items() if (at := there(path)) is not None}
         other = ChangeSet(base, NodeKeys(paths))
         other.pending, other.locations, other.location_checks = self.pending, self.locations, self.location_checks
@@ -318,7 +316,7 @@ class ChangeSet:
         return other
 
     def copy(self) -> ChangeSet:
-        """Another one with the same changes. Bytes that wait are shared, as nobody changes them."""
+        """A copy with the same changes. Pending bytes are shared, as they are never changed."""
         other = ChangeSet(self.base, NodeKeys(self.keys.paths))
         other.nodes = {key: change.copy() for key, change in self.nodes.items()}
         other.removed, other._paths = dict(self.removed), dict(self._paths)
@@ -328,7 +326,7 @@ class ChangeSet:
         return other
 
     def forked(self) -> ChangeSet:
-        """A copy for a fork, which begins here."""
+        """A copy for a fork that begins now."""
         self.identity = self.identity or os.urandom(_IDENTITY_BYTES)
         nodes = {change.key: change.node for change in self}
         begun = ForkPoint(self.identity, nodes, frozenset(self.removed), count_fork())
@@ -354,7 +352,7 @@ def rank_of(node: NodeSnapshot) -> int:
 
 
 def append_of(old: Sequence[int], new: Sequence[int]) -> Append | None:
-    """The append that leads from one shape to another; None where it is none: along one axis alone, and only growing."""
+    """The append between two shapes; None if the change is not growth along one axis only."""
     if len(old) != len(new):
         return None
     axes = [axis for axis, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]

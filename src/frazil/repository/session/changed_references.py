@@ -1,6 +1,6 @@
-"""The chunk references that a session changed, of one array, in columns; and the bytes of chunks that have no place yet.
+"""The chunk references of one array that a session changed, in columns; and the bytes of chunks that are not in a file yet.
 
-Which nodes a session changed is in change_set.py. Where pending chunks go when they are committed is said in pending_chunks.py."""
+change_set.py has the changed nodes. pending_chunks.py decides where pending chunks are written."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = [
     "removed_rows",
 ]
 
-# Kinds of references; the first three are those of manifests. NATIVE: in the chunk file with the row's id. VIRTUAL: in a file elsewhere, object is a number of the change
-# set's locations.
+# Kinds of references; the first three are those of manifests. NATIVE: in the chunk file with the row's id. VIRTUAL: in a file elsewhere, object is a number in
+# the locations of the change set.
 PENDING: Final = INLINE  # in memory: object is a segment of PendingBytes
-REMOVED: Final = 3  # not there any more
-# the object of a native row whose file holds more than this chunk, or to which others may refer, too
+REMOVED: Final = 3  # removed
+# the object of a native row whose file has more than this chunk, or may have other references
 SHARED: Final = -1
 
 _FIRST_ROOM: Final = 16
@@ -57,11 +57,11 @@ class Rows(Record):
     lengths: Columns
 
     def pick(self, which: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Rows:
-        """Some of them: by number or by a mask; a slice is in the same memory."""
+        """Some rows, by number or by a mask; a slice shares memory."""
         return Rows._make([column[which] for column in self])
 
     def fill(self, at: int, rows: Rows) -> None:
-        """Puts others in the place of those from `at` on."""
+        """Overwrites the rows from `at` on."""
         columns: tuple[Sequence[NDArray[np.generic]], ...] = (self, rows)
         for column, new in zip(*columns, strict=True):
             column[at : at + len(rows.lengths)] = new
@@ -74,14 +74,14 @@ def manifest_rows(coordinates: Columns, manifest: Manifest, which: Columns) -> R
 
 
 def removed_rows(coordinates: Columns) -> Rows:
-    """Chunks that are not there any more."""
+    """Rows of removed chunks."""
     rows = _empty(0, len(coordinates))
     rows.kinds.fill(REMOVED)
     return rows._replace(coordinates=coordinates)
 
 
 def distinct_numbers(numbers: NDArray[np.integer]) -> tuple[list[int], Columns]:
-    """The numbers, each once, and for each which; there is at least one."""
+    """The distinct numbers, and the place of each number among them. There is at least one."""
     if (numbers == numbers[0]).all():
         return [int(numbers[0])], np.zeros(len(numbers), np.int64)
     distinct, where = np.unique(numbers, return_inverse=True)
@@ -89,32 +89,33 @@ def distinct_numbers(numbers: NDArray[np.integer]) -> tuple[list[int], Columns]:
 
 
 class PendingBytes:
-    """Bytes of chunks that no file holds yet, in segments by ascending numbers, of which none is given twice: one for each call that wrote some. Whoever adds holds the
-    session's lock."""
+    """Bytes of chunks that are not in a file yet, in one segment for each call that wrote some. The numbers of segments ascend and are never reused. Callers
+    that add hold the session's lock."""
 
     __slots__ = ("_next", "nbytes", "segments")
 
-    def __init__(self, segments: Mapping[int, Octets] = {}, following: int = 0) -> None:  # nobody changes it
+    def __init__(self, segments: Mapping[int, Octets] = {}, following: int = 0) -> None:  # it is never changed
         self.segments, self._next = dict(segments), following
         self.nbytes = sum([segment.size for segment in self.segments.values()])
 
     def copy(self) -> PendingBytes:
-        """Another one with the same segments."""
+        """A copy with the same segments."""
         return PendingBytes(self.segments, self._next)
 
     def only(self, number: int) -> PendingBytes:
-        """Another one with one of the segments."""
+        """A copy with one of the segments."""
         return PendingBytes({number: self.segments[number]}, self._next)
 
     def append(self, segment: Octets) -> int:
-        """Adds a segment as it is; its number."""
+        """Adds a segment without copying; returns its number."""
         number, self._next = self._next, self._next + 1
         self.segments[number] = segment
         self.nbytes += segment.size
         return number
 
     def add(self, pieces: Pieces, lengths: Columns, threads: int = 1) -> tuple[int, Columns]:
-        """Copies values, one after the other; the number of their segment, and where each begins in it. Raises StoreError for a piece that cannot be read."""
+        """Copies values, one after the other. Returns the number of their segment, and where each begins in it. Raises StoreError for a piece that cannot be
+        read."""
         offsets = np.zeros(len(lengths) + 1, np.int64)
         lengths.cumsum(out=offsets[1:])
         segment = np.empty(offsets.item(-1), np.uint8)
@@ -137,28 +138,28 @@ class _Run(Record):
 
 
 _generations: Final = itertools.count(1)
-_forks = [0]  # made in this process
+_forks = [0]  # of this process
 
 
 def count_fork() -> int:
-    """Counts a fork; rows of this process that are set from now on have at least this number."""
+    """Counts a fork; rows of this process that are set later have at least this number."""
     _forks[0] += 1
     return _forks[0]
 
 
 class ChangedReferences:
-    """References by coordinates; the last that was set counts. Rows are never changed, but for pending ones that get another place; those that do not count any more
-    are dropped when there is no room for new ones and they are more than half. The index is a list of sorted runs, each more than twice as long as the next, so that a
-    call costs no Python object per chunk.
+    """References by coordinates; the last one set is current. Rows never change, except pending rows that are written to a file. Rows that are not current
+    are dropped when there is no room for new ones and they are more than half. The index is a list of sorted runs, each more than twice as long as the next, so
+    that a call needs no Python object per chunk.
 
-    generation  together with the number of a row, names what the row says: no other row of this process ever has both
-    inherited   the first rows, which a fork had from the start and keeps: they say what was there"""
+    generation  identifies, with the number of a row, the contents of the row: no other row of this process ever has both
+    inherited   the number of first rows, which a fork had from the start and keeps: they are the state before the fork"""
 
     __slots__ = ("_columns", "_counts", "_keys", "_runs", "count", "generation", "inherited", "rank")
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-        self.count = 0  # rows, superseded ones too
+        self.count = 0  # rows, including superseded ones
         self.inherited = 0
         self.generation = next(_generations)
         self._columns = _empty(rank, _FIRST_ROOM)
@@ -172,7 +173,7 @@ class ChangedReferences:
         return self._columns.pick(slice(self.count))
 
     def set(self, rows: Rows) -> Columns:
-        """Sets references at distinct coordinates; the numbers of their rows."""
+        """Sets references at distinct coordinates. Returns the numbers of their rows."""
         added = len(rows.coordinates)
         self._reserve(added)
         first = self.count
@@ -181,7 +182,7 @@ class ChangedReferences:
         self.count += added
         numbers = np.arange(first, self.count)
         if added:
-            if self._keys.widen(rows.coordinates):  # the order is by coordinates, whatever the keys are
+            if self._keys.widen(rows.coordinates):  # wider keys keep the order, which is by coordinates
                 for at, run in enumerate(self._runs):
                     self._runs[at] = _Run(self._keys.of(self._columns.coordinates[run.rows]), run.rows)
             keys = self._keys.of(rows.coordinates)
@@ -228,7 +229,7 @@ class ChangedReferences:
         return kinds.item(number), ids[number].tobytes(), objects, offsets, lengths
 
     def current(self) -> Columns:
-        """The rows that count, in order of their coordinates: int64[m]."""
+        """The current rows, in order of their coordinates: int64[m]."""
         while len(self._runs) > 1:
             self._merge()
         return self._runs[0].rows if self._runs else np.zeros(0, np.int64)
@@ -236,17 +237,17 @@ class ChangedReferences:
     def assign_objects(
         self, rows: Columns, offsets: Columns, *, segment: int = SHARED, ids: Octets | None = None
     ) -> None:
-        """Pending rows now lie in another segment; with ids, in chunk files that may hold more."""
+        """Moves pending rows to another segment or, with ids, to chunk files that may have more chunks."""
         columns = self._columns
         changed = columns._replace(objects=columns.objects.copy(), offsets=columns.offsets.copy())
         changed.objects[rows], changed.offsets[rows] = segment, offsets
         if ids is not None:
             changed = changed._replace(kinds=columns.kinds.copy(), ids=columns.ids.copy())
             changed.kinds[rows], changed.ids[rows] = NATIVE, ids
-        self._columns = changed  # all at once, whatever interrupts this
+        self._columns = changed  # all at once, so that an interrupt does no harm
 
     def replace_files(self, old: NDArray[np.bytes_], new: NDArray[np.bytes_]) -> None:
-        """Native rows that name one of some chunk files (12 bytes an element, sorted) name another one now, which has the same bytes; others may refer to it, too."""
+        """Replaces chunk files (12 bytes an element, sorted) in native rows by others with the same bytes, which may have other references, too."""
         columns = self._columns
         ids = np.ascontiguousarray(columns.ids).reshape(-1).view(old.dtype)
         at = np.minimum(old.searchsorted(ids), len(old) - 1)
@@ -260,7 +261,7 @@ class ChangedReferences:
         return self._columns.pick(rows)
 
     def copy(self) -> ChangedReferences:
-        """Another one with the same rows, those that count."""
+        """A copy with the current rows."""
         other = ChangedReferences(self.rank)
         other.count, other._keys, other.inherited = self.count, self._keys.copy(), self.inherited
         other._columns, other._counts, other._runs = self._columns, self._counts, list(self._runs)
@@ -268,29 +269,29 @@ class ChangedReferences:
         return other
 
     def inherit(self) -> None:
-        """A fork begins with the rows that count."""
+        """Begins a fork with the current rows."""
         self.inherited = 0
         self._compact()
         self.inherited = self.count
 
     def whole_files(self, rows: Columns) -> Octets:
-        """The chunk files that nobody but this session has, for one of these rows alone: uint8[k, 12]. Packs may hold chunks of others; they are left to garbage
+        """The chunk files that only this session refers to, for just one of these rows: uint8[k, 12]. Packs may have chunks of others; they are left to garbage
         collection."""
         alone = (self._columns.kinds[rows] == NATIVE) & (self._columns.objects[rows] != SHARED)
         ids: Octets = self._columns.ids[rows[alone]]
         return ids
 
     def mark_shared(self) -> None:
-        """From now on others refer to the chunk files of all rows, too; a row says so wherever it is taken."""
+        """Marks the chunk files of all rows as shared; copies of the rows keep the mark."""
         self._columns.objects[self._columns.kinds == NATIVE] = SHARED
 
     def own(self) -> Columns:
-        """The rows that count and were set since the fork, in order of their coordinates."""
+        """The current rows that were set since the fork, in order of their coordinates."""
         rows = self.current()
         return rows[rows >= self.inherited]
 
     def since(self, count: int) -> Columns:
-        """The rows that count and were set after so many forks were counted, in order of their coordinates."""
+        """The current rows that were set after this number of forks, in order of their coordinates."""
         rows = self.current()
         return rows[self._counts[rows] >= count]
 
@@ -299,7 +300,7 @@ class ChangedReferences:
         return _restored, (self.rank, *parts)
 
     def _reserve(self, added: int) -> None:
-        """Makes room for more rows: where half of all do not count, in their place."""
+        """Makes room for more rows; if half of all rows are not current, they are dropped first."""
         room = len(self._columns.lengths)
         if self.count + added <= room:
             return
@@ -312,7 +313,7 @@ class ChangedReferences:
         self._columns, self._counts = columns, counts
 
     def _compact(self) -> None:
-        """Drops the rows that neither count nor were inherited; the others get other numbers, in memory of their own."""
+        """Drops the rows that are neither current nor inherited. The others get new numbers, in new memory."""
         kept = np.concatenate((np.arange(self.inherited), np.sort(self.own())))
         self._columns, self._counts = self._columns.pick(kept), self._counts[kept]
         self._runs = [_Run(run.keys, kept.searchsorted(run.rows)) for run in self._runs]
@@ -324,7 +325,7 @@ class ChangedReferences:
             self._merge()
 
     def _merge(self) -> None:
-        """The last two runs as one; of equal keys that of the later."""
+        """Merges the last two runs; of equal keys that of the later run stays."""
         newer, older = self._runs.pop(), self._runs.pop()
         keys = np.concatenate((older.keys, newer.keys))
         order = np.argsort(keys, kind="stable")

@@ -22,7 +22,7 @@ _PART: Final = 2**24  # bytes that are read at once
 
 
 def new_chunk_ids(pieces: Pieces, *, digests: bool) -> NDArray[np.uint8]:
-    """uint8[n, 12]: an id for each of n values. digests: of each value. Raises StoreError for a piece that cannot be read."""
+    """uint8[n, 12]: an id for each of n values. digests: whether ids end in digests of the values. Raises StoreError for a piece that cannot be read."""
     count = len(pieces.offsets) - 1
     ids = np.frombuffer(os.urandom(ID_BYTES * count), np.uint8).reshape(count, ID_BYTES)
     if digests:

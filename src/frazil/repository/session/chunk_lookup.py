@@ -1,5 +1,5 @@
-"""Where chunks of a session's array lie, and their versions: what the session changed (changed_references.py) before what its snapshot has
-(manifests/references.py); for many chunks in columns, for one by plain numbers. Nothing is changed here."""
+"""Finds chunks of a session's array and their versions: first among the changes of the session (changed_references.py), then in its snapshot
+(manifests/references.py). Many chunks are looked up in columns, one chunk by plain numbers. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ for _kind in _KINDS.values():
 
 
 class ChunkLookup(Record):
-    """changed: the chunks of an array that the session changed; base: those of the snapshot; changes: of the whole session. Whoever asks holds the session's lock. Raises
-    what loading a manifest raises."""
+    """changed: the chunks of an array that the session changed; base: those of the snapshot; changes: of the whole session. The caller holds the session's
+    lock. Raises the errors of loading a manifest."""
 
     changed: ChangedReferences | None
     base: BaseReferences | None
@@ -48,7 +48,7 @@ class ChunkLookup(Record):
     files: RepositoryFormat
 
     def locate(self, coordinates: Columns) -> Located:
-        """Where chunks lie, int64[n, d]; distinct chunk files and locations once."""
+        """Finds chunks, int64[n, d]. Each chunk file and location is listed once."""
         changed, base, changes, count = self.changed, self.base, self.changes, len(coordinates)
         placed = _Placed(count)
         mine = np.full(count, -1, np.int64) if changed is None else changed.find(coordinates)
@@ -71,7 +71,7 @@ class ChunkLookup(Record):
         return placed.located(self.files, coordinates, _Versions(count, partial(_versions, *columns)))
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located | None:
-        """As locate, for one chunk, by plain numbers; None for one in a file elsewhere."""
+        """As locate, for one chunk, by plain numbers; None if it is in a file elsewhere."""
         changed, base, changes = self.changed, self.base, self.changes
         mine = -1 if changed is None else changed.find_one(coordinates)
         if changed is not None and mine >= 0:
@@ -95,7 +95,7 @@ class ChunkLookup(Record):
 
 
 class _Placed:
-    """The columns of Located while they are filled, and the buffers and locations that they refer to."""
+    """The columns of Located while they are filled, and their buffers and locations."""
 
     __slots__ = ("buffers", "checks", "ids", "kind", "lengths", "objects", "offsets", "texts")
 
@@ -114,7 +114,7 @@ class _Placed:
         location: Callable[[int], str],
         checks: Mapping[str, FileCheck],
     ) -> None:
-        """The chunks at some places, by their references. segment, location: by the number of an object; checks: by locations"""
+        """Adds chunks, from their references. segment, location: by the number of an object; checks: by locations"""
         self.ids[at], self.offsets[at], self.lengths[at] = rows.ids, rows.offsets, rows.lengths
         self.kind[at] = _LOCATED[rows.kinds]
         pending, virtual = rows.kinds == PENDING, rows.kinds == VIRTUAL
@@ -138,7 +138,7 @@ class _Placed:
         if self.texts:
             virtual = self.kind == VIRTUAL_KIND
             chunks = np.zeros((len(self.texts), coordinates.shape[1]), np.int64)
-            chunks[self.objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
+            chunks[self.objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several chunks the first
             self.objects[virtual] += len(names)
             names = ObjectNames(names, self.texts, self.checks, chunks)
         return Located(names, self.kind, self.objects, self.offsets, self.lengths, self.buffers, versions, True)
@@ -150,7 +150,7 @@ def id_texts(ids: Octets) -> NDArray[np.bytes_]:
 
 
 def _distinct_ids(ids: Octets) -> tuple[Octets, Columns]:
-    """The ids, each once, and for each row which."""
+    """The distinct ids, and the place of the id of each row among them."""
     if len(ids) == 1 or (ids[1:] == ids[:1]).all():
         return ids[:1], np.zeros(len(ids), np.int64)
     texts, where = np.unique(id_texts(ids), return_inverse=True)
@@ -171,7 +171,7 @@ def _located(
 
 
 class _Versions(Sequence["Version | None"]):
-    """The versions of chunks, made when the first is asked for: few readers ask."""
+    """The versions of chunks, created on first use, as few readers need them."""
 
     __slots__ = ("_count", "_made", "_make")
 
@@ -181,7 +181,7 @@ class _Versions(Sequence["Version | None"]):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, row: int) -> Version | None:  # type: ignore[override] # nobody slices it
+    def __getitem__(self, row: int) -> Version | None:  # type: ignore[override] # it is never sliced
         self._made = self._made or self._make()
         return self._made[row]
 
@@ -198,8 +198,8 @@ def _versions(
     rows: tuple[Columns, Columns, Columns],
     generations: tuple[int, int],
 ) -> list[Version | None]:
-    """What tells one value of a chunk from another within a session. rows: its row among those that were changed, -1: none; else the manifest and the row there.
-    generations: of the rows of either, as their numbers mean other chunks after a commit"""
+    """The versions of chunks, which distinguish their values within a session. rows: the row among the changed ones, -1: none; else the manifest and the row in
+    it. generations: of both kinds of rows, as their numbers mean other chunks after a commit"""
     columns: list[list[int]] = [column.tolist() for column in (kinds, *rows, offsets, lengths)]
     files: list[bytes] = np.ascontiguousarray(ids).view(f"V{ID_BYTES}").reshape(-1).tolist()
     changed, base = generations
@@ -216,7 +216,7 @@ def _versions(
 
 
 def set_versions(rows: Rows, numbers: Columns, generation: int) -> list[Version]:
-    """The versions that new rows have. numbers: theirs among the changed references of that generation"""
+    """The versions of new rows. numbers: theirs in the changed references of that generation"""
     kinds = _LOCATED[rows.kinds]
     found = _versions(kinds, rows.ids, rows.offsets, rows.lengths, (numbers, numbers, numbers), (generation, 0))
     return [version or ABSENT for version in found]
@@ -228,10 +228,10 @@ def file_version(file: ObjectId, offset: int, length: int) -> Version:
 
 
 def changed_version(generation: int, row: int) -> Version:
-    """The version of a value without a chunk file, by its row among those that the session changed: no other row of this process has both numbers."""
+    """The version of a value without a chunk file, from its row in the changed references: no other row of this process has both numbers."""
     return b"%d %d" % (generation, row)
 
 
 def base_version(generation: int, part: int, row: int) -> Version:
-    """The version of a value without a chunk file, by the manifest of the snapshot and the row there."""
+    """The version of a value without a chunk file, from the manifest of the snapshot and the row in it."""
     return b"%d %d %d" % (generation, part, row)

@@ -1,7 +1,7 @@
-"""Chunks that wait in memory get their place: very small ones go into a manifest with the commit, the others into chunk files, which are written here.
+"""Decides where pending chunks are stored: the commit puts very small ones into a manifest, the others are written to chunk files here.
 
-An object for each chunk costs a file, a sync and a request. So they go many to an object (a pack), neighbours in reading order side by side, and a reader merges their
-ranges."""
+An object for each chunk costs a file, a sync and a request. So many chunks go into one object (a pack), neighbours in reading order side by side, and a reader
+merges their ranges."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["INLINE_LIMIT", "PACK_BYTES", "PACK_LIMIT", "Packs", "PackingOrder", 
 
 PackingOrder: TypeAlias = "Callable[[str, NDArray[np.int64]], NDArray[np.int64]]"
 
-INLINE_LIMIT: Final = 512  # bytes: chunks up to this size stand in the manifest
-PACK_LIMIT: Final = 2**20  # bytes: larger chunks are objects of their own, and never wait
-PACK_BYTES: Final = 2**24  # bytes of a pack, which is closed before the chunk that would go beyond
+INLINE_LIMIT: Final = 512  # bytes: chunks up to this size are stored in the manifest
+PACK_LIMIT: Final = 2**20  # bytes: larger chunks are written at once, as objects of their own
+PACK_BYTES: Final = 2**24  # the largest size of a pack of several chunks
 
-_NEW: Final = 2**32  # above the numbers that nodes of a snapshot have
+_NEW: Final = 2**32  # above the numbers of nodes in a snapshot
 
 
 class _Waiting(Record):
-    """Chunks of one array that wait. numbers: of their rows among the changed references"""
+    """Pending chunks of one array. numbers: of their rows in the changed references"""
 
     change: NodeChange
     numbers: Columns
@@ -52,14 +52,14 @@ def store_pending(
     order: PackingOrder | None = None,
     most_inline: int | None = None,
 ) -> None:
-    """Writes all chunks that are too large for a manifest into chunk files, and gives up bytes that nothing refers to any more. Raises StoreError; then
-    everything waits as before.
+    """Writes all chunks that are too large for a manifest to chunk files, and drops bytes that nothing refers to. Raises StoreError; then
+    nothing changes.
 
     digests      the ids of chunk files end in digests
-    order        in which the chunks of each array lie in packs, as users give it; None: row by row
-    most_inline  bytes of chunks that are small enough for a manifest; where there are more, they are written, too. None: any number"""
+    order        of the chunks of each array in packs, from the user; None: row by row
+    most_inline  largest total of the chunks that are kept for a manifest; if they have more bytes, they are written, too. None: no limit"""
     if changes.pending.nbytes <= INLINE_LIMIT and most_inline is None:
-        return  # none of them is too large, and they are too few to be counted
+        return  # none is too large, and they are few
     waiting = [found for change in changes if (found := _waiting(change)) is not None]
     limit = INLINE_LIMIT
     if most_inline is not None:
@@ -82,9 +82,9 @@ def _waiting(change: NodeChange) -> _Waiting | None:
 
 
 class Packs(Record):
-    """Where n chunks go, which come in the order in which they will be read.
+    """Where n chunks are stored, in reading order.
 
-    pack    int64[n], for each the number of its pack;  offset: int64[n], where it begins there
+    pack    int64[n], the number of the pack of each;  offset: int64[n], where it begins there
     bounds  int64[p + 1], the first chunk of each pack, and n"""
 
     pack: Columns
@@ -93,7 +93,7 @@ class Packs(Record):
 
 
 def plan_packs(lengths: Columns, *, packing: bool = True, pack_bytes: int = PACK_BYTES) -> Packs:
-    """Chunks of these bytes in packs of at most `pack_bytes`; one that is larger by itself has a pack alone. Without `packing` each has."""
+    """Distributes chunks of these lengths to packs of at most `pack_bytes`; a larger chunk has its own pack. Without `packing` every chunk has."""
     ends = np.cumsum(lengths)
     bounds = np.arange(lengths.size + 1)
     if packing:
@@ -122,7 +122,7 @@ def _write_packs(
     *,
     digests: bool,
 ) -> None:
-    # arrays by the numbers that their nodes have, or will have
+    # arrays in the order of the numbers of their nodes
     parts.sort(key=lambda part: _NEW if part.change.base is None else part.change.base.id)
     firsts = np.cumsum([0, *(len(part.numbers) for part in parts)])
     sources, rows = _sources(changes.pending, parts)
@@ -135,7 +135,7 @@ def _write_packs(
     values = Pieces(sources, rows, packs.bounds)
     ids = new_chunk_ids(values, digests=digests)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
-    if changes.begun is None:  # who else may refer to the files of a fork is not known here
+    if changes.begun is None:  # other sessions may refer to the files of a fork
         changes.packs.append(ids)
     files.store.put_own(names, values)
     place = np.argsort(order)
@@ -145,8 +145,8 @@ def _write_packs(
 
 
 def _order(part: _Waiting, by: PackingOrder | None) -> Columns:
-    """The chunks of an array in the order in which they will be read: row by row (the last coordinate fastest), or as a user gives it. Raises InvalidInputError for
-    what is no order."""
+    """The reading order of the chunks of an array: row by row (the last coordinate fastest), or from the user. Raises InvalidInputError for an
+    invalid order."""
     coordinates, path = part.rows.coordinates, part.change.node.path
     if by is None:
         return sorting_order(coordinates)
@@ -161,7 +161,7 @@ def _order(part: _Waiting, by: PackingOrder | None) -> Columns:
 
 
 def _sources(pending: PendingBytes, parts: Sequence[_Waiting]) -> tuple[Sources, Columns]:
-    """Where the bytes of chunks are, as rows of Pieces."""
+    """The bytes of chunks, as rows of Pieces."""
     objects, offsets, lengths = [
         np.concatenate(column) for column in zip(*[part.rows[3:] for part in parts], strict=True)
     ]
@@ -170,7 +170,7 @@ def _sources(pending: PendingBytes, parts: Sequence[_Waiting]) -> tuple[Sources,
 
 
 def _compact(changes: ChangeSet, parts: list[_Waiting]) -> None:
-    """Copies what still waits into one segment, where more than half of the bytes are nobody's."""
+    """Copies the remaining pending chunks to one segment, if more than half of the bytes are unused."""
     old = changes.pending
     if old.nbytes <= 2 * sum(int(part.rows.lengths.sum()) for part in parts):
         return
@@ -178,7 +178,7 @@ def _compact(changes: ChangeSet, parts: list[_Waiting]) -> None:
         changes.pending = PendingBytes()
         return
     sources, rows = _sources(old, parts)
-    # whatever interrupts this, every row finds its bytes: in the old segments until all rows name the new one
+    # even after an interrupt every row finds its bytes: the old segments stay until all rows name the new one
     changes.pending = pending = old.copy()
     segment, offsets = pending.add(Pieces(sources, rows, np.arange(len(rows) + 1)), rows[:, 2])
     first = 0

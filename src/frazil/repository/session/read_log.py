@@ -1,4 +1,4 @@
-"""What a serializable session has read. Whoever notes something holds the session's lock."""
+"""What a serializable session has read. Callers that add hold the session's lock."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from frazil.stores.values import Columns
 
 __all__ = ["ReadLog", "Reads"]
 
-_LOOSE: Final = 2**16  # coordinates of one array that may be noted twice
+_LOOSE: Final = 2**16  # coordinates of one array that may contain duplicates
 
 
 class Reads(Record):
-    """What a session looked at.
+    """What a session read.
 
-    nodes   paths in the session, also those where nothing was; listed: groups whose members were listed
-    chunks  of arrays, by their paths in the snapshot: int64[n, d], the coordinates of those that were read, or found missing
-    arrays  by their paths in the snapshot, those of which all chunks were listed"""
+    nodes   paths in the session, also of missing nodes; listed: groups whose members were listed
+    chunks  of arrays, by their paths in the snapshot: int64[n, d], the coordinates of chunks that were read or found missing
+    arrays  whose chunks were all listed, by their paths in the snapshot"""
 
     nodes: frozenset[str] = frozenset()
     listed: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class ReadLog:
         self._loose: dict[str, int] = {}
 
     def chunks(self, path: str, coordinates: Columns) -> None:
-        """Notes chunks of an array, by its path in the snapshot."""
+        """Records chunks of an array, by its path in the snapshot."""
         self._chunks.setdefault(path, []).append(coordinates)
         self._loose[path] = self._loose.get(path, 0) + len(coordinates)
         if self._loose[path] > _LOOSE:
@@ -52,7 +52,7 @@ class ReadLog:
             self._loose[path] = 0
 
     def add(self, reads: Reads) -> None:
-        """Notes what another log of the same snapshot has."""
+        """Adds the contents of another log of the same snapshot."""
         self.nodes |= reads.nodes
         self.listed |= reads.listed
         self.arrays |= reads.arrays
@@ -60,7 +60,7 @@ class ReadLog:
             self.chunks(path, coordinates)
 
     def over(self, there: Callable[[str], str | None]) -> ReadLog:
-        """The same over another snapshot. there: where a node of this one is in that one"""
+        """The same log for another snapshot. there: the path in that snapshot of a node of this one"""
         other = ReadLog()
         other.nodes, other.listed, other.deep = set(self.nodes), set(self.listed), set(self.deep)
         other.arrays = {found for path in self.arrays if (found := there(path)) is not None}
@@ -71,7 +71,7 @@ class ReadLog:
         return other
 
     def reads(self, base: Nodes) -> Reads:
-        """What was read, each once. base: the nodes of the snapshot"""
+        """Everything that was read, without duplicates. base: the nodes of the snapshot"""
         below = [at for path in self.deep for at in base.subtree(path)]
         chunks = {path: sorted_coordinates(np.concatenate(parts)) for path, parts in self._chunks.items()}
         return Reads(

@@ -1,4 +1,4 @@
-"""What a session is at any time: a snapshot, the changes on top of it, and what was read and written. Its arrays look their references up here, and set them.
+"""The state of a session: a snapshot, the changes on top of it, and what was read and written. Its arrays look up and set their references here.
 
 Nodes are read and changed in transaction.py."""
 
@@ -31,12 +31,12 @@ from frazil.runtime import DEFAULT, Runtime
 __all__ = ["Options", "SessionState"]
 
 _EVER: Final = 2**62  # nanoseconds
-_WAITING_BYTES: Final = 2**26  # of chunks in memory at most, before they are written
+_WAITING_BYTES: Final = 2**26  # largest total of chunks in memory, before they are written
 
 
 class Options(Record):
-    """packing: small chunks go many to a file; attribute_limit: bytes of attributes above which they go to a file of their own, None: never; serializable: what
-    is read counts in conflicts, too; runtime: its threads copy; virtual: where virtual chunks may be read"""
+    """packing: many small chunks go into one file; attribute_limit: bytes above which attributes go to a file of their own, None: never; serializable: reads
+    count in conflicts, too; runtime: its threads copy; virtual: where virtual chunks may be read"""
 
     packing: bool = True
     attribute_limit: int | None = None
@@ -46,14 +46,15 @@ class Options(Record):
 
 
 class SessionState:
-    """What needs the lock says so. Arrays are named by the permanent keys of their nodes.
+    """Methods that need the lock are marked. Arrays are named by the permanent keys of their nodes.
 
-    tip     where the branch stood when the session began; None: the session only reads
-    branches  what is shared with other sessions of the repository
+    tip     the tip of the branch when the session began; None: the session only reads
+    branches  shared with other sessions of the repository
     known   the extensions that documents may name
-    state   another number after every change; renewals: after nodes changed otherwise than through the port
-    reads   what was read, where that counts in conflicts
-    needs_check  a collection may have removed what it refers to, whatever its age: it refers to files that may be older than itself, or its branch was held meanwhile"""
+    state   a new number after every change; renewals: after changes of nodes outside of the port
+    reads   what was read, if reads count in conflicts
+    needs_check  whether a collection may have removed files of the session at any age: it refers to files that may be older than itself, or its branch was held
+                 meanwhile"""
 
     def __init__(
         self,
@@ -68,8 +69,8 @@ class SessionState:
         forked: bool = False,
         branches: Branches | None = None,
     ) -> None:
-        """documents: what is understood of nodes, and branches: shared with other sessions of the repository;  changes: to begin with;  forked: it is merged into another session,
-        and not committed"""
+        """documents: the cache of nodes, and branches: shared with other sessions of the repository;  changes: the first ones;  forked: it is merged into
+        another session, not committed"""
         self.files, self.known, self.options, self.forked = files, known, options, forked
         self.documents = files.documents(known) if documents is None else documents
         self.lock = threading.RLock()
@@ -85,8 +86,8 @@ class SessionState:
     def begin(
         self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False, tip: Tip | None = None
     ) -> None:
-        """Goes on from another snapshot with these changes. same: all nodes are as they were, so that handles need not look anew;  tip: the one that points to the snapshot,
-        where that is another. Both are set together: a commit behind a tip whose snapshot the session does not have would undo what others committed"""
+        """Goes to another snapshot with these changes. same: all nodes are unchanged, so handles need not look again;  tip: a new tip that points to the
+        snapshot, or None. Both are set together: a commit on a tip whose snapshot the session does not have would undo other commits"""
         none: dict[str, BaseReferences | None] = {}  # by paths in the snapshot
         self.base_id, self.base, self.changes, self.tip, self._references = (
             base_id, base, changes, self.tip if tip is None else tip, none
@@ -106,12 +107,12 @@ class SessionState:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a later tip of the branch was seen."""
+        """Whether a later tip of the branch is known."""
         return self.tip is not None and self.branches.latest(self.tip) is not self.tip
 
     @property
     def rules(self) -> Rules:
-        """What may be written over the snapshot, and relied on."""
+        """What may be written on top of the snapshot, and relied on."""
         return self.files.rules(self.base)
 
     @property
@@ -119,13 +120,13 @@ class SessionState:
         return self.options.packing and self.rules.packs
 
     def begin_anew(self) -> None:
-        """Nothing that the session wrote before counts any more."""
+        """Restarts the age of the session, as earlier files no longer count."""
         self._since = time.time_ns(), time.monotonic_ns()
         self.needs_check = False
 
     def age(self) -> int:
-        """Nanoseconds, at most, since the oldest file was written that only this session refers to. By two clocks of this machine, of which one may be set back and the other
-        may stand still while the machine sleeps."""
+        """The largest possible age, in nanoseconds, of a file that only this session refers to. From two clocks of this machine: one may be set back, the other
+        may stop while the machine sleeps."""
         if self.needs_check:
             return _EVER
         wall, steady = self._since
@@ -140,10 +141,10 @@ class SessionState:
         if self.read_only:
             raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
 
-    # Whoever calls the methods below holds the lock.
+    # The caller of the methods below holds the lock.
 
     def path_of(self, key: int) -> str:
-        """Where a node is now. Raises NotFoundError."""
+        """The present path of a node. Raises NotFoundError."""
         path = self.changes.path_of(key)
         if path is None:
             raise NotFoundError(
@@ -158,7 +159,7 @@ class SessionState:
         return self.changes.nodes.get(key) or self.changes.touch(self.path_of(key))
 
     def references(self, key: int) -> tuple[ChangedReferences | None, BaseReferences | None]:
-        """The references of an array that the session changed, and those of the snapshot. Raises NotFoundError where it is gone."""
+        """The references of an array that the session changed, and those of the snapshot. Raises NotFoundError if it is gone."""
         change = self.changes.nodes.get(key)
         if change is not None:
             return change.references, self.base_references(change.base)
@@ -169,7 +170,7 @@ class SessionState:
         return None, self._references[path]
 
     def base_references(self, node: NodeSnapshot | None) -> BaseReferences | None:
-        """The references that a node of the snapshot has in it; None where it has none, or the node is new."""
+        """The references of a node in the snapshot; None if it has none, or is new."""
         if node is None:
             return None
         if node.path not in self._references:
@@ -180,7 +181,7 @@ class SessionState:
         return self._references[node.path]
 
     def note_read(self, key: int, coordinates: NDArray[np.int64] | None) -> None:
-        """Takes note that chunks of an array were looked at; None: that all were listed."""
+        """Records that chunks of an array were read; None: that all were listed."""
         if self.reads is not None and (path := self.changes.keys.paths.get(key)) is not None:
             if coordinates is None:
                 self.reads.arrays.add(path)
@@ -188,7 +189,7 @@ class SessionState:
                 self.reads.chunks(path, coordinates)
 
     def chunks_added(self) -> None:
-        """Gives chunks that wait in memory their place, where they are too many."""
+        """Writes pending chunks to files if they are too large for memory."""
         self.state += 1
         limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
         if self.changes.pending.nbytes > limit:
@@ -197,7 +198,7 @@ class SessionState:
             )
 
     def forget_reads(self) -> None:
-        """Begins to note anew what is read. Handles look at their nodes anew, so that what they show counts as read."""
+        """Clears what was read. Handles look up their nodes again, so that what they show counts as read."""
         if self.options.serializable and not self.read_only:
             self.reads = ReadLog()
             self.renewals += 1

@@ -1,7 +1,7 @@
-"""Letting chunks of a session's array be parts of files that are there already: virtual chunks in files elsewhere, and parts of adopted files, which are copied whole
+"""Sets chunks of a session's array to parts of existing files: virtual chunks in files elsewhere, and parts of adopted files, which are copied whole
 into the repository.
 
-References are checked in manifests/reference_columns.py, read in virtual/virtual_fetch.py. What lies where in a file the caller knows (integrations/ has scanners)."""
+manifests/reference_columns.py checks references, virtual/virtual_fetch.py reads them. The caller knows the places in the files (integrations/ has scanners)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def set_virtual(
     *,
     check: Check,
 ) -> None:
-    """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file, or that which is given, where the format can
-    hold it. Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError; then nothing was changed."""
+    """Sets chunks of the array at a normalised path to parts of files elsewhere. check: records the present state of each file, or the given state, if the
+    format can store it. Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError; then nothing was changed."""
     transaction.require_writable()
     containers, keeps = transaction.options.virtual, transaction.rules.checks
     given = None if isinstance(check, bool) else _given_checks(check, containers)
@@ -69,8 +69,8 @@ def set_adopted(
     offsets: ArrayLike,
     lengths: ArrayLike,
 ) -> None:
-    """Lets chunks of the array at a normalised path be parts of an adopted file, by the text of its id. Raises InvalidInputError (also for what ends beyond the file),
-    ReadOnlyError, NotFoundError; then nothing was changed."""
+    """Sets chunks of the array at a normalised path to parts of an adopted file, by the text of its id. Raises InvalidInputError (also beyond the end of the
+    file), ReadOnlyError, NotFoundError; then nothing was changed."""
     transaction.require_writable()
     _refuse_compatible(transaction)
     grid = transaction.grid_of("/" + path)
@@ -105,7 +105,7 @@ def _rows(made: VirtualReferences, kind: int, identity: ObjectId, objects: NDArr
 
 
 def _given_checks(given: Mapping[str, Given], containers: VirtualContainers) -> dict[str, FileCheck]:
-    """Checks of locations from what a user gives. Raises InvalidInputError."""
+    """Checks of locations, from the arguments of a user. Raises InvalidInputError."""
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"check is {given!r}; it must be True, False, or a mapping", hint=_MAPPING)
     checks: dict[str, FileCheck] = {}
@@ -147,9 +147,9 @@ _ADOPTED: Final = "adopt_file returns it"
 
 
 def adopt_file(transaction: Transaction, path: str | os.PathLike[str]) -> ObjectId:
-    """Copies a file of this machine into a chunk file, without holding it in memory where both lie on disks; its id. One that nothing refers to at the commit is garbage.
-    Raises ReadOnlyError, NotFoundError, StoreError (also where the file changed meanwhile), InvalidInputError for what is no path, and where the format has a chunk file
-    for each chunk."""
+    """Copies a file of this machine into a chunk file, and returns its id. If both are on disks, the file is not held in memory. Without a reference at the
+    commit it is garbage. Raises ReadOnlyError, NotFoundError, StoreError (also if the file changed meanwhile), InvalidInputError for an invalid path, and if
+    the format has a chunk file for each chunk."""
     transaction.require_writable()
     _refuse_compatible(transaction)
     folder, name = os.path.split(os.path.realpath(location_text(path)))

@@ -1,6 +1,6 @@
 """The nodes of a session: a snapshot with the changes on top of it as NodeStorage (stores/array_storage/node_storage.py, the port).
 
-How it is committed is in commit/, how it follows a branch that moved and takes over forks in merge/. What users see of it is made in api/."""
+commit/ commits it; merge/ rebases it on a branch that moved, and merges forks. api/ has what users see."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Transaction(SessionState):
                 raise NotFoundError("the node is gone", path=absolute, hint="it was removed")
             old = self._readable(node)
             new = change(old)
-            same = same_attributes(self.files, new.attributes, old.attributes)  # to Python 1, 1.0 and True are one
+            same = same_attributes(self.files, new.attributes, old.attributes)  # in Python 1, 1.0 and True are equal
             if same and new == old:
                 return new
             touched = self.changes.touch(absolute)
@@ -117,21 +117,21 @@ class Transaction(SessionState):
             return new if is_resized else self._readable(touched.node)
 
     def _changed_node(self, node: NodeSnapshot, new: Metadata, *, resized: bool) -> NodeSnapshot:
-        """A node with other metadata. resized: of which the shape alone is another. Raises as _as_node."""
+        """A node with other metadata. resized: whether only the shape differs. Raises as _as_node."""
         if resized and isinstance(new, ArrayMetadata):
             return self.files.resized_node(node, new.shape)
         return self._as_node(node.path, new, node)
 
     def _readable(self, node: Node) -> Metadata:
-        """The metadata of a node. Raises the error of one that cannot be read."""
+        """The metadata of a node. Raises its error if it cannot be read."""
         found = self.documents.of(node)
         if isinstance(found, FrazilError):
             raise found
         return found
 
     def _drop_beyond(self, touched: NodeChange, old: StoredMetadata, new: StoredMetadata) -> None:
-        """Removes the references beyond the old grid that a larger one would show again: of a shape that somebody set smaller without removing chunks, here or, in what
-        other programs wrote, before."""
+        """Removes references outside of the old grid that a larger grid would show again: left by a change of the shape that did not remove chunks, here or by
+        other programs."""
         if all(after <= before for before, after in zip(old.shape, new.shape, strict=True)):
             return
         stored = self.base_references(touched.base)
@@ -143,7 +143,7 @@ class Transaction(SessionState):
             touched.changed_references().set(removed_rows(sorted_coordinates(beyond)))
 
     def _as_node(self, path: str, metadata: Metadata, old: NodeSnapshot | None = None) -> NodeSnapshot:
-        """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
+        """A node with this metadata. Raises InvalidInputError for what the format cannot hold, and if the old node is of another kind."""
         if old is not None and isinstance(metadata, ArrayMetadata) != (old.array is not None):
             raise InvalidInputError("another kind of node is there", path=path, hint="remove it first")
         return self.files.node(path, metadata, self.rules, old)
@@ -167,7 +167,7 @@ class Transaction(SessionState):
                 self.changes.add(node)
 
     def _groups_above(self, made: Mapping[str, NodeSnapshot]) -> dict[str, NodeSnapshot]:
-        """The groups that are missing above new nodes. Raises InvalidInputError where an array stands above one."""
+        """The missing groups above new nodes. Raises InvalidInputError if an array is above one."""
         groups: dict[str, NodeSnapshot] = {}
         for path in made:
             for at in above(path):
@@ -246,24 +246,24 @@ class Transaction(SessionState):
         return grid_of(node.array.metadata)
 
     def set_rows(self, path: str, rows: Rows) -> None:
-        """Sets references of the array at an absolute path to what lies outside of this session."""
+        """Sets references of the array at an absolute path to data outside of this session."""
         with self.lock:
             self.changes.touch(path).changed_references().set(rows)
             self.state += 1
 
     def frozen(self) -> Transaction:
-        """The session as it is now, to read; what is changed later does not show in it."""
+        """A read-only copy of the present session; later changes do not appear in it."""
         with self.lock:
             state = self.base_id, self.base, None, self.known, self.options, self.documents, self.changes.copy()
             return Transaction(self.files, *state)
 
     def fork(self, changes: ChangeSet) -> Transaction:
-        """A session for a worker, over the same snapshot. changes: its own"""
+        """A session for a worker, on the same snapshot. changes: its own"""
         state = self.base_id, self.base, None, self.known, self.options
         return Transaction(self.files, *state, changes=changes, forked=True)
 
     def discard(self) -> None:
-        """Gives up all changes, with the chunk files that were written for them; but not those of a commit that may have happened."""
+        """Discards all changes, and removes the chunk files written for them, except those of a commit that may have happened."""
         with self.lock:
             self.require_writable()
             left = np.concatenate([own_files(self.changes), *self.changes.packs])
@@ -275,7 +275,7 @@ class Transaction(SessionState):
             self.begin_anew()
 
     def end(self) -> None:
-        """From now on the nodes of the session can only be read. What was not committed is given up, unless a commit of it may have happened."""
+        """Makes the session read-only. Uncommitted changes are discarded, unless a commit of them may have happened."""
         with self.lock:
             if not self.read_only and not self.written.intents and not self.changes.is_empty:
                 self.discard()
@@ -288,7 +288,7 @@ class Transaction(SessionState):
                 hint="send session.fork() to workers, and merge what they return",
             )
         with self.lock:
-            self.changes.leave_files()  # they are the copy's as well
+            self.changes.leave_files()  # the copy refers to them, too
         state = self.base_id, self.base, self.tip, self.known, self.options, None
         changes = self.changes if self.forked else None
         others = {"reads": self.reads, "needs_check": self.needs_check}

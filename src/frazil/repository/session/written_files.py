@@ -1,6 +1,6 @@
 """The files that a session wrote: which of them may be removed, and when.
 
-How they are written is in commit/; what refers to them is the session's change set."""
+commit/ writes them; the session's change set refers to them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from frazil.repository.session.change_set import NodeChange
 __all__ = ["Intent", "WrittenFiles", "own_files"]
 
 _NONE: Final = np.zeros((0, ID_BYTES), np.uint8)
-_GRACE: Final = 16  # superseded chunk files that stay for those who may be reading them
+_GRACE: Final = 16  # superseded chunk files that are kept for concurrent readers
 
 
 class Intent(Record):
-    """A commit whose branch file may have been sent, and whose outcome is not known yet. Nothing that belongs to it is removed.
+    """A commit whose branch file may have been sent, and whose outcome is unknown. None of its files is removed.
 
-    snapshot  the id that the commit has if it happened
-    tip       where the branch stood: the file after it decides
+    snapshot  the id of the commit if it happened
+    tip       of the branch at that time: the file after it decides the outcome
     state     of the session at that time
-    files     names of the files that were written for it alone: manifests, snapshot, attributes"""
+    files     names of the files that were written only for it: manifests, snapshot, attributes"""
 
     snapshot: ObjectId
     tip: Tip
@@ -36,19 +36,19 @@ class Intent(Record):
 
 
 class WrittenFiles:
-    """Removes files of one session that nothing refers to, but none that an intent may refer to. Whoever uses it holds the session's lock.
+    """Removes files of one session that nothing refers to, except those that an intent may refer to. The caller holds the session's lock.
 
-    intents  commits of the session whose outcome is not known, all with the same tip"""
+    intents  commits of the session whose outcome is unknown, all with the same tip"""
 
     def __init__(self, files: RepositoryFormat) -> None:
         self.intents: tuple[Intent, ...] = ()
-        self._leaves = False  # a ref may lead to a snapshot that the session wrote in vain: nothing is removed any more
+        self._leaves = False  # a ref may point to a snapshot of a failed commit: nothing is removed any more
         self._files = files
-        self._dropped = _NONE  # chunk files that are removed a little later
-        self._held: list[Octets] = []  # chunk files that the session does not refer to, and an intent may
+        self._dropped = _NONE  # chunk files that are removed later
+        self._held: list[Octets] = []  # chunk files that only an intent may refer to
 
     def superseded(self, ids: Octets) -> None:
-        """Removes chunk files that the session does not refer to any more. The last few stay a while for those who may be reading them; all stay while there are
+        """Removes chunk files that the session no longer refers to. The last few are kept for concurrent readers; all are kept while there are
         intents."""
         if not len(ids):
             return
@@ -60,14 +60,14 @@ class WrittenFiles:
         self._dropped = every[-_GRACE:]
 
     def sweep(self) -> None:
-        """Removes those, too, that were kept for readers."""
+        """Also removes the files kept for readers."""
         self._erase_chunks(self._dropped)
         self._dropped = _NONE
 
     def lost(self, intents: Iterable[Intent], kept: Container[str] = (), *, may_be_named: bool = False) -> None:
-        """Removes what was written for commits that did not happen and never will. kept: names of files that stay
+        """Removes the files of commits that did not happen and never will. kept: names of files that stay
 
-        may_be_named  a collection may have condemned the snapshots long ago, and somebody may have let a branch or a tag point to one: all of it is left to collections"""
+        may_be_named  a collection may have condemned the snapshots long ago, and a branch or a tag may point to one: all files are left to collections"""
         intents = tuple(intents)
         self.intents = tuple(intent for intent in self.intents if intent not in intents)
         names = [name for intent in intents for name in intent.files if name not in kept]
@@ -80,7 +80,7 @@ class WrittenFiles:
                 self.superseded(ids)
 
     def forget(self) -> None:
-        """Leaves what intents may refer to where it is, as the session has given it up: a garbage collection removes it if it may."""
+        """Keeps files that intents may refer to, after the session was discarded: garbage collection removes them if it may."""
         self._held, self.intents = [], ()
 
     def _erase_chunks(self, ids: Octets) -> None:

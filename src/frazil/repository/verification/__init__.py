@@ -1,3 +1,4 @@
-"""Verification of repositories in every format (repository/format.py): whether refs, snapshots, manifests and attribute files can be read, and every chunk reference leads to bytes.
+"""Verification of repositories in every format (repository/format.py): whether refs, snapshots, manifests and attribute files can be read, and whether the
+bytes of every chunk reference exist.
 
-It reads and never writes. Chunks are decoded in api/maintenance/verification.py, which knows arrays; nothing here repairs."""
+It only reads. Chunks are decoded in api/maintenance/verification.py, which knows arrays; nothing here repairs."""

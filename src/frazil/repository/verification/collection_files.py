@@ -1,4 +1,5 @@
-"""The files that garbage collections leave under gc/: whether the next one, and those who create tags and branches, can read them. Records of expiry are looked at with histories."""
+"""The files that garbage collections leave under gc/: whether later collections, and writers of tags and branches, can read them. Records of expiry are checked
+in histories.py."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["check_collection_files"]
 
-# lost marks cost time alone, and the files of runs have no content
+# a lost mark only costs time, and the files of runs have no content
 _NEEDED: Final[Mapping[str, Sequence[str]]] = {"condemned": KINDS, "pins": ("snapshots",)}
 
 
 def check_collection_files(files: RepositoryFormat, found: Findings) -> None:
-    """Reads lists of condemned objects, and pins. A list may name what is live: it was condemned before it was committed or tagged, and the next collection keeps it. Raises
-    StoreError."""
+    """Reads the lists of condemned objects, and the pins. A list may contain an object that is in use, as it was committed or tagged later: the next collection
+    keeps it. Raises StoreError."""
     for record in list_records(files):
         names = _NEEDED.get(record.folder)
         if names is not None:

@@ -1,4 +1,4 @@
-"""The digests of chunk files, which the ids of the files end in, against the bytes that are there: on several threads, and without decoding."""
+"""Compares the bytes of chunk files with their digests, which the ids of the files end in: on several threads, and without decoding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES: Final = 256
 
 
 def check_digests(files: RepositoryFormat, chunk_files: ChunkFiles, threads: int, progress: Progress) -> None:
-    """Marks the files of which the bytes are not those that were written, among those that something refers to. Raises StoreError."""
+    """Marks the referenced files whose bytes are not those that were written. Raises StoreError."""
     rows = np.flatnonzero(chunk_files.used)
     batches = list(_batches(rows, chunk_files.sizes))
     with ThreadPoolExecutor(max(threads, 1), "frazil-digests") as pool:
@@ -49,7 +49,8 @@ def _batches(rows: Columns, sizes: Columns) -> Iterator[Columns]:
 
 
 def _wrong(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> NDArray[np.bool_]:
-    """bool[n]: which files of a batch have other bytes than their ids say. One that went meanwhile is not among them: who listed it says so."""
+    """bool[n]: which files of a batch have bytes that differ from the digest in their id. A file that was deleted meanwhile is False: the check of the listing
+    reports it."""
     ids = octets(chunk_files.ids[batch])
     keys = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
     if len(batch) == 1 and chunk_files.sizes[batch[0]] > _TOGETHER:

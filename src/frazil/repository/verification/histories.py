@@ -1,4 +1,4 @@
-"""Branches, tags and histories: which snapshots there are to look at. Each is named once, however many refs lead to it."""
+"""Branches, tags and histories: which snapshots are to be checked. Each is named once, however many refs lead to it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ UNREADABLE: tuple[type[FrazilError], ...] = (
     DataError,
     NotFoundError,
     InvalidInputError,
-)  # but no StoreError: who cannot read does not know
+)  # not StoreError: if the store cannot be read, nothing is known about the file
 
 
 class Seen(Record):
-    """A snapshot that a ref leads to. file: its id; first: nothing comes before it; parent: what comes before it, by the name that it has in histories; None where that was not asked for"""
+    """A snapshot that a ref leads to. file: its id; first: it has no parent; parent: the id of its parent as histories have it, None if that was not read"""
 
     file: ObjectId
     ref: str
@@ -45,7 +45,7 @@ class Seen(Record):
 
 
 def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple[str, ObjectId]]]:
-    """How many branches and tags there are, and what those point to that can be read, by "branch NAME" or "tag NAME". Raises StoreError."""
+    """The number of branches and tags, and the snapshots that the readable ones point to, with "branch NAME" or "tag NAME". Raises StoreError."""
     names = [(f"branch {name}", name) for name in files.branches()] + [(f"tag {name}", name) for name in files.tags()]
     tips: list[tuple[str, ObjectId]] = []
     for ref, name in names:
@@ -105,8 +105,8 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
 
 
 def walk_on(files: RepositoryFormat, named: dict[ObjectId, str], known: list[Seen]) -> list[Seen]:
-    """The snapshots that are not known and lead to some that other snapshots name, beside what the histories say. named: the ref that led there. What cannot be read of them is
-    passed over, as the contradiction is a problem already. Raises StoreError."""
+    """The unknown snapshots that are reached from ids that other snapshots name as parents but no history contains. named: the ref that led to each id. Files
+    that cannot be read are skipped: the contradiction is already a problem. Raises StoreError."""
     try:
         expired = set(id_list(expired_ids(files)))
     except UNREADABLE:
@@ -136,8 +136,9 @@ def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found:
 
 
 def check_own_history(files: RepositoryFormat, file: ObjectId, ref: str, found: Findings) -> None:
-    """Compares what a snapshot says of the ones before it with what is there: a commit over it carries that on, and later files hide it. Raises StoreError."""
-    with suppress(*UNREADABLE):  # of which others tell
+    """Compares the history in a snapshot file with the stored snapshots: a commit on top copies that history, and later files hide the fault. Raises
+    StoreError."""
+    with suppress(*UNREADABLE):  # other checks report these
         fault = files.history_fault(file)
         if fault is not None:
             key = files.key(f"snapshots/{encode_id(file)}")
@@ -145,7 +146,7 @@ def check_own_history(files: RepositoryFormat, file: ObjectId, ref: str, found: 
 
 
 def is_first(files: RepositoryFormat, snapshot: ObjectId) -> bool:
-    """Whether nothing comes before a snapshot, so that it may have another id than its file."""
+    """Whether a snapshot has no parent. Only then may its id differ from the id of its file."""
     try:
         return len(list(islice(files.ancestors(snapshot), 2))) == 1
     except UNREADABLE:
@@ -155,7 +156,7 @@ def is_first(files: RepositoryFormat, snapshot: ObjectId) -> bool:
 def _walk(
     files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], seen: dict[ObjectId, Seen]
 ) -> None:
-    """Follows a history to what is known and has the same parent there, or has expired."""
+    """Follows a history until it reaches an expired snapshot, or a known one with the same parent."""
     if start in seen:
         return
     for ancestor in files.ancestors(start):
@@ -173,6 +174,6 @@ def _walk(
 def _walk_known(
     files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], seen: dict[ObjectId, Seen]
 ) -> None:
-    """Follows what is there of a history of which a problem is told already."""
+    """Follows the readable part of a history that already has a reported problem."""
     with suppress(*UNREADABLE):
         _walk(files, ref, files.snapshot_id(start), expired, seen)

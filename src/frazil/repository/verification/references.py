@@ -1,4 +1,4 @@
-"""The references in manifests against the listing of chunk files, in columns. Each manifest is read once, for all snapshots that have it."""
+"""Compares the references in manifests with the listing of chunk files, in columns. Each manifest is read once, for all snapshots that use it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MANIFESTS: Final = 16  # read in one batch
 
 
 class ChunkStates(Record):
-    """The chunk file of each of n rows: bool[n] whether it is there, int64[n] its bytes, bool[n] whether these are known to be damaged."""
+    """The chunk file of each of n rows: bool[n] whether it exists, int64[n] its bytes, bool[n] whether it is known to be damaged."""
 
     there: NDArray[np.bool_]
     ends: Columns
@@ -43,11 +43,11 @@ class ChunkStates(Record):
 
 
 class ChunkFiles:
-    """The chunk files that a listing has.
+    """The listed chunk files.
 
     ids      sorted;  sizes: int64[n], bytes
-    used     bool[n]: those that something was seen to refer to
-    damaged  bool[n]: those of which the bytes are known not to be what was written (digests.py)"""
+    used     bool[n]: files that have a reference
+    damaged  bool[n]: files whose bytes are known to differ from what was written (digests.py)"""
 
     __slots__ = ("damaged", "ids", "sizes", "used")
 
@@ -73,7 +73,7 @@ class ChunkFiles:
 
 
 class Fault(Record):
-    """What is wrong with some rows of a manifest. wrong: bool[k]; sound: whether the rows can be written again as they are"""
+    """What is wrong with some rows of a manifest. wrong: bool[k]; sound: whether the rows can be written again unchanged"""
 
     kind: Kind
     text: str
@@ -108,7 +108,7 @@ def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault
 
 
 class References:
-    """The check of all references, and what it counted. chunk_files: what there is to refer to; virtual_files: looks at files elsewhere, None: they are not contacted"""
+    """The check of all references, and its counts. chunk_files: the listed files; virtual_files: checks files elsewhere, None: they are not contacted"""
 
     __slots__ = ("_chunk_files", "_files", "_found", "_virtual_files", "references", "strays", "virtual")
 
@@ -142,7 +142,8 @@ class References:
             progress("manifests read", len(values))
 
     def check_disjoint(self, expected: Expected) -> None:
-        """Finds chunks that two manifests of an array have, of which programs differ in which counts. Manifests that cannot be read were told of. Raises StoreError."""
+        """Finds chunks that two manifests of an array contain: programs differ in which one they read. Unreadable manifests are already reported. Raises
+        StoreError."""
         for (node, rank, ids), subject in expected.disjoint.items():
             parts = [no_coordinates(rank)]
             for values in batches(self._files.manifests, ids, _MANIFESTS):
@@ -173,7 +174,7 @@ class References:
     def _check_positions(
         self, file: ObjectId, manifest: Manifest, use: Use, rows: Columns, chunks: Columns
     ) -> tuple[Columns, Columns]:
-        """Checks the coordinates of an array; its rows within the grid, and their coordinates."""
+        """Checks the coordinates of an array. Returns its rows within the grid, and their coordinates."""
         own = rows_of_node(manifest, use.node.id)
         other_ranks = own.stop - own.start - rows.size
         inside = within(chunks, use.grid)

@@ -43,7 +43,7 @@ _SHOWN: Final = 3  # chunks of a problem in its text
 
 
 class Subject(Record):
-    """Where something was found. ref: "branch main" or "tag v1", the first that leads there; snapshot: its id as text; path: of the node. "" is none"""
+    """Where something was found. ref: "branch main" or "tag v1", the first that leads to it; snapshot: its id as text; path: of the node. "": none"""
 
     ref: str = ""
     snapshot: str = ""
@@ -53,16 +53,16 @@ class Subject(Record):
 class Problem(Record):
     """Something that is wrong.
 
-    kind      "ref": a branch or tag cannot be read, or what it points to is not there; "expiry": a record of expiry cannot be read; "history": an ancestor is missing or makes no
-              sense; "snapshot", "node", "attributes", "manifest": it is missing or makes no sense; "list": a snapshot does not list a file that its nodes
-              refer to; "reference": it lies outside of the grid of its array, or where readers do not
-              look; "misplaced": references are another array's; "missing": the chunk file is not there; "range": it is shorter than the reference says; "digest": its bytes
-              are not those that were written; "virtual": a file elsewhere is gone, too short, or has changed; "decode": the chunk cannot be read; "copy": a copy to this place has not ended;
-              "collection": a file of the garbage collection cannot be read
+    kind      "ref": a branch or tag cannot be read, or its snapshot does not exist; "expiry": a record of expiry cannot be read; "history": an ancestor is
+              missing or invalid; "snapshot", "node", "attributes", "manifest": it is missing or invalid; "list": a snapshot does not list a file that its nodes
+              refer to; "reference": it is outside of the grid of its array, or where readers do not look; "misplaced": references belong to another array;
+              "missing": the chunk file does not exist; "range": it is shorter than the reference; "digest": its bytes are not those that were written;
+              "virtual": a file elsewhere is missing, too short, or has changed; "decode": the chunk cannot be read; "copy": a copy to this location is not
+              complete; "collection": a file of the garbage collection cannot be read
     text      what is wrong
-    ref       "branch main" or "tag v1": the first that leads there;  snapshot: the id of the snapshot;  path: of the node. "" is none
-    key       of the stored object, None where none is meant
-    chunks    int64[n, d]: the coordinates of the chunks in the array's grid of references (of a sharded array its shards); None where no chunk is meant"""
+    ref       "branch main" or "tag v1": the first that leads to it;  snapshot: the id of the snapshot;  path: of the node. "": none
+    key       of the stored object, or None
+    chunks    int64[n, d]: the coordinates of the chunks in the array's grid of references (the shards of a sharded array), or None"""
 
     kind: Kind
     text: str
@@ -87,26 +87,26 @@ class Problem(Record):
 
 
 def chunks_text(chunks: Columns) -> str:
-    """int64[n, d] coordinates in a line of text: how many, and the first of them."""
+    """int64[n, d] coordinates as one line of text: their number, and the first of them."""
     shown = ", ".join(str(tuple(chunk)) for chunk in chunks[:_SHOWN].tolist())
     return f"{len(chunks)} chunks: {shown}{', ...' if len(chunks) > _SHOWN else ''}"
 
 
 def printable(line: str) -> str:
-    """A line in which names, which may be anybody's, cannot do what a terminal obeys."""
+    """A line without control characters: names come from users, and terminals obey such characters."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
 
 
 class Verification(Record):
     """What Repository.verify found.
 
-    refs, snapshots, manifests, attributes   that were looked at
-    references   to chunks, of every array in every manifest;  chunks: files that they lead to;  virtual: those to files elsewhere, which only `decode` reads
-    strays       references that no reader uses, as other programs leave them: beyond the grid of an array that shrank, or with another number of indices
-    orphans      objects that nothing leads to, by kind: no problem, a garbage collection removes them. Those of sessions that are open are among them
-    orphan_ids   the ids of these, sorted; not in the JSON
-    decoded      chunks of the tips that were decoded; None where that was not asked for
-    problems     everything that is wrong; empty where the repository is sound"""
+    refs, snapshots, manifests, attributes   how many were checked
+    references   to chunks, of every array in every manifest;  chunks: files that they lead to;  virtual: references to files elsewhere, read only by `decode`
+    strays       references that no reader uses, which other programs leave: beyond the grid of an array that shrank, or with another number of indices
+    orphans      objects that nothing refers to, by kind: no problem, garbage collection removes them. They include the objects of open sessions
+    orphan_ids   the ids of the orphans, sorted; not in the JSON
+    decoded      chunks of the tips that were decoded; None if decoding was not requested
+    problems     everything that is wrong; empty if the repository is sound"""
 
     refs: int
     snapshots: int
@@ -157,7 +157,7 @@ class Verification(Record):
 
 
 class Findings:
-    """Problems in the order in which they are found, each file that cannot be read once."""
+    """Problems in the order in which they are found. Each unreadable file is reported once."""
 
     __slots__ = ("_keys", "problems")
 
@@ -174,7 +174,7 @@ class Findings:
         self.problems.append(Problem(kind, text, *subject, key, chunks))
 
     def unreadable(self, kind: Kind, error: FrazilError, subject: Subject, key: str | None = None) -> None:
-        """A file that is missing or makes no sense; said once."""
+        """Adds a file that is missing or invalid, if it is not reported yet."""
         key = error.key or key
         if key is None or key not in self._keys:
             self._keys.add(key)

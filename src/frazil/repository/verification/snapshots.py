@@ -1,5 +1,5 @@
-"""Snapshots and their nodes: what they say of themselves, and which manifests and attributes they expect. A node that did not change from one snapshot to the next is looked
-at once."""
+"""Checks snapshots and their nodes, and collects the manifests and attribute files that they refer to. A node that did not change from one snapshot to the next
+is checked once."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 
 class Use:
-    """What snapshots say of an array in a manifest.
+    """How snapshots use a manifest for an array.
 
-    node      as one snapshot has it, at `subject`: that in which the grid is smallest
-    grid      chunks along each dimension, the least that any snapshot has
-    extents   the boxes that readers look into the manifest for; empty where they always do
+    node      as in the snapshot at `subject`, where the grid is smallest
+    grid      chunks along each dimension, the least in any snapshot
+    extents   the boxes in which readers look into the manifest; empty if they always read it
     foreign   other programs write here, and may leave references that no reader uses"""
 
     __slots__ = ("extents", "foreign", "grid", "node", "subject")
@@ -45,7 +45,7 @@ class Use:
         self.extents: set[tuple[tuple[int, ...], ...]] = set()
 
     def narrow(self, node: NodeSnapshot, subject: Subject, grid: tuple[int, ...]) -> None:
-        """Another snapshot has the array in this grid."""
+        """Adds another snapshot, which has the array with this grid."""
         least = tuple(map(min, self.grid, grid))
         if least != self.grid:
             self.node, self.subject, self.grid = node, subject, least
@@ -54,11 +54,11 @@ class Use:
 class Expected:
     """What the nodes of all snapshots refer to.
 
-    manifests   by id, and there by id and rank of the array
-    attributes  by id, and there by location: where it is expected
-    disjoint    lists of manifests of which no two may have one chunk, by id and rank of the array and the ids of the list: where one stands
-    listed      of manifests and attribute files, by id, a place that names it, whether or not a node uses it
-    parents     by id, snapshots that others name before them, unlike the histories that led to these; and the ref that led there"""
+    manifests   by id, then by id and rank of the array
+    attributes  by id, then by location: where they are referred to
+    disjoint    lists of manifests that may not share a chunk, by id and rank of the array and the ids of the list: where the list is used
+    listed      of manifests and attribute files, by id: a place that names the file, whether or not a node uses it
+    parents     by id: snapshots that another snapshot names as its parent, unlike its history; and the ref that led to it"""
 
     __slots__ = ("attributes", "disjoint", "listed_attributes", "listed_manifests", "manifests", "parents")
 
@@ -71,7 +71,7 @@ class Expected:
         self.parents: dict[ObjectId, str] = {}
 
     def add(self, node: NodeSnapshot, subject: Subject, rules: Rules) -> None:
-        """What a node refers to."""
+        """Adds what a node refers to."""
         if isinstance(node.attributes, AttributesReference):
             self.attributes.setdefault(node.attributes.id, {}).setdefault(node.attributes.location, subject)
             self.listed_attributes.setdefault(node.attributes.id, subject)
@@ -96,7 +96,7 @@ class Expected:
 def batches(
     read: Callable[[Sequence[ObjectId]], Sequence[T]], ids: Sequence[ObjectId], size: int
 ) -> Iterator[list[T | Exception]]:
-    """Files in batches; where one of a batch cannot be read, each by itself: its error stands in its place. Raises StoreError."""
+    """Reads files in batches. If a file of a batch cannot be read, each is read alone, and its error takes its place. Raises StoreError."""
     for low in range(0, len(ids), size):
         part = ids[low : low + size]
         try:
@@ -113,7 +113,7 @@ def _one(read: Callable[[Sequence[ObjectId]], Sequence[T]], single: ObjectId) ->
 
 
 class _NodeFiles:
-    """What the nodes of one snapshot after the other refer to: only the nodes that are not as in the one before are read.
+    """The files that the nodes of successive snapshots refer to: only nodes that differ from those of the snapshot before are read.
 
     of      the files of each node, by path;  counts: how many nodes refer to each manifest or attribute file"""
 
@@ -124,19 +124,19 @@ class _NodeFiles:
         self._counts: Counter[ObjectId] = Counter()
 
     def update(self, nodes: Nodes, paths: Iterable[str]) -> None:
-        """The next snapshot. paths: where it may have other nodes"""
+        """Goes to the next snapshot. paths: nodes that may differ there"""
         for path in paths:
             for file in self._files(self._of.pop(path, NodeFiles())):
                 self._counts[file] -= 1
             try:
                 own = nodes.files_of(path)
-            except FormatError:  # of a node that was told of
+            except FormatError:  # already reported
                 continue
             self._of[path] = own
             self._counts.update(self._files(own))
 
     def beside(self, listed: Iterable[ObjectId]) -> list[ObjectId]:
-        """The files that nodes refer to and that are not listed."""
+        """The files that nodes refer to but are not in `listed`."""
         return sorted((+self._counts).keys() - set(listed))
 
     def _files(self, own: NodeFiles) -> tuple[ObjectId, ...]:
@@ -144,7 +144,7 @@ class _NodeFiles:
 
 
 class _Before:
-    """The snapshot that was checked last: its nodes, whether other programs wrote it, and what its nodes refer to."""
+    """The snapshot that was checked last: its nodes, whether another program wrote it, and the files its nodes refer to."""
 
     __slots__ = ("files", "foreign", "nodes")
 
@@ -157,7 +157,7 @@ class _Before:
 def add_expectations(
     files: RepositoryFormat, seen: list[Seen], expected: Expected, found: Findings, progress: Progress
 ) -> None:
-    """Reads and checks snapshots, and adds what they expect. Raises StoreError."""
+    """Reads and checks snapshots, and adds what they refer to. Raises StoreError."""
     ids = [snapshot.file for snapshot in seen]
     before = _Before()
     numbers = count()
@@ -180,7 +180,7 @@ def _check(
     expected: Expected,
     found: Findings,
 ) -> None:
-    """Checks one snapshot, which is the last one from then on."""
+    """Checks one snapshot, which then becomes `before`."""
     key = files.key(f"snapshots/{encode_id(own.file)}")
     if snapshot.metadata.id != own.file and not own.first:
         found.add("snapshot", f"it says that its id is {encode_id(snapshot.metadata.id)}", own.subject, key)
@@ -212,13 +212,13 @@ def _check_lists(
     *,
     foreign: bool,
 ) -> None:
-    """Adds what a snapshot lists, and compares what a snapshot says twice: what its nodes refer to, and which snapshot comes before it."""
+    """Adds the files that a snapshot lists. Compares what it states twice: the files of its nodes, and its parent."""
     key, listed = files.key(f"snapshots/{encode_id(own.file)}"), files.listed(snapshot)
     for names, known in (
         (listed.manifests, expected.listed_manifests),
         (listed.attributes, expected.listed_attributes),
     ):
-        for file in names:  # collections keep them, whether or not a node uses them
+        for file in names:  # garbage collection keeps these even if no node uses them
             known.setdefault(file, own.subject)
     beside = [] if foreign else of_nodes.beside([*listed.manifests, *listed.attributes])
     if beside:
@@ -238,12 +238,12 @@ def _check_lists(
 def _has_expired(files: RepositoryFormat, snapshot: ObjectId) -> bool:
     try:
         return has_expired(files, snapshot)
-    except UNREADABLE:  # told of by who reads the histories
+    except UNREADABLE:  # reported with the histories
         return False
 
 
 def _check_ids(nodes: Nodes, own: Seen, key: str, found: Findings) -> None:
-    """Finds paths and ids that several nodes have."""
+    """Finds paths and ids that several nodes share."""
     if len(nodes.stored.paths) != len(nodes.stored.entries):
         known: set[str] = set()
         twice = {path for path in nodes.stored.paths if path in known or known.add(path)}  # type: ignore[func-returns-value]

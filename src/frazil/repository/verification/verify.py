@@ -1,4 +1,4 @@
-"""A whole verification but for the decoding of chunks: refs, then what they lead to, then the listing, so that what a commit writes meanwhile is no problem."""
+"""A whole verification except decoding chunks: first refs, then the objects they lead to, then the listing, so that a concurrent commit causes no problem."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Checked", "Depth", "check", "list_chunk_files", "problems_of"]
 
 
 class Checked(Record):
-    """What was found, the snapshots that branches and tags point to, by "branch NAME" and "tag NAME", and the chunk files that were listed."""
+    """The findings, the snapshots that branches and tags point to, with "branch NAME" or "tag NAME", and the listed chunk files."""
 
     found: Verification
     tips: tuple[tuple[str, ObjectId], ...]
@@ -44,11 +44,11 @@ class Checked(Record):
 
 
 class Depth(Record):
-    """How much is looked at, beside what branches and tags point to.
+    """How much is checked, besides the snapshots that branches and tags point to.
 
-    history        what came before that
+    history        their ancestors
     digests        threads that compare chunk files with their digests; 0: none
-    virtual_files  looks at files elsewhere; None: they are not contacted"""
+    virtual_files  checks files elsewhere; None: they are not contacted"""
 
     history: bool = True
     digests: int = 0
@@ -59,9 +59,9 @@ FILES: Final = Depth()
 
 
 def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> Checked:
-    """Looks through a repository. files: with nothing remembered of it (RepositoryFormat.anew).
+    """Checks a repository. files: with an empty cache (RepositoryFormat.anew).
 
-    Raises NotFoundError and FormatError where there is no repository of this format, InvalidInputError where it has no digests to compare, StoreError."""
+    Raises NotFoundError and FormatError if there is no repository of this format, InvalidInputError if it has no digests to compare, StoreError."""
     found = Findings()
     _find_copy(files, found)
     files.store.require("listable")
@@ -117,7 +117,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
 
 
 def _find_copy(files: RepositoryFormat, found: Findings) -> None:
-    """Says whether a copy to this place has not ended. Raises as `check`, and names the copy where it has not brought the branches yet."""
+    """Reports a copy to this location that is not complete. Raises as `check`; the error names the copy if it has not written the branches yet."""
     key = files.key(COPY_JOURNAL)
     is_copy = files.store.exists(key)
     try:
@@ -148,7 +148,7 @@ def _require_digests(files: RepositoryFormat, seen: list[Seen]) -> None:
 
 
 def list_chunk_files(files: RepositoryFormat, progress: Progress) -> ChunkFiles:
-    """What is in the listing of chunk files. It comes after refs and snapshots are read, so that what a commit adds is there. Raises StoreError."""
+    """The listing of chunk files. It is read after refs and snapshots, so that it contains the files of concurrent commits. Raises StoreError."""
     listed = list_objects(files, "chunks", details=True)
     progress("chunks listed", len(listed.ids))
     return ChunkFiles(listed)
@@ -157,7 +157,7 @@ def list_chunk_files(files: RepositoryFormat, progress: Progress) -> ChunkFiles:
 def problems_of(
     files: RepositoryFormat, seen: Seen, chunk_files: ChunkFiles, progress: Progress
 ) -> tuple[Problem, ...]:
-    """What is wrong with one snapshot and all that it refers to; of what came before it, with what its own file says alone. Raises StoreError."""
+    """What is wrong with one snapshot and all that it refers to. Of its history, only what its own file states is checked. Raises StoreError."""
     found = Findings()
     check_own_history(files, seen.file, seen.ref, found)
     expected = Expected()
@@ -170,7 +170,7 @@ def problems_of(
 
 
 def _check_attributes(files: RepositoryFormat, expected: Expected, found: Findings) -> None:
-    """Reads the attribute files, as every node that has attributes there would; those that are listed alone, too."""
+    """Reads the attribute files, at each location that a node refers to; and those that are only listed."""
     for file, listed in expected.listed_attributes.items():
         key = files.key(f"attributes/{encode_id(file)}")
         for location, subject in expected.attributes.get(file, {0: listed}).items():

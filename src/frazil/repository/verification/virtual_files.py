@@ -1,4 +1,5 @@
-"""The files in which virtual chunks lie, against what the manifests say of them: whether they are there, long enough, and the same. Each is asked for once, and none is read."""
+"""Compares the files of virtual chunks with what the manifests record: whether they exist, are long enough, and did not change. Each is looked up once, and
+none is read."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ __all__ = ["VirtualFiles"]
 
 
 class VirtualFiles:
-    """What is known of files elsewhere, asked for when it is needed. containers: where they may lie"""
+    """The state of files elsewhere, looked up when it is needed. containers: where the files may be"""
 
     __slots__ = ("_containers", "_progress", "_seen")
 
     def __init__(self, containers: VirtualContainers, progress: Progress) -> None:
         self._containers, self._progress = containers, progress
-        self._seen: dict[str, FileCheck | str] = {}  # by location: its state, or why there is none
+        self._seen: dict[str, FileCheck | str] = {}  # by location: its state, or why it is unknown
 
     def faults(self, manifest: Manifest, rows: Columns) -> list[tuple[str, NDArray[np.bool_]]]:
-        """What is wrong with files of int64[k] rows: a text, and bool[k] the rows that are concerned. Raises StoreError."""
+        """What is wrong with files of int64[k] rows: a text, and bool[k] the affected rows. Raises StoreError."""
         virtual = manifest.kinds[rows] == VIRTUAL
         numbers = manifest.locations[rows]
         virtual &= (numbers >= 0) & (numbers < manifest.location_starts.size - 1)
@@ -53,7 +54,7 @@ class VirtualFiles:
         return found
 
     def _ask(self, locations: list[str]) -> None:
-        """Looks files up that were not looked up yet, in one batch."""
+        """Looks up the files that are not known yet, in one batch."""
         new: list[str] = []
         for location in dict.fromkeys(locations):
             if location not in self._seen:

@@ -1,3 +1,3 @@
-"""Chunks in files elsewhere: where they may be read, how they are checked and fetched.
+"""Chunks in files elsewhere: where they may be read, and how they are checked and fetched.
 
-Setting them in a session is in repository/session/. Scanning files for their chunks is in integrations/files/."""
+repository/session/ sets them in a session. integrations/files/ scans files for their chunks."""

@@ -1,7 +1,7 @@
-"""Whether a file is still the one to which virtual chunks referred. Pure.
+"""Whether a file is still the one that virtual chunks referred to. Pure.
 
-Files are looked at in virtual_fetch.py. A location without a check is read unchecked. A manifest has one check for each location, so a second state of one file has a
-location of its own (docs/design/016-virtual-chunks.md)."""
+virtual_fetch.py looks up the state of files. A location without a check is read unchecked. A manifest has one check for each location, so a second state of a
+file gets its own location (docs/design/016-virtual-chunks.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def what_differs(check: FileCheck, seen: FileCheck) -> str | None:
-    """In what a file is not the one that it was, in words; None where it is."""
+    """How a file differs from its check, in words; None if it does not."""
     if check.size not in {-1, seen.size} and seen.size >= 0:
         return f"it had {check.size} bytes and has {seen.size}"
     if check.mapped_to != seen.mapped_to:
@@ -44,8 +44,8 @@ def _time(modified: int) -> str:
 def distinct_location(
     location: str, check: FileCheck | None, known: Container[str], checks: Mapping[str, FileCheck]
 ) -> str:
-    """The location for references that rest on this check, beside `known` ones, whose checks are `checks`: itself, or the same file with a mark that no other
-    check has."""
+    """The location for references with this check, next to `known` locations, whose checks are `checks`: the location itself, or the same file with a mark that
+    no other check has."""
     if location not in known or checks.get(location) == check:
         return location
     digest = blake2b(repr(tuple(check or FileCheck())).encode(), digest_size=_DIGEST).hexdigest()
@@ -53,7 +53,7 @@ def distinct_location(
 
 
 def plain_location(location: str) -> str:
-    """Where the file is: the location without our mark."""
+    """The location of the file itself, without Frazil's mark."""
     return _MARKED.sub("", location) if _MARK in location else location
 
 

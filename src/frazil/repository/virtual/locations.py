@@ -1,4 +1,5 @@
-"""Locations of virtual chunks: URLs taken apart, so that prefixes are compared by their parts and not by their text. Pure; virtual_fetch.py knows which are allowed."""
+"""Locations of virtual chunks: parsed URLs, so that prefixes are compared by their parts and not by their text. Pure; virtual_fetch.py knows which are
+allowed."""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ from frazil.record import Record
 __all__ = ["VirtualLocation", "file_location", "is_remote", "parse_location", "without_secrets"]
 
 _REMOTE: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"})
-_WEB: Final = {"http": ":80", "https": ":443"}  # and the ports that go without saying
+_WEB: Final = {"http": ":80", "https": ":443"}  # and their default ports
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BROKEN_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _EXAMPLE: Final = 'a location is a URL such as "file:///data/sea.nc"'
-# as it is in the path of a file URL; all else is written as %XX
+# unchanged in the path of a file URL; all else is written as %XX
 _SAFE: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/!$&'()*+,;=:@"
 
 
-# what a host may be: nothing that some program would read as another host, a user or a password
+# allowed hosts: nothing that some program reads as another host, a user or a password
 _WEB_HOST: Final = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _BUCKET: Final = re.compile(r"[^\\?#@:%\s]+")
 _SECRETS: Final = re.compile(r"(?<=://).*@", re.DOTALL)
@@ -30,7 +31,8 @@ _QUERY: Final = re.compile(r"\?.*", re.DOTALL)
 
 
 class VirtualLocation(Record):
-    """A URL. parts: the names of folders and of the file. Those of files and web servers are decoded, so that two spellings of a path are equal; keys of buckets are not."""
+    """A URL. parts: the names of folders and of the file. In URLs of files and web servers they are decoded, so two spellings of a path are equal; keys of
+    buckets are not decoded."""
 
     scheme: str
     host: str
@@ -55,22 +57,22 @@ class VirtualLocation(Record):
 
     @property
     def key_prefix(self) -> str:
-        """What keys below it begin with in the store at the root."""
+        """The prefix, in the store at the root, of the keys below this location."""
         return "".join([f"{part}/" for part in self.parts])
 
     @property
     def folder_url(self) -> str:
-        """The one spelling of this as a folder."""
+        """The canonical URL of this as a folder."""
         parts = [_encoded(part) if self.scheme in _DECODED else part for part in self.parts]
         return "/".join([self.root, *parts, ""])
 
 
 @lru_cache(2**14)
 def parse_location(text: str) -> VirtualLocation:
-    """A URL's parts; empty ones are left out, as in the library of the alpha.
+    """The parts of a URL; empty ones are dropped, as in the library of the alpha.
 
-    Raises InvalidInputError for what is no URL, for what might lead elsewhere than it reads ("..", encoded slashes, control characters, files of another machine), and
-    for a user, a password or a query of a web server: repositories keep locations for everybody to read. No message shows these."""
+    Raises InvalidInputError for text that is not a URL, for URLs that may be misread ("..", encoded slashes, control characters, files of another machine), and
+    for a user, a password or a query of a web server, as anyone may read the locations of a repository. No message contains these."""
     found = _URL.fullmatch(text)
     if found is None:
         raise _refused(text, "it is not a URL")
@@ -98,7 +100,7 @@ _DECODED: Final = frozenset({"file", *_WEB})
 
 
 def _host(text: str, scheme: str, host: str) -> str:
-    """The host, in its one spelling. Raises InvalidInputError."""
+    """The canonical form of a host. Raises InvalidInputError."""
     if not host:
         raise _refused(text, "it names no bucket or host")
     wanted = _WEB_HOST if scheme in _WEB else _BUCKET
@@ -137,7 +139,7 @@ def _refused(text: str, reason: str, hint: str = _EXAMPLE) -> InvalidInputError:
 
 
 def without_secrets(text: str) -> str:
-    """A URL for messages: without user, password and query, should it have them."""
+    """A URL for messages: without user, password and query."""
     scheme, mark, rest = text.partition("://")
     if not mark:
         return text
@@ -148,13 +150,13 @@ def without_secrets(text: str) -> str:
 
 
 def is_remote(text: str) -> bool:
-    """Whether a text is the URL of something at a distance, whatever else may be wrong with it."""
+    """Whether a text is a URL of a remote object, even if it is otherwise invalid."""
     scheme, mark, _ = text.partition("://")
     return mark != "" and scheme.lower() in _REMOTE
 
 
 def file_location(path: str) -> str:
-    """The URL of an absolute path on this machine. Raises InvalidInputError for other paths and such as have no UTF-8 form."""
+    """The URL of an absolute path on this machine. Raises InvalidInputError for other paths, and for paths that have no UTF-8 form."""
     if not path.startswith("/"):
         raise InvalidInputError("the location of a file is made of its absolute path", path=path)
     try:

@@ -1,6 +1,6 @@
-"""Virtual chunks of a session, fetched beside chunks of other kinds.
+"""Fetches virtual chunks of a session together with other chunks.
 
-Where their files may lie is in virtual_fetch.py; they are set in repository/session/set_references.py."""
+Where their files may be is in virtual_fetch.py. They are set in repository/session/set_references.py."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[ob
 
 
 class ObjectNames(ObjectList):
-    """Names of what chunks lie in: first keys of chunk files, then locations. checks: the state that each of their files must have; chunks: one that lies in it."""
+    """The names of the objects that contain chunks: first keys of chunk files, then locations. checks: the required state of each file; chunks: one chunk of
+    each file"""
 
     __slots__ = ("checks", "chunks", "native")
 
     def __init__(
         self, keys: Sequence[str], locations: Sequence[str], checks: Sequence[FileCheck | None], chunks: Columns
     ) -> None:
-        """chunks: int64[k, d], coordinates of a chunk in each location."""
+        """chunks: int64[k, d], the coordinates of one chunk in each location"""
         super().__init__([*keys, *locations])
         self.native, self.checks, self.chunks = len(keys), checks, chunks
 
     def take(self, rows: Columns) -> ObjectNames:
-        """These names alone, with what is known of them; int64[k], ascending."""
+        """A selection of these names, with their checks and chunks; int64[k], ascending."""
         keys, files = rows[rows < self.native].tolist(), (rows[rows >= self.native] - self.native).tolist()
         return ObjectNames(
             [self[i] for i in keys],
@@ -62,7 +63,7 @@ def fetch_mixed(
     expect: Sequence[Version | None] | None,
     single_read: bool,
 ) -> Fetched:
-    """ChunkStorage.fetch where some chunks are virtual. Raises what VirtualContainers.fetch raises, too."""
+    """ChunkStorage.fetch if some chunks are virtual. Also raises the errors of VirtualContainers.fetch."""
     names = located.names
     assert isinstance(names, ObjectNames)
     virtual = located.kind == VIRTUAL_KIND
@@ -93,7 +94,7 @@ def fetch_mixed(
 
 
 def _add_chunk(error: FrazilError, names: ObjectNames) -> None:
-    """Names the chunk that could not be read; of a file that has many, one of them."""
+    """Adds to an error the chunk that could not be read; if the file has several, one of them."""
     for i, location in enumerate(names[names.native :]):
         if error.chunk is None and plain_location(location) == error.key:
             error.chunk = tuple(names.chunks[i].tolist())

@@ -1,6 +1,6 @@
-"""Where virtual chunks may be read: prefixes of locations, each with the store that has what lies below it. Nothing is opened or read here.
+"""Where virtual chunks may be read: prefixes of locations, each with the store of the files below it. Nothing is opened or read here.
 
-What is fetched from there, and how it is checked, is in virtual_fetch.py."""
+virtual_fetch.py fetches and checks the files."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _EXAMPLE: Final = 'virtual_prefixes=["file:///data/", "s3://bucket/"]'
 
 
 class StoreAt:
-    """The store at a URL, opened when it is first asked for, and shared by all threads. Pickles by the URL, so that credentials are looked for where it is unpickled.
+    """The store at a URL, opened on first use, and shared by all threads. It is pickled as the URL, so credentials are looked up where it is unpickled.
     redirects: addresses that a web server may redirect to"""
 
     __slots__ = ("_opened", "redirects", "requests_in_flight", "url")
 
     def __init__(self, url: str, requests_in_flight: int, redirects: Sequence[str] = ()) -> None:
         self.url, self.requests_in_flight, self.redirects = url, requests_in_flight, tuple(redirects)
-        self._opened: dict[str, Store] = {}  # by the URL; the first that is there counts
+        self._opened: dict[str, Store] = {}  # by the URL; the first one set is used
 
     def __reduce__(self) -> tuple[object, ...]:
         return StoreAt, (self.url, self.requests_in_flight, self.redirects)
@@ -55,7 +55,7 @@ class StoreAt:
         return f"StoreAt({self.url!r})"
 
     def get(self) -> Store:
-        """The store. Raises InvalidInputError where it cannot be opened."""
+        """The store. Raises InvalidInputError if it cannot be opened."""
         store = self._opened.get(self.url)
         if store is None:
             made, _ = resolve(self.url, requests_in_flight=self.requests_in_flight, redirects=self.redirects)
@@ -67,8 +67,8 @@ class VirtualContainer(Record):
     """Where the files below one prefix are read.
 
     prefix   as the user wrote it; below: its parts
-    keys     what the keys of its files in `source` begin with: "", or text that ends in "/"
-    address  of that, where the user mapped the prefix to it; "" where files lie under their own names"""
+    keys     prefix of the keys of its files in `source`: "", or text that ends in "/"
+    address  of the folder or store that the user mapped the prefix to; "" if it is not mapped"""
 
     prefix: str
     below: VirtualLocation
@@ -78,7 +78,7 @@ class VirtualContainer(Record):
 
     @property
     def store(self) -> Store:
-        """The store, opened now if it was not. Raises InvalidInputError, StoreError."""
+        """The store, opened if it is not yet. Raises InvalidInputError, StoreError."""
         return self.source.get() if isinstance(self.source, StoreAt) else self.source
 
     def key(self, location: VirtualLocation) -> str:
@@ -86,19 +86,19 @@ class VirtualContainer(Record):
         return self.keys + "/".join(location.parts[len(self.below.parts) :])
 
     def where(self, key: str) -> str:
-        """The address of a file where the user mapped its prefix; "" elsewhere."""
+        """The address of a file of a mapped prefix; "" if it is not mapped."""
         return f"{self.address}{key}" if self.address else ""
 
     def seen(self, key: str, version: Version | None, size: int) -> FileCheck:
-        """The state of a file from what a fetch tells of it."""
+        """The state of a file, from the result of a fetch."""
         if isinstance(self.source, LocalStore) and version is not None and len(version) == _VERSION.size:
             return FileCheck(size, _VERSION.unpack(version)[2], "", self.where(key))
         tag = "" if version is None else version.decode() if _is_plain(version) else version.hex()
         return FileCheck(size, -1, tag, self.where(key))
 
     def expected(self, key: str, check: FileCheck | None) -> Version | None:
-        """The version that a file of this check has here; None where that is not known. A tag of digits may stand for bytes or for text, so that a file of another
-        version is to be looked at."""
+        """The version in this store of a file with this check; None if unknown. A tag of digits may stand for bytes or for text, so a file with another version
+        has to be looked up."""
         if check is None or not check.tag or check.mapped_to != self.where(key) or isinstance(self.source, LocalStore):
             return None
         if len(check.tag) % 2 == 0 and _DIGITS.issuperset(check.tag):
@@ -117,7 +117,7 @@ def _is_plain(version: Version) -> bool:
 
 
 def make_containers(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualContainer, ...]:
-    """What a user allows, the longest prefix first. Raises InvalidInputError."""
+    """The prefixes that a user allows, the longest first. Raises InvalidInputError."""
     if isinstance(prefixes, str) or not isinstance(prefixes, Iterable):
         shown = without_secrets(prefixes) if isinstance(prefixes, str) else prefixes
         raise InvalidInputError(f"virtual_prefixes are several prefixes of URLs, found {shown!r}", hint=_EXAMPLE)
@@ -150,7 +150,7 @@ def make_containers(prefixes: Prefixes, requests_in_flight: int) -> tuple[Virtua
 
 
 def _web_folders(mapped: Iterable[tuple[object, object]]) -> tuple[str, ...]:
-    """The addresses of web servers below which files may be read: of prefixes, and of the URLs that prefixes are mapped to."""
+    """The URLs of web servers below which files may be read: prefixes, and the URLs that prefixes are mapped to."""
     read = [prefix if to is None else f"{to}/" if isinstance(to, str) else "" for prefix, to in mapped]
     return tuple(one for one in read if isinstance(one, str) and one.lower().startswith(("http://", "https://")))
 
@@ -163,9 +163,9 @@ def _prefix(prefix: object) -> VirtualLocation:
 
 
 def _mapped(prefix: str, below: VirtualLocation, to: Location, redirects: Sequence[str]) -> VirtualContainer:
-    """A prefix whose files are read from a folder or store that is at hand."""
+    """A prefix whose files are read from a given folder or store."""
     if isinstance(to, str) and without_secrets(to) != to:
-        parse_location(to)  # says what is wrong, and not what is secret
+        parse_location(to)  # its error contains no secrets
     store, keys = resolve(to)
     if type(store) is LocalStore:
         address = file_location(store.path.rstrip("/") + "/")
@@ -177,16 +177,16 @@ def _mapped(prefix: str, below: VirtualLocation, to: Location, redirects: Sequen
 
 
 def _address(store: Store) -> str:
-    """What keys of a store lie below: its URL, where it has one."""
+    """The URL of the root of a store, or its repr."""
     inner = store
     while isinstance(inner, WrappedStore):
         inner = inner.inner
     if isinstance(inner, object_store.ObjectStore):
-        with contextlib.suppress(InvalidInputError):  # of a client whose address is no URL
+        with contextlib.suppress(InvalidInputError):  # the address of a client may not be a URL
             return parse_location(f"{inner.url}/").folder_url
     return f"{store!r} "
 
 
 def _unless_own(address: str, below: VirtualLocation) -> str:
-    """The address, but for a store that is where the prefix itself says."""
+    """The address, or "" if the store is at the prefix itself."""
     return "" if address == below.folder_url else address

@@ -1,5 +1,5 @@
-"""Virtual chunks, which lie in files outside of the repository: finding these files, reading them, and noticing that one is gone or has changed. The fill value or bytes
-of another file never stand for them. Which files may be read is in prefixes.py, states of files in file_checks.py."""
+"""Virtual chunks, which are in files outside of the repository: finds these files, reads them, and detects files that are gone or have changed. Neither the
+fill value nor bytes of another file are ever returned for them. prefixes.py knows which files may be read, file_checks.py compares states of files."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ Checks: TypeAlias = "Sequence[FileCheck | None] | None"
 
 _OPEN_AT_ONCE: Final = 256  # files of one fetch: a process may often have 1024 open
 _STORES_AT_ONCE: Final = 8
-_THREADS: Final = 4  # that read into memory: most of the time they wait
+_THREADS: Final = 4  # that read into memory: they mostly wait
 
 
 def open_containers(
     prefixes: Prefixes | None, requests_in_flight: int = DEFAULT.requests_in_flight
 ) -> VirtualContainers:
-    """What a user allows at opening (`virtual_prefixes=`): prefixes of URLs that end in "/", or a mapping from prefixes to where their files lie: a folder, a URL, a
-    Store; None for under their own names. Nothing is opened yet. Raises InvalidInputError."""
+    """What a user allows at opening (`virtual_prefixes=`): prefixes of URLs that end in "/", or a mapping from prefixes to the place of their files: a folder,
+    a URL, a Store, or None if files are read at their own URLs. Nothing is opened yet. Raises InvalidInputError."""
     return NO_CONTAINERS if prefixes is None else VirtualContainers(make_containers(prefixes, requests_in_flight))
 
 
 class VirtualContainers(Record):
-    """All that a user allows, the longest prefix first. Safe to use from many threads; pickles by locations."""
+    """All prefixes that a user allows, the longest first. Safe to use from many threads; pickles as locations."""
 
     containers: tuple[VirtualContainer, ...]
 
     @property
     def direct(self) -> bool:
-        """Whether all files are at hand (Capabilities.direct), as none of a URL that is still to be opened are."""
+        """Whether all files can be read directly (Capabilities.direct). False if the store of a URL is not opened yet."""
         return all(
             isinstance(container.source, Store) and container.source.capabilities.direct
             for container in self.containers
@@ -55,13 +55,13 @@ class VirtualContainers(Record):
 
     @property
     def elsewhere(self) -> tuple[object, ...]:
-        """What files lie otherwise than where their names say: prefixes with the stores, and what keys begin with there."""
+        """Mapped prefixes: with their stores, and the prefix of keys in these."""
         return tuple(
             [(container.prefix, container.source, container.keys) for container in self.containers if container.address]
         )
 
     def find(self, location: str) -> tuple[VirtualContainer, str]:
-        """The container of a location, and its key there. Raises InvalidInputError for one that is not allowed, or is none."""
+        """The container of a location, and its key there. Raises InvalidInputError for an invalid location, or one that is not allowed."""
         parsed = parse_location(location)
         for container in self.containers:
             if parsed.is_below(container.below):
@@ -75,7 +75,7 @@ class VirtualContainers(Record):
         )
 
     def look_up(self, locations: Sequence[str]) -> dict[str, FileCheck]:
-        """The state of each file that is there. Raises InvalidInputError as find does, StoreError when a store fails."""
+        """The state of each file that exists. Raises InvalidInputError as `find`, StoreError if a store fails."""
         checks: dict[str, FileCheck] = {}
         locations = list(dict.fromkeys(locations))
         for part in _parts([self.find(location) for location in locations], None):
@@ -89,11 +89,11 @@ class VirtualContainers(Record):
         return checks
 
     def fetch(self, locations: Sequence[str], spans: Columns, checks: Checks = None) -> Ranges:
-        """Byte ranges of files: as Store.fetch, where `spans` refer to locations, which may repeat. checks: the state that each file must have. Files are opened now: the
-        kernel would take a missing one for the fill value.
+        """Byte ranges of files: as Store.fetch, with `spans` that refer to locations, which may repeat. checks: the required state of each file. Files are
+        opened here, as the kernel would use the fill value for a missing one.
 
-        Raises InvalidInputError for a location that is not allowed, StoreError for a file that is missing or cannot be read, DataError for one that has changed or is
-        too short. `key` is the location."""
+        Raises InvalidInputError for a location that is not allowed, StoreError for a file that is missing or cannot be read, DataError for one that has changed
+        or is too short. `key` is the location."""
         locations = [plain_location(location) for location in locations]
         parts = _parts([self.find(location) for location in locations], spans)
         if len(parts) == 1 and parts[0].names.size == len(locations):
@@ -108,7 +108,8 @@ NO_CONTAINERS: Final = VirtualContainers(())
 
 
 class _Part(Record):
-    """Some files of one store: of a disk, as many as may be open at once. names, int64[k], are rows of the locations, and keys and containers are theirs."""
+    """Some files of one store; of a disk, at most as many as may be open at once. names, int64[k], are rows of the locations; keys and containers are in the
+    same order."""
 
     store: Store
     names: Columns
@@ -116,12 +117,12 @@ class _Part(Record):
     containers: Sequence[VirtualContainer]
 
     def seen(self, fetched: Fetched, i: int) -> FileCheck:
-        """The state of a file from what was fetched of these."""
+        """The state of file i, from what was fetched."""
         return self.containers[i].seen(self.keys[i], fetched.versions[i], int(fetched.sizes[i]))
 
 
 def _parts(found: Sequence[tuple[VirtualContainer, str]], spans: Columns | None) -> list[_Part]:
-    """The files by store. The part with most bytes comes first, as it alone is read where it lies."""
+    """The files by store. The part with the most bytes comes first, as only the first is read without a copy into memory."""
     stores: dict[int, tuple[Store, list[int]]] = {}
     for name, (container, _) in enumerate(found):
         store = container.store
@@ -141,7 +142,7 @@ def _parts(found: Sequence[tuple[VirtualContainer, str]], spans: Columns | None)
 
 
 def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Checks) -> Ranges:
-    """The spans, int64[n, 3] of (row of the part, start, length), in files that are what they should be."""
+    """The spans, int64[n, 3] of (row of the part, start, length), in files that pass their checks."""
     names = part.names.tolist()
     try:
         if checks is not None and not part.store.capabilities.direct:
@@ -175,8 +176,8 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
 
 
 def _fetched_as_checked(part: _Part, spans: Columns, checks: Sequence[FileCheck | None]) -> Fetched:
-    """The spans, where the server is told which version each file must have, and sends no bytes of another one. Where a file has another, the answer has no bytes, but
-    the present versions, for the error."""
+    """The spans, with the required version of each file in the request, so that the server sends no bytes of another version. If a file has another version,
+    the answer has no bytes but the present versions, for the error."""
     expect = [
         container.expected(key, check) for container, key, check in zip(part.containers, part.keys, checks, strict=True)
     ]
@@ -218,7 +219,7 @@ def _changed(location: str, change: str) -> DataError:
 
 
 def _joined(parts: Sequence[_Part], spans: Columns, locations: Sequence[str], checks: Checks) -> Ranges:
-    """The answers of several parts as one. An answer has one set of open files, so those of all parts but the first are read into memory."""
+    """Joins the answers of several parts. An answer has one set of open files, so all parts but the first are read into memory."""
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     joined = Sources(None, ())
     asked = [_inner(part, spans, len(locations)) for part in parts]
@@ -241,7 +242,7 @@ def _joined(parts: Sequence[_Part], spans: Columns, locations: Sequence[str], ch
 
 
 def _inner(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
-    """Which spans of `count` files are of this part, and those with its own rows in place of theirs."""
+    """Which spans of `count` files belong to this part, and these spans with rows of the part."""
     position = np.full(count, -1, np.int64)
     position[part.names] = np.arange(part.names.size)
     which = np.flatnonzero(position[spans[:, 0]] >= 0)
@@ -253,7 +254,7 @@ def _inner(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
 def _all_fetched(
     parts: Sequence[_Part], spans: Sequence[Columns], locations: Sequence[str], checks: Checks
 ) -> Iterator[Ranges]:
-    """Each part, fetched: remote ones at the same time, those of disks one after the other, so that few files are open at once."""
+    """Fetches each part: remote parts at the same time, parts on disks one after the other, so that few files are open at once."""
     far = [number for number, part in enumerate(parts) if not part.store.capabilities.direct]
     if len(far) < 2:
         for part, inner in zip(parts, spans, strict=True):
@@ -268,7 +269,7 @@ def _all_fetched(
 
 
 def _unread(location: str, code: int, text: str) -> StoreError | DataError:
-    """The error for a row that the kernel could not read."""
+    """The error for a row that the kernel cannot read."""
     if code != _kernel.FAILED_IO:
         return _changed(location, f"it changed while it was read ({text})")
     number = text.split(" ", 1)[0]
