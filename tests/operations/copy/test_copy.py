@@ -331,7 +331,7 @@ def test_places_that_have_something_in_common_or_nothing(tmp_path: Path, source:
     here = Path(source.path)
     (tmp_path / "link").symlink_to(here)
     for target in (here, here / "below", tmp_path, tmp_path / "link" / "below"):
-        with pytest.raises(InvalidInputError, match=r"same location|lie one in the other"):
+        with pytest.raises(InvalidInputError, match=r"same location|inside the other"):
             frazil.copy(here, target, overwrite=True)
     with pytest.raises(NotFoundError):
         frazil.copy(tmp_path / "nothing", tmp_path / "target")

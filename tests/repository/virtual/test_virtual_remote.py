@@ -268,7 +268,7 @@ def test_a_store_is_opened_when_it_is_asked_and_once() -> None:
     again = pickle.loads(pickle.dumps(at))
     assert (again.url, again.requests_in_flight) == (at.url, 8) and again.get() is not at.get()
     missing = StoreAt("nothing://here", 8)
-    with pytest.raises(InvalidInputError, match="no kind of store"):
+    with pytest.raises(InvalidInputError, match="no store for the scheme"):
         missing.get()
 
 

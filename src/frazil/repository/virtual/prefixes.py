@@ -137,7 +137,7 @@ def make_containers(prefixes: Prefixes, requests_in_flight: int) -> tuple[Virtua
             there = below if to is None else parse_location(f"{to}/")
             if not is_remote(there.root):
                 raise InvalidInputError(
-                    f"no kind of store is called {there.scheme!r}",
+                    f"there is no store for the scheme {there.scheme!r}",
                     key=prefix,
                     hint=f'map the prefix to where its files are, as in virtual_prefixes={{{prefix!r}: "file:///copy/"}}',
                 )
