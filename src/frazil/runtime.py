@@ -131,7 +131,7 @@ class Config:
             if known is None:
                 raise InvalidInputError(
                     f"there is no setting {key!r}",
-                    hint=f"arguments of the functions that open and create, as registry=, stand for others; there are {', '.join(_KNOWN)}",
+                    hint=f"others are arguments of the functions that open and create, such as registry=; there are {', '.join(_KNOWN)}",
                 )
             if not known.allows(value):
                 raise InvalidInputError(f"{key} is {shown(value)}; it must be {known.allowed}")

@@ -433,7 +433,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         (source, "ocean.zarr", InvalidInputError, "inside the other"),
         (source, "sea.repo", AlreadyExistsError, "already"),
         (source, "sea.repo/inside", InvalidInputError, "among the files of a repository"),
-        (source, "sea.repo@main", InvalidInputError, "a point in the repository"),
+        (source, "sea.repo@main", InvalidInputError, "a state of the repository"),
         (source, "old.zr3", AlreadyExistsError, "already"),
         (str(tmp_path / "ocean.zarr"), "new.zarr", InvalidInputError, "a group is there"),
         (str(tmp_path / "nothing"), "new.zarr", NotFoundError, "nothing"),

@@ -166,7 +166,7 @@ def _draft_keys(keys: ChunkKeyEncoding, zarr_format: ZarrFormat) -> ChunkKeyEnco
 def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> ArrayMetadata:
     """The metadata with members of its document that no other argument can say."""
     if metadata.zarr_format in (2, 3):
-        raise InvalidInputError("document is for the draft of 2022 alone", path="document")
+        raise InvalidInputError("document is only for the draft of 2022", path="document")
     members = json_object(document, "document")
     for name in members:
         if name not in _POINTS:
@@ -176,7 +176,7 @@ def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> A
     made = emitter.emit_array(metadata, old=metadata.zarr_format == "draft-2021")
     if "chunk_memory_layout" in members and made["chunk_memory_layout"] != "C":
         raise MetadataError(
-            "codecs begin with a transposition, and document has another memory layout", path="chunk_memory_layout"
+            "codecs begin with a transposition, and document has a different memory layout", path="chunk_memory_layout"
         )
     return metadata.with_members(document={**made, **members})
 
@@ -247,7 +247,7 @@ def _varied(value: Lengths | str | None, name: str, draft: bool) -> RectilinearG
     if grid is None or isinstance(grid, str | int | Sequence) or not isinstance(grid, rectilinear.RectilinearGrid):
         return None
     if draft:
-        raise MetadataError("the draft of 2022 has chunks of one shape alone", path=name)
+        raise MetadataError("the draft of 2022 has only chunks of one shape", path=name)
     return grid
 
 

@@ -102,7 +102,7 @@ def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
     check_nothing(given)
     if given.get("read_only"):
         raise InvalidInputError(
-            "read_only is True, and a new array can be written", hint='open it once more, with mode "r"'
+            "read_only is True, but a new array is writable", hint='open it again after that, with mode "r"'
         )
     for name in (*NO_EFFECT, *_NOTHING):
         given.pop(name, None)
@@ -129,7 +129,8 @@ def check_nothing(given: Mapping[str, object]) -> None:
     for name in _NOTHING:
         if given.get(name) is not None:
             raise InvalidInputError(
-                f"{name} is not taken here", hint="documents and chunks are in one store; arrays are read into NumPy's"
+                f"{name} is not supported here",
+                hint="documents and chunks are in one store; arrays are read into NumPy's",
             )
 
 
@@ -153,7 +154,7 @@ def format_of(zarr_format: int | str | None, given: dict[str, object] | CreateAr
     """zarr_format, which may be given as zarr_version, too: that is taken out of the other arguments. Raises InvalidInputError where both differ."""
     version = given.pop("zarr_version", None)
     if version is not None and zarr_format not in (None, version):
-        raise InvalidInputError(f"zarr_format is {zarr_format!r}, and zarr_version, its older name, {version!r}")
+        raise InvalidInputError(f"zarr_format is {zarr_format!r}, but zarr_version, its older name, is {version!r}")
     return zarr_format if version is None else version  # type: ignore[return-value] # which is checked where it is used
 
 

@@ -53,10 +53,10 @@ def restore_shards(access: Access, names: Sequence[str]) -> bool:
     restored = restore_files(files.root, names)
     if restored.copied:
         raise ChecksumError(
-            "the shard was copied while an append to it was broken off",
+            "the shard was copied while an append to it was interrupted",
             path=access.path or "/",
             key=restored.copied[0],
-            hint="`frazil validate --repair` restores what it was before the append",
+            hint="`frazil validate --repair` restores its content before the append",
         )
     return restored.seen or restored.forbidden
 
