@@ -55,7 +55,7 @@ def check_arguments(
     for name in set(given) - ours:
         known = {*ours, *zarr_arguments.ZarrArguments.__annotations__}
         if name not in known:
-            raise InvalidInputError(f"{name} is not an argument here", hint=f"there are {', '.join(sorted(known))}")
+            raise InvalidInputError(f"{name} is not an argument here", hint=f"known names: {', '.join(sorted(known))}")
     for name in required:
         if given.get(name) is None:
             raise InvalidInputError(f"{name} is missing", path=path)
@@ -171,7 +171,7 @@ def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> A
     for name in members:
         if name not in _POINTS:
             raise MetadataError(
-                f"{name} cannot be given with document", path=name, hint=f"there are {', '.join(_POINTS)}"
+                f"{name} cannot be given with document", path=name, hint=f"possible names: {', '.join(_POINTS)}"
             )
     made = emitter.emit_array(metadata, old=metadata.zarr_format == "draft-2021")
     if "chunk_memory_layout" in members and made["chunk_memory_layout"] != "C":

@@ -144,7 +144,8 @@ def group_format(zarr_format: int | str | None, given: GroupArguments) -> int | 
     for name in given:
         if name not in GroupArguments.__annotations__:
             raise InvalidInputError(
-                f"{name} is not an argument of a group", hint=f"there are {', '.join(GroupArguments.__annotations__)}"
+                f"{name} is not an argument of a group",
+                hint=f"known names: {', '.join(GroupArguments.__annotations__)}",
             )
     check_nothing(given)
     return format_of(zarr_format, {**given})
@@ -248,7 +249,7 @@ def check_settings(given: ZarrArguments) -> None:
     for name, value in settings.items():
         allowed = _ALLOWED.get(name)
         if allowed is None and name not in _SPEED:
-            raise InvalidInputError(f"config has no {name}", hint=f"there are {', '.join(_ALLOWED)}")
+            raise InvalidInputError(f"config has no {name}", hint=f"known names: {', '.join(_ALLOWED)}")
         if allowed and not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
             raise InvalidInputError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
 
