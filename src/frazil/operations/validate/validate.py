@@ -35,7 +35,7 @@ _MOST_PROBLEMS = 1000
 _TORN = "an append to the shard was killed"
 _COPIED = "an append to the shard was killed, and the shard was copied then"
 _MENDS = "`frazil validate --repair` restores it"
-_MENDED = "it was restored to what it was before"
+_MENDED = "its content before the append was restored"
 _CONSOLIDATED = (
     "meta/root/consolidated/.zmetadata"  # copies of documents, as zarr-python 2 kept them in the older draft
 )
@@ -74,7 +74,7 @@ def validate(
         return Validation(name, decode, 0, 0, 0, 0, 0, (problem_of("document", error, path),))
     if repair and node.store.kernel_root() is None:
         raise InvalidInputError(
-            "repair=True works on a local disk alone: only there shards are changed in place", path=node.path or "/"
+            "repair=True works only on a local disk, where shards are changed in place", path=node.path or "/"
         )
     found = _Findings(limit)
     run = _Run(node, found, decode, repair, runtime.checked().bytes_in_flight, report)
@@ -260,7 +260,7 @@ class _Run:
             found, others = torn_keys(store, part)
             torn.update(restore_keys(store, part) if self._repair else found)
             copied.update(others)
-        said = f"{_TORN}: {_MENDED}" if self._repair else f"{_TORN}: {_MENDS}, as does whoever reads it"
+        said = f"{_TORN}: {_MENDED}" if self._repair else f"{_TORN}: {_MENDS}, as does the next reader"
         for row in [row for row, key in enumerate(keys) if key in torn]:
             problem = Problem("torn", said, path, keys[row], tuple(coords[row].tolist()))
             if self._repair:
