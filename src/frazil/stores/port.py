@@ -112,7 +112,7 @@ class StorePort(ABC):
         limit: int = 2**26,
         shares: bool = False,
     ) -> builtins.list[int]:
-        """Copies values of another store (or of this one), byte for byte: for each name the size, or -1 where the source has no value; then the name is not changed.
+        """Copies values of another store (or of this one), byte for byte: for each name the size. -1: the source has no value, and the name is not changed.
 
         Keys are valid, names distinct. Old values are replaced; the caller ensures that no other process writes these names meanwhile. A copy has the bytes of
         one version of its source, even while others replace it; the default implementation retries a few times.
