@@ -48,7 +48,7 @@ __all__ = ["ObjectStore"]
 A = TypeVar("A")
 B = TypeVar("B")
 
-_MULTIPART: Final = 2**25  # bytes from which a value goes in parts
+_MULTIPART: Final = 2**25  # bytes; values of this size or more are sent in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
 _CAN: Final = Capabilities(conditional_erase=False, streams=True)

@@ -53,7 +53,7 @@ def table_after(tables: Columns, new: Chunks) -> Columns:
 def rebuilt(level: Level, tables: Columns, new: Chunks, carried: Carried) -> Pieces:
     """Shards without unused space, each with at least one chunk: an old chunk keeps its position among the others, new ones come last.
 
-    tables: int64[g, total, 2], the old indexes, -1 where there is none"""
+    tables: int64[g, total, 2], the old indexes, -1 for a missing chunk"""
     sources, rows = joined_sources(new.pieces.sources, carried.sources, carried.rows)
     ours = _inner_chunks(new)
     assert ours.first is not None
