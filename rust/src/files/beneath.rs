@@ -57,7 +57,7 @@ fn resolve_by_steps(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode)
     Err(Errno::NOENT)
 }
 
-/// For the system, a link in place of a folder is "not a folder"; but a name behind it is refused, not missing.
+/// For the system, a link in place of a folder is "not a folder"; but a name below a link is refused, not missing.
 fn link_error(error: Errno, folder: BorrowedFd<'_>, part: &str) -> Errno {
     let is_link = error == Errno::NOTDIR
         && statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)

@@ -223,7 +223,7 @@ def _noted(names: Iterator[str], path: str, left: list[str]) -> Iterator[str]:
 
 
 def clear_below(root: int, prefix: str, erase: Callable[[list[str]], object]) -> None:
-    """Erases all keys below prefix, folder by folder, also those of which a crash left only the lock file; then removes the empty folders, the deepest
+    """Erases all keys below prefix, folder by folder, also keys that have only a lock file after a crash; then removes the empty folders, the deepest
     first."""
     cleared = []
     for at, names in each_folder(root, prefix):
