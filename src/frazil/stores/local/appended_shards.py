@@ -1,4 +1,5 @@
-"""Files of a local disk that are changed in place under their lock, and restored after a kill (docs/design/044-shards-in-place.md). The steps are the kernel's."""
+"""Files of a local disk that are changed in place under their lock, and restored after a kill (docs/design/044-shards-in-place.md). The kernel does the
+steps."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ _MAY_NOT: Final = frozenset({EACCES, EPERM, EROFS})
 
 
 class Changes(Record):
-    """What is written to files, as _kernel.change_files takes it."""
+    """The changes to files, as _kernel.change_files takes them."""
 
     names: Sequence[str]
     buffers: Sequence[Buffer]
@@ -47,11 +48,11 @@ class Changes(Record):
 
 
 class Answers(Record):
-    """What became of files.
+    """The results for files.
 
-    changed   those that had another version
-    whole     those that have to be replaced whole instead
-    versions  int64[n, 3] (inode, size, time of change in ns), the new ones; size -1 of a file that stays as it is"""
+    changed   those with another version
+    whole     those that must be replaced whole instead
+    versions  int64[n, 3] (inode, size, time of change in ns), the new ones; size -1 for an unchanged file"""
 
     changed: list[int]
     whole: list[int]
@@ -59,7 +60,7 @@ class Answers(Record):
 
 
 def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: bool) -> Answers:
-    """Raises StoreError, after others of the call may have been changed."""
+    """Raises StoreError; others of the call may have been changed then."""
     result = np.empty((len(changes.names), 4), np.int64)
     _kernel.change_files(root.fd, *changes, journal, sync, result)
     changed, whole = [], []
@@ -76,11 +77,11 @@ def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: boo
 
 
 class Restored(Record):
-    """What became of files that were to be restored.
+    """The results for files that were to be restored.
 
-    seen       whether a writer is or was at one of them
+    seen       whether a writer is or was changing one of them
     forbidden  whether the system does not allow us to restore one
-    copied     those that were copied while they were torn: they stay so, as their journal is of another file"""
+    copied     those that were copied while they were torn: they are not restored, as their journal belongs to another file"""
 
     seen: bool
     forbidden: bool
@@ -88,14 +89,14 @@ class Restored(Record):
 
 
 def restore_files(root: KernelRoot, names: Sequence[str]) -> Restored:
-    """Restores files of which an append was killed, and waits for writers that are alive. Raises StoreError."""
+    """Restores files after a killed append, and waits for living writers. Raises StoreError."""
     codes = _codes(root, names)
     seen = any(code in (_LEFT, _TORN) for code in codes)
     return Restored(seen, min(codes, default=0) < 0, _of_code(names, codes, _COPIED))
 
 
 def restore_keys(store: Store, keys: Sequence[str]) -> list[str]:
-    """Restores the files of keys, as restore_files; those of which an append was killed. Nothing is done in stores where shards are not changed in place.
+    """Restores the files of keys, as restore_files. Returns those with a killed append. Does nothing in stores that do not change shards in place.
 
     Raises StoreError."""
     root = _root(store)
@@ -103,7 +104,7 @@ def restore_keys(store: Store, keys: Sequence[str]) -> list[str]:
 
 
 def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The keys of files of which an append was killed: those that are restored by whoever reads them, and those that were copied since. Nothing is restored. Raises StoreError."""
+    """The keys of files with a killed append: those that the next reader restores, and those that were copied since. Restores nothing. Raises StoreError."""
     root = _root(store)
     if root is None:
         return [], []
@@ -112,13 +113,14 @@ def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def restore_copies(store: Store, keys: Sequence[str]) -> list[str]:
-    """As restore_keys, also for files that were copied while they were torn. They must be unreadable as they are: the journal might be of another file. Raises StoreError."""
+    """As restore_keys, also for files that were copied while they were torn. They must be unreadable now: the journal might belong to another file. Raises
+    StoreError."""
     root = _root(store)
     return [] if root is None else _of_code(keys, _codes(root, keys, copies=True), _TORN)
 
 
 def was_restored(store: Store, keys: Sequence[str]) -> bool:
-    """Restores the files of keys, as restore_keys. Whether reading them again may give another result: a writer was at one of them.
+    """Restores the files of keys, as restore_keys. Returns whether reading them again may give another result, as a writer was changing one of them.
 
     Raises StoreError."""
     root = _root(store)
@@ -134,7 +136,7 @@ def _of_code(names: Sequence[str], codes: Sequence[int], wanted: int) -> list[st
 
 
 def _codes(root: KernelRoot, names: Sequence[str], *, look: bool = False, copies: bool = False) -> list[int]:
-    """What _kernel.restore_files answers. Raises StoreError."""
+    """The result of _kernel.restore_files. Raises StoreError."""
     result = np.empty((len(names), 1), np.int64)
     _kernel.restore_files(root.fd, names, look, copies, result)
     codes: list[int] = result[:, 0].tolist()
