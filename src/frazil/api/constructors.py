@@ -19,7 +19,6 @@ from frazil.array.interface.zarr_group import like, node_arguments
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.late import LateModule
 from frazil.stores.locations import Location, given_location
-from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,7 +142,7 @@ def save_group(
         zarr_version=zarr_version,
         storage_options=storage_options,
     )
-    trial = create_group(MemoryStore(), zarr_format=group.metadata.zarr_format)
+    trial = create_group(memory.MemoryStore(), zarr_format=group.metadata.zarr_format)
     for name, value in named.items():  # all are checked before one is replaced
         trial.create_array(name, data=value, write_data=False)
     for name, value in named.items():
