@@ -14,6 +14,7 @@ blob, or a chunk that is encoded. A stale file fails as stale, whatever else was
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from numpy import generic, int64
 from numpy.typing import NDArray
@@ -151,9 +152,12 @@ def change_files(
 def birth_time(fd: int) -> int:
     """When an open file was made, in ns since 1970; 0 where the system does not say. With the inode it tells a file from a later one that has the same inode."""
 
-def restore_files(root: int, names: Sequence[str], look: bool, copies: bool, result: Columns) -> None:
+def restore_files(
+    root: int, names: Sequence[str], look: bool, copies: Literal["keep", "restore", "remove"], result: Columns
+) -> None:
     """Undoes appends to files that were killed, and waits for writers that are alive. result, int64[n, 1]: 0 where no writer was at the file; 1 where one was, and left nothing to undo;
-    2 where an append was killed, which is now undone (look: which is not undone); 3 where one was killed before the file was copied, which stays as it is (copies: it is undone, and 2);
+    2 where an append was killed, which is now undone (look: which is not undone); 3 where one was killed before the file was copied, by `copies`: "keep" leaves it so,
+    "restore" undoes the append (2), "remove" removes its journal (1);
     -errno where the system refused."""
 
 def copy_files(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 from frazil._kernel import kernel_info
+from frazil.api.destinations import check_storable
 from frazil.api.nodes import create_array, create_group, open_array, open_group, open_node, planned_group
 from frazil.array.array import Array
 from frazil.array.group import Group
@@ -145,6 +146,7 @@ def save_group(
     trial = create_group(memory.MemoryStore(), zarr_format=group.metadata.zarr_format)
     for name, value in named.items():  # all are checked before one is replaced
         trial.create_array(name, data=value, write_data=False)
+    check_storable(group._location, named)
     for name, value in named.items():
         group[name] = value
 

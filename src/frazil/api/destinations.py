@@ -6,10 +6,13 @@ they create, Repository.create, convert, copy, import, and the outputs of get an
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from frazil.api.references import split_reference
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.hierarchy.repository_locations import check_none_below, check_outside, is_repository, outer_repository
 from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.metadata.model import ArrayMetadata
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
@@ -61,3 +64,9 @@ def _refuse_reference(location: object) -> None:
             path=os.fspath(location),  # type: ignore[call-overload] # which split_reference took
             hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
         )
+
+
+def check_storable(location: NodeLocation, paths: Iterable[str]) -> None:
+    """Looks up the documents of arrays below a node, in one batch of requests: raises InvalidInputError or StoreError for names that the store cannot hold."""
+    if location.nodes is None:
+        location.store.sizes([location.layout.document_key(location.below(path), ArrayMetadata) for path in paths])

@@ -426,6 +426,8 @@ def test_dask_arrays_of_an_index_and_of_numpy_wrapped_by_xarray(tmp_path: Path) 
         ("t", {}, {"encoding": {"t": {"fill_value": "x"}}}),
         ("t", {}, {"chunks": {"time": 2}, "shards": {"time": 5}}),
         ("__x", {}, {}),
+        ("x.__lock", {}, {}),
+        ("x" * 300, {}, {}),
         ("t", {"a": object()}, {}),
     ],
 )
@@ -437,7 +439,7 @@ def test_what_is_refused_replaces_nothing(
     old.frazil.write(tmp_path / "a")
     for new in (old.rename(t=name).assign_attrs(attributes), old.rename(t=name)):
         new[name].attrs = attributes
-        with pytest.raises((ValueError, TypeError)):
+        with pytest.raises((ValueError, TypeError, FrazilError)):
             new.frazil.write(tmp_path / "a", mode="w", **options)
         xr.testing.assert_identical(xr.open_dataset(tmp_path / "a", engine="frazil"), old)
 
@@ -494,3 +496,22 @@ def test_the_hint_for_a_group_that_exists_names_modes(tmp_path: Path) -> None:
     dataset.frazil.write(tmp_path / "a")
     with pytest.raises(AlreadyExistsError, match='mode="w" replaces'):
         dataset.frazil.write(tmp_path / "a")
+
+
+def test_a_dimension_without_elements_keeps_its_chunks(tmp_path: Path) -> None:
+    empty = xr.Dataset({"t": (("time", "x"), np.zeros((0, 4)))})
+    empty.frazil.write(tmp_path / "a", encoding={"t": {"chunks": (100, 4)}})
+    empty.frazil.write(tmp_path / "b", chunks={"time": 100})
+    empty.frazil.write(tmp_path / "c", encoding={"t": {"chunks": (-1, 4)}})
+    found = [frazil.open_array(tmp_path / name / "t").chunks for name in "abc"]
+    assert found == [(100, 4), (100, 4), (1, 4)]
+
+
+def test_encodings_and_regions_of_what_is_not_there(tmp_path: Path) -> None:
+    parent = xr.Dataset(coords={"x": ("x", np.arange(4))})
+    tree = xr.DataTree.from_dict({"/": parent, "/b": xr.Dataset({"t": ("x", np.arange(4))})})
+    with pytest.raises(NotFoundError, match="'x', which is not in the dataset"):
+        tree.frazil.write(tmp_path / "a", encoding={"/b": {"x": {"chunks": (2,)}}})
+    with pytest.raises(NotFoundError, match="there is no variable 'x'"):
+        xr.Dataset({"t": ("x", np.arange(4))}, parent.coords).frazil.write(tmp_path / "a", mode="a", region="auto")
+    assert not (tmp_path / "a").exists()

@@ -282,9 +282,7 @@ def test_a_fork_is_told_to_open_it_again() -> None:
     assert store.get("a") == b"1"
 
 
-@pytest.mark.parametrize(
-    "endpoint", ["127.0.0.1:9000", "localhost", "http://", "file:///etc", "me:secret@host"]
-)
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "localhost", "http://", "file:///etc", "me:secret@host"])
 def test_an_endpoint_that_is_no_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInputError, match="endpoint is not a URL") as caught:
         ObjectStore("s3://bucket/x", endpoint=endpoint)

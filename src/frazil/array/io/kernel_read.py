@@ -196,7 +196,9 @@ class _Call:
                 path=self._access.path or "/",
                 chunk=tuple(chunk),
             )
-        return failure(self._access, code, text, key, tuple(chunk))
+        error = failure(self._access, code, text, key, tuple(chunk))
+        indexed = code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM)
+        return shard_append.explained(self._access, error) if indexed else error
 
 
 _NO_ROWS: Columns = np.empty(0, np.int64)

@@ -13,10 +13,18 @@ from frazil.array.access import Access
 from frazil.array.shards.shard_indexes import IndexTables
 from frazil.array.shards.shard_objects import BlobTable
 from frazil.codecs.sharding.shard import encode_indexes
-from frazil.errors import ChecksumError
+from frazil.errors import ChecksumError, FormatError, FrazilError
 from frazil.indexing import BoxChunks, PointChunks
 from frazil.record import Record
-from frazil.stores.local.appended_shards import Answers, Changes, change_files, restore_files
+from frazil.stores.local.appended_shards import (
+    COPIED_HINT,
+    COPIED_TORN,
+    Answers,
+    Changes,
+    change_files,
+    restore_files,
+    was_copied,
+)
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.values import Columns, Version
 
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
 
     from frazil._kernel import Buffer
 
-__all__ = ["Shards", "append_remembered", "change_chunks", "is_worth_appending", "restore_shards"]
+__all__ = ["Shards", "append_remembered", "change_chunks", "explained", "is_worth_appending", "restore_shards"]
 
 Chunks: TypeAlias = BoxChunks | PointChunks
 Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into a blobs, as write.encode
@@ -45,20 +53,21 @@ class Shards(Record):
 
 
 def restore_shards(access: Access, names: Sequence[str]) -> bool:
-    """Restores shards whose append was killed, and waits for writers at them. Whether reading them again may give another result. Raises ChecksumError for one that
-    was copied while it was torn."""
+    """Restores shards whose append was killed, and waits for writers at them. Whether reading them again may give another result."""
     files = access.storage.kernel_files(lambda: np.zeros((0, 0), np.int64)) if access.chain.levels else None
     if files is None or files.names is None:
         return False
-    restored = restore_files(files.root, names)
-    if restored.copied:
-        raise ChecksumError(
-            "the shard was copied while an append to it was broken off",
-            path=access.path or "/",
-            key=restored.copied[0],
-            hint="`frazil validate --repair` restores what it was before the append",
-        )
-    return restored.seen or restored.forbidden
+    seen, forbidden = restore_files(files.root, names)
+    return seen or forbidden
+
+
+def explained(access: Access, error: FrazilError) -> FrazilError:
+    """The error for a shard index that cannot be read; it says so if the file was copied during an append."""
+    if error.key is not None and isinstance(error, ChecksumError | FormatError) and access.chain.levels:
+        files = access.storage.kernel_files(lambda: np.zeros((0, 0), np.int64))
+        if files is not None and files.names is not None and was_copied(files.root, error.key):
+            error.message, error.hint = f"{error.message}: {COPIED_TORN}", COPIED_HINT
+    return error
 
 
 def is_worth_appending(

@@ -183,7 +183,7 @@ def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes
     rows, sizes = np.ascontiguousarray(rows[present]), np.ascontiguousarray(sizes[present])
     tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
     for i, code, text in failures:
-        raise failure(access, code, text, *key(int(present[i])))
+        raise shard_append.explained(access, failure(access, code, text, *key(int(present[i]))))
     return StackedIndex(tables, slot)
 
 

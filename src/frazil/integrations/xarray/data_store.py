@@ -12,12 +12,14 @@ import xarray
 from xarray import conventions
 from xarray.backends import AbstractDataStore
 
+from frazil.api.destinations import check_storable
 from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError, shown
+from frazil.errors import InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError, shown
 from frazil.integrations.xarray.attributes import encode_attributes
 from frazil.integrations.xarray.layout import Layout
+from frazil.integrations.xarray.locations import joined
 from frazil.integrations.xarray.new_variables import (
     Planned,
     Target,
@@ -102,7 +104,9 @@ class FrazilDataStore(AbstractDataStore):
         }
 
     def variable(self, name: str) -> Variable:
-        """One variable, not decoded."""
+        """One variable, not decoded. Raises NotFoundError."""
+        if name not in self.arrays:
+            raise NotFoundError(f"there is no variable {name!r} in the group", path=name)
         return variable_of(self.arrays[name], fill_as_mask=self._fill_as_mask)
 
     def get_attrs(self) -> dict[str, object]:
@@ -139,15 +143,17 @@ class FrazilDataStore(AbstractDataStore):
         self._plans = self._planned(variables, check_encoding_set)
         self._attributes = encode_attributes(attributes, None)
 
-    def try_out(self, zarr_format: int | str) -> None:
-        """Creates what is planned in memory: the checks of all new arrays and attributes, before something at the target is changed, or removed.
+    def try_out(self, root: Group | None, below: str = "") -> None:
+        """Checks all new arrays and attributes, before something at the target is changed or removed: creates them in memory, and looks up their names in the store.
 
-        zarr_format  of the group, where it is not there yet. Raises what creating raises."""
-        trial = create_group(
-            MemoryStore(), zarr_format=zarr_format if self._group is None else self._group.metadata.zarr_format
-        )
+        root  a group that is there, or is to be made, and the path of this group below it;  None: it cannot be made, which the caller is told later
+        Raises what creating raises."""
+        base, path = (root, below) if self._group is None else (self._group, "")
+        trial = create_group(MemoryStore(), zarr_format=3 if base is None else base.metadata.zarr_format)
         create(trial, self._plans)
         trial.attrs.put(self._attributes)
+        if base is not None:
+            check_storable(base._location, [joined(path, plan.name) for plan in self._plans])
 
     def make(self, group: Group, writer: Writer) -> None:
         """Creates or grows the arrays that are planned in a group, and hands their elements to the writer. Raises what creating and resizing raise."""

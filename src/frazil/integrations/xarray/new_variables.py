@@ -254,7 +254,10 @@ def _chunks(chunks: object, shape: tuple[int, ...]) -> object:
     if not isinstance(chunks, tuple) or len(chunks) != len(shape):
         return chunks
     return tuple(
-        [max(length, 1) if extent == -1 or not length else extent for extent, length in zip(chunks, shape, strict=True)]
+        [
+            max(length, 1) if extent == -1 else extent or int(not length)
+            for extent, length in zip(chunks, shape, strict=True)
+        ]
     )
 
 

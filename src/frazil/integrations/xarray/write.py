@@ -83,7 +83,7 @@ def write_dataset(
             _check_no_overlap(dataset, location, inner)
         chosen_target = _target(chosen, append_dim, layout, options)
         store = _planned(dataset, _existing(location, inner, chosen), chosen_target, region, encoding)
-        store.try_out(_new_format(location, inner, chosen))
+        store.try_out(_new_root(location, inner, chosen))
         writer = Writer(options.progress)
         store.make(_opened(location, inner, chosen), writer)
         return writer.sync(compute=options.compute)
@@ -111,7 +111,8 @@ def write_tree(
     if unknown := set(encodings) - set(tree.groups):
         raise InvalidInputError(f"unexpected encoding group name(s) provided: {unknown}")
     for node in tree.subtree:
-        check_encoding(encodings.get(node.path), node.to_dataset())
+        inherit = write_inherited_coords or node is tree
+        check_encoding(encodings.get(node.path), node.to_dataset(inherit=inherit))
     check_dimensions(layout, {name for node in tree.subtree for name in node.dims})
 
     def write(location: Location, path: str) -> Delayed | None:
@@ -120,7 +121,7 @@ def write_tree(
             for node in tree.subtree:
                 _check_no_overlap(node.dataset, location, inner)
         root = _existing(location, inner, chosen)
-        zarr_format = _new_format(location, inner, chosen)
+        new = root or _new_root(location, inner, chosen)
         stores: dict[str, FrazilDataStore] = {}
         for name, node in tree.subtree_with_keys:
             below = "" if node is tree else name
@@ -128,7 +129,7 @@ def write_tree(
             found = _below(root, below)
             target = _target(chosen, None, layout, options)
             stores[below] = _planned(dataset, found, target, region, encodings.get(node.path))
-            stores[below].try_out(zarr_format)
+            stores[below].try_out(new, below)
         writer = Writer(options.progress)
         made = _opened(location, inner, chosen)
         for below, store in stores.items():
@@ -206,12 +207,12 @@ def _below(root: Group | None, path: str) -> Group | None:
     return found
 
 
-def _new_format(location: Location, path: str, mode: Mode) -> int | str:
-    """The zarr_format that a new group gets."""
+def _new_root(location: Location, path: str, mode: Mode) -> Group | None:
+    """The group that _opened makes, before anything is stored; None if something is in its place, which _opened raises."""
     try:
-        return planned_group(location, path=path, overwrite=mode == "w")[0].metadata.zarr_format
-    except AlreadyExistsError:  # which creating it raises again
-        return 3
+        return planned_group(location, path=path, overwrite=mode == "w")[0]
+    except AlreadyExistsError:
+        return None
 
 
 def _check_no_overlap(dataset: Dataset | DatasetView, location: Location, path: str) -> None:

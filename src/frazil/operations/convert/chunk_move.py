@@ -24,7 +24,7 @@ from frazil.operations.convert.plan import ArrayPlan
 from frazil.operations.convert.shard_forms import Composed, Objects, Raw, ShardForms, compose, shard_forms
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.local.appended_shards import restore_keys
+from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
@@ -72,7 +72,7 @@ class Moved(Record):
 def move_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> Moved:
     """Writes the chunks under their new keys; those that vanished meanwhile are left out. Raises StoreError, DataError."""
     targets = array.target.chunk_key_encoding.encode_all(chunks.coords, route.target.data_prefix(array.path))
-    restore_keys(route.store, chunks.keys)
+    restore_all(route.store, chunks.keys)
     if array.way == "recoded":
         return _recode(route, array, chunks, targets)
     forms = _forms(route, array)
@@ -99,7 +99,7 @@ def check_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> None:
     folders = route.in_place and route.store.capabilities.direct  # where empty ones can be, which no listing shows
     if forms is None and not folders:
         return
-    restore_keys(route.store, chunks.keys)
+    restore_all(route.store, chunks.keys)
     targets = array.target.chunk_key_encoding.encode_all(chunks.coords, route.target.data_prefix(array.path))
     most = _most(route, forms)
     for first in range(0, len(targets), most):

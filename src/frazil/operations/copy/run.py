@@ -14,7 +14,7 @@ from frazil.operations.copy.merge import Pair, with_found
 from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, split_batches
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.local.appended_shards import restore_keys
+from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.transfer.value_copies import pieces_of_object
@@ -135,7 +135,7 @@ class CopyThreads:
             return []
         sources = [route.root + name for name in names]
         targets = [route.to_root + name for name in names]
-        restore_keys(route.store, sources)  # a torn shard would stay torn: its journal is not copied
+        restore_all(route.store, sources)  # a torn shard would stay torn: its journal is not copied
         sizes = route.to_store.copy_in(targets, route.store, sources, limit=self._limit)
         if route.must_be_there and -1 in sizes:
             raise StoreError(

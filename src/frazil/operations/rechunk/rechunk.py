@@ -7,7 +7,6 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from math import prod
 from typing import TypeAlias
 
 from frazil.api.destinations import check_destination
@@ -362,9 +361,11 @@ def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
 def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
     """The walk in which whole new shards are written, each once: in slabs of which two fit a half of the bytes, where these read chunks about as few times as larger ones.
 
-    A chunk of the source that is larger than that half is held whole in any case: slabs may be as large."""
+    A source chunk that is decoded whole may be larger than that half: then slabs may be as large."""
     made = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
-    half = max(array._location.runtime.checked().bytes_in_flight // 2, array.dtype.itemsize * prod(array.chunks))
+    inner, half = array._compiled.chain.inner_chunk, array._location.runtime.checked().bytes_in_flight // 2
+    if inner.stage is not None or inner.bound > inner.nbytes:  # not stored as plain elements, of which parts are read
+        half = max(half, inner.nbytes)
     arguments = array.shape, array.dtype.itemsize, grid_extents(made), array.chunks
     one, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
     return two if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * one.reads(array.chunks) else one

@@ -14,15 +14,22 @@ from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
-from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.operations.array_source import with_limit
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
-from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels_of, read_tables, tables_below
+from frazil.operations.shards.shard_index import (
+    ShardTable,
+    chunk_keys,
+    chunk_store,
+    levels_of,
+    read_tables,
+    tables_below,
+)
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.appended_shards import restore_copies, restore_keys, torn_keys
+from frazil.stores.local.appended_shards import COPIED_TORN, restore_copy, restore_keys, torn_keys
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
@@ -33,7 +40,6 @@ __all__ = ["validate"]
 _LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
 _TORN = "an append to the shard was killed"
-_COPIED = "an append to the shard was killed, and the shard was copied then"
 _MENDS = "`frazil validate --repair` restores it"
 _MENDED = "it was restored to what it was before"
 _CONSOLIDATED = (
@@ -233,15 +239,12 @@ class _Run:
                 good[row] = False
                 continue
             chunk = tuple(coords[row].tolist())
-            if keys[row] in copied and isinstance(shard.error, DataError):
-                problem = Problem("torn", "", path, keys[row], chunk)
-                if self._repair and restore_copies(chunk_store(array), [keys[row]]):
-                    self.repaired.append(problem._replace(message=f"{_COPIED}: {_MENDED}"))
-                    (shard,) = read_tables(array, [keys[row]], self._limit // 2, restore=False)
-                else:
+            if keys[row] in copied:
+                restored = self._copied(path, array, keys[row], chunk, shard)
+                if restored is None:
                     good[row] = False
-                    self._found.add(problem._replace(message=f"{_COPIED}: {_MENDS}"))
                     continue
+                shard = restored
             for numbers, found in [((), shard), *tables_below(array, shard, keys[row])]:
                 self.indexes += found.table is not None or found.error is not None
                 if found.error is not None:
@@ -251,6 +254,26 @@ class _Run:
                 elif found.table is not None and (said := _overlaps(found.table)) is not None:
                     self._found.add(Problem("overlap", _within(said, numbers), path, keys[row], chunk))
         return good
+
+    def _copied(
+        self, path: str, array: Array, key: str, chunk: tuple[int, ...], shard: ShardTable
+    ) -> ShardTable | None:
+        """The index of a shard that may have been copied while it was torn, restored on request; None if it stays torn."""
+        torn = isinstance(shard.error, DataError)
+        problem = Problem("torn", f"an append to the shard was killed, and {COPIED_TORN}: {_MENDS}", path, key, chunk)
+        if self._repair:
+            try:
+                restore_copy(chunk_store(array), key, readable=not torn)
+            except StoreError as error:
+                problem = problem._replace(message=f"an append to the shard was killed: {error.message}")
+            else:
+                (shard,) = read_tables(array, [key], self._limit // 2, restore=False)
+                if torn and shard.error is None:
+                    self.repaired.append(problem._replace(message=f"{_TORN}: {_MENDED}"))
+                return shard
+        if torn:
+            self._found.add(problem)
+        return None if torn else shard
 
     def _torn(self, path: str, array: Array, coords: Columns, keys: list[str]) -> tuple[set[str], set[str]]:
         """The keys of shards that are torn, and stay so; and of those that may have been copied while they were, which those are whose index cannot be read."""
