@@ -386,8 +386,7 @@ def _write_entry(location: NodeLocation) -> None:
 
 
 def create_groups(location: NodeLocation, paths: Sequence[str], nodes: Iterable[str]) -> None:
-    """Gives groups documents; nodes: paths of new nodes below them. Raises InvalidInputError if another writer has just created an array at one of the
-    paths."""
+    """Gives groups documents; nodes: paths of new nodes below them. Raises InvalidInputError if another writer has just created an array there."""
     if not paths:
         return
     store, layout = location.store, location.layout
