@@ -207,7 +207,7 @@ class Repository(Inspected):
     def writable_session(self, branch: str = MAIN, *, isolation: Isolation = "snapshot") -> Session:
         """A session on the tip of a branch. Its changes can be committed to the branch.
 
-        isolation  "snapshot": a commit conflicts with other changes of the same nodes and chunks; "serializable": also with changes to what the session has read
+        isolation  "snapshot": a commit conflicts with other changes of the same nodes and chunks; "serializable": also with changes to what the session read
         Raises NotFoundError, ReadOnlyError, StoreError for a store in which commits would not be safe."""
         if not isinstance(isolation, str) or isolation not in ("snapshot", "serializable"):
             raise InvalidInputError(f"isolation is {isolation!r}; it must be 'snapshot' or 'serializable'")
