@@ -96,7 +96,7 @@ def move_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> Moved:
 def check_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> None:
     """Reads the shard indexes that will change. In place it also looks for folders at the locations of chunks. Writes nothing. Raises StoreError, DataError."""
     forms = _forms(route, array)
-    folders = route.in_place and route.store.capabilities.direct  # there empty folders are possible, which no listing shows
+    folders = route.in_place and route.store.capabilities.direct  # listings do not show empty folders
     if forms is None and not folders:
         return
     restore_keys(route.store, chunks.keys)

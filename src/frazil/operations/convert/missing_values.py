@@ -61,7 +61,7 @@ def _is_nan(value: np.generic) -> bool:
 
 
 def _plain(value: np.generic) -> dict[str, Json]:
-    """The attribute in Zarr v2, where xarray uses it unchanged. None for NaN, as NaN counts as missing in any case."""
+    """The attribute in Zarr v2, where xarray uses it unchanged; empty for NaN, as NaN counts as missing in any case."""
     number = value.item()
     if isinstance(number, float) and not np.isfinite(number):
         return {} if np.isnan(number) else {FILL_ATTRIBUTE: "Infinity" if number > 0 else "-Infinity"}

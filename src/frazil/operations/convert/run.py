@@ -169,7 +169,7 @@ class Task(Record):
                 gone &= self.store.sizes([prefix + also]) < 0
             lost += [chunks.keys[i] for i in np.flatnonzero(gone).tolist()]
         if self.in_place and not self._is_source():
-            raise _changed(self._switch_key)  # then another run has removed the sources, and these chunks are the only ones
+            raise _changed(self._switch_key)  # another run has removed the sources: only these chunks are left
         _erase(self.to_store, lost)
 
     def _switch(self) -> None:
