@@ -71,7 +71,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         fetched = access.storage.fetch(located, _WHOLE, single_read=True)
     try:
         out = np.empty(counts, dtype)
-    except (ValueError, MemoryError):  # the general way says so
+    except (ValueError, MemoryError):  # the general path raises it
         return None
     runs = np.array(
         [(start, count, step, 0) for start, count, step in zip(starts, counts, steps, strict=True)], np.int64
@@ -105,7 +105,7 @@ def _read_from_file(
         return None
     try:
         out = np.empty(counts, dtype)
-    except (ValueError, MemoryError):  # the general way says so
+    except (ValueError, MemoryError):  # the general path raises it
         return None
     axes = [
         (at * extent + start, step, count, (at + 1) * extent, extent, 0, 1)

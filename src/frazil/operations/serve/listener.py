@@ -101,8 +101,8 @@ class Listener(ThreadingHTTPServer):
         self.shutdown()
 
     def get_request(self) -> tuple[socket.socket, object]:
-        """The next connection. If the process has no free file for it, a waiting connection is cut, and the server pauses: otherwise the system would offer the same
-        connection again at once."""
+        """The next connection. If the process has no free file for it, a waiting connection is cut, and the server pauses: otherwise the system would offer the
+        same connection again at once."""
         try:
             return super().get_request()
         except OSError as error:
