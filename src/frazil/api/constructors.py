@@ -70,17 +70,17 @@ def empty_like(a: object, *, store: Location | None = None, **arguments: object)
 
 
 def zeros_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
-    """As `zeros`, with what empty_like takes from another array."""
+    """As `zeros`, with the arguments that empty_like takes from another array."""
     return _new(store, {**like(a, arguments), "fill_value": 0})
 
 
 def ones_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
-    """As `ones`, with what empty_like takes from another array."""
+    """As `ones`, with the arguments that empty_like takes from another array."""
     return _new(store, {**like(a, arguments), "fill_value": 1})
 
 
 def full_like(a: object, fill_value: object = None, *, store: Location | None = None, **arguments: object) -> Array:
-    """As `full`, with what empty_like takes from another array; its fill value where none is given."""
+    """As `full`, with the arguments that empty_like takes from another array; by default also its fill value."""
     fill = getattr(a, "fill_value", None) if fill_value is None else fill_value
     return _new(store, {**like(a, arguments), "fill_value": fill})
 
@@ -287,7 +287,7 @@ def _at(store: Location | None) -> Location:
 
 
 def _new(store: Location | None, arguments: Mapping[str, object]) -> Array:
-    """create_array. Of the modes of zarr-python w overwrites; raises InvalidInputError for those that only open."""
+    """create_array, with the modes of zarr-python: w overwrites; raises InvalidInputError for modes that only open."""
     given = {**arguments}
     mode = given.pop("mode", None)
     if mode not in (None, "a", "w", "w-"):

@@ -144,7 +144,7 @@ class Repository(Inspected):
         """Opens the repository at a location, or creates one if there is none. Arguments as for `create`. Raises InvalidInputError for a repository that is not `compatible`."""
         check_compatible(compatible, options.get("attributes_file_bytes"), chunk_digests)
         try:
-            repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
+            repo = cls.open(location, **options)  # type: ignore[arg-type] # which refuses unknown ones
             if not repo._files.store.capabilities.direct:
                 repo._files.require()
         except NotFoundError:
@@ -403,8 +403,9 @@ class Repository(Inspected):
         dry_run: bool = False,
         progress: Callable[[str, int], object] | None = None,
     ) -> Collected:
-        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of killed writers,
-        discarded forks, manifests of lost races, expired snapshots. Safe beside readers and writers. Two runs, `wait` apart, remove all garbage.
+        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of
+        interrupted writers, discarded forks, manifests of lost races, expired snapshots. Safe beside readers and writers. Two runs, `wait` apart, remove all
+        garbage.
 
         wait      time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, sessions of other programs must be shorter
         now       removes all garbage at once: only if there is no writer and no open session

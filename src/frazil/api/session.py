@@ -54,7 +54,7 @@ class Session:
         self._transaction, self._registry, self._runtime = transaction, registry, runtime
         self._store = NodeStore(transaction, registry, read_only=transaction.read_only)
 
-    # --- what it is ----------------------------------------------------------------------------------------------------------------
+    # --- properties ----------------------------------------------------------------------------------------------------------------
 
     @property
     def root(self) -> Group:

@@ -59,7 +59,7 @@ def checksum(
     digests = _Digests(dtype, array.shape)
     plan = _plan(
         array, digests.blocks, max(half, prod(array.chunks) * dtype.itemsize)
-    )  # one chunk is decoded whole anyway
+    )  # one chunk is decoded whole in any case
     with futures.ThreadPoolExecutor(limits.threads) as pool:
         for slab in read_slabs(with_limit(array, half), plan):
             origins = digests.origins(slab)

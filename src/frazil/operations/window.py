@@ -39,12 +39,12 @@ class Window(Record):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the result."""
+        """Shape of the result."""
         return tuple(len(self.picks[dimension]) for dimension in self.kept)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """Of the result."""
+        """Data type of the result."""
         return self.array.dtype if self.source is None else self.source.dtype
 
     @property

@@ -57,7 +57,8 @@ class DataSource(Record):
     ) -> Iterator[tuple[Box, ArrayLike]]:
         """Boxes of an array of this shape and their values.
 
-        parts  extents of a shard, of a chunk where there are none;  chunks: of an inner chunk;  most: elements of a box, where that is not less than a shard (an inner chunk, for blocks)
+        parts  extents of a shard, of a chunk where there are none;  chunks: of an inner chunk;  most: elements of a box, which has at least a shard (an inner
+               chunk, for blocks)
         Raises InvalidInputError for blocks that do not fit."""
         if self.values is not None:
             yield tuple(slice(0, length) for length in shape), self.values

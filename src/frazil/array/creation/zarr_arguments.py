@@ -222,8 +222,8 @@ def codecs_by_kind(
 
 
 def object_array(registry: Registry, codecs: object, given: ZarrArguments) -> tuple[ObjectArray, object, ZarrArguments]:
-    """The kind of objects that the codec of objects of a new array of Zarr v2 names (the first of filters, or of codecs), and both arguments without this
-    codec. Raises MetadataError where there is none, UnknownExtensionError for an unknown one."""
+    """The kind of objects in a new array of Zarr v2, from its codec of objects (the first of filters, or of codecs), and both arguments without this codec.
+    Raises MetadataError where there is none, UnknownExtensionError for an unknown one."""
     name = "codecs" if "filters" not in given else "filters"
     value = given.get("filters", codecs)
     listed = [*value] if isinstance(value, list | tuple) else [] if value is None or isinstance(value, str) else [value]

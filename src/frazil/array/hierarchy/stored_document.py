@@ -192,7 +192,7 @@ class Confirmation:
             self._error = error
 
     def await_answer(self) -> None:
-        """Raises what `confirm` raised."""
+        """Raises the error of `confirm`, if there is one."""
         self.end()
         if self._error is not None:
             raise self._error

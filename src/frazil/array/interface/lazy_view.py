@@ -85,7 +85,7 @@ class LazyView:
         )
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
-        """Writes a part into the array. Raises what assigning to the array raises."""
+        """Writes a part into the array. Raises the errors of an assignment to the array."""
         view = self[selection]
         self._array.oindex[view._selection()] = np.asarray(value) if isinstance(value, LazyView) else value
 

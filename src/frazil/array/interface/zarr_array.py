@@ -106,7 +106,7 @@ class ZarrArray(Handle):
     def _repr_html_(self: Selectable) -> str:
         return html.array_html(self.metadata, self)
 
-    # --- what it is ----------------------------------------------------------------------------------------------------------------
+    # --- properties ----------------------------------------------------------------------------------------------------------------
 
     @property
     def name(self: Selectable) -> str:

@@ -258,15 +258,15 @@ class ZarrGroup(Handle):
         return self.create_array(name, **like(data, arguments))
 
     def zeros_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
-        """As `zeros`, with what empty_like takes from another array."""
+        """As `zeros`, with the arguments that empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 0})
 
     def ones_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
-        """As `ones`, with what empty_like takes from another array."""
+        """As `ones`, with the arguments that empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 1})
 
     def full_like(self: Parent, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
-        """As `full`, with what empty_like takes from another array; its fill value where none is given."""
+        """As `full`, with the arguments that empty_like takes from another array; by default also its fill value."""
         fill = getattr(data, "fill_value", None) if fill_value is None else fill_value
         return self.create_array(name, **{**like(data, arguments), "fill_value": fill})
 

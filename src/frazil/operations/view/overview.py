@@ -19,8 +19,8 @@ Method = Literal["auto", "mean", "nearest"]
 Report = Callable[[int], None]  # bytes of elements that were read since the last call
 
 MOST_PIXELS = 4096  # along a side of an overview
-_FEWEST_CODES, _MOST_CODES = 3, 16  # so many distinct whole numbers count as codes, which have no mean
-_SQUARES = 64  # if there are so many squares for each of them
+_FEWEST_CODES, _MOST_CODES = 3, 16  # from 3 to 16 distinct whole numbers count as codes, which have no mean
+_SQUARES = 64  # at least so many squares for each of them
 
 
 class Overview(Record):
