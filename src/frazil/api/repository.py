@@ -404,7 +404,7 @@ class Repository(Inspected):
         progress: Callable[[str, int], object] | None = None,
     ) -> Collected:
         """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of
-        killed writers, discarded forks, manifests of lost races, expired snapshots. Safe beside readers and writers. Two runs, `wait` apart, remove all garbage.
+        killed writers, discarded forks, manifests of lost races, expired snapshots. Safe with readers and writers. Two runs, `wait` apart, remove all garbage.
 
         wait      time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, sessions of other programs must be shorter
         now       removes all garbage at once: only if there is no writer and no open session
