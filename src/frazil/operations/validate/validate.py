@@ -1,5 +1,5 @@
-"""frazil.validate: a hierarchy or an array looked through. Keys are listed once and assigned to nodes (convert/hierarchy_keys.py says which belong to what); indexes are read by
-shards/shard_index.py, chunks decoded by chunk_faults.py."""
+"""frazil.validate: checks a hierarchy or an array. Keys are listed once and assigned to nodes (convert/hierarchy_keys.py). shards/shard_index.py reads indexes,
+chunk_faults.py decodes chunks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TORN = "an append to the shard was killed"
 _MENDS = "`frazil validate --repair` restores it"
 _MENDED = "it was restored to what it was before"
 _CONSOLIDATED = (
-    "meta/root/consolidated/.zmetadata"  # copies of documents, as zarr-python 2 kept them in the older draft
+    "meta/root/consolidated/.zmetadata"  # copies of documents, as written by zarr-python 2 in the older draft
 )
 
 
@@ -57,15 +57,16 @@ def validate(
     progress: Callable[[int], object] | None = None,
     limit: int = _MOST_PROBLEMS,
 ) -> Validation:
-    """Whether everything that is stored of an array, or of a group with all below it, can be read. Problems are in the answer, and no errors.
+    """Checks whether all stored data of an array, or of a group with all below it, can be read. Problems are in the result, not raised.
 
     source    a location, an Array or a Group;  path: of a node there
-    decode    whether every stored chunk is decoded, as far as its elements lie within the array, on all cores; else documents, keys and shard indexes (checksums, bounds, overlaps) are looked at
-    repair    shards of which an append was killed (shard_writes="append") are restored to what they were before it; else they are problems. On a local disk alone
+    decode    whether every stored chunk is decoded, as far as its elements are inside the array, on all cores; else only documents, keys and shard indexes
+              (checksums, bounds, overlaps) are checked
+    repair    restores shards to their state before an interrupted append (shard_writes="append"); else they are problems. Only on a local disk
     runtime   threads, requests_in_flight, bytes_in_flight
-    progress  called with the bytes of elements that were decoded since the last call
-    limit     of problems in the answer; others are counted
-    Raises NotFoundError where no node is, InvalidInputError, StoreError where documents or listings cannot be fetched."""
+    progress  called with the bytes of elements decoded since the last call
+    limit     of problems in the result; others are counted
+    Raises NotFoundError if there is no node, InvalidInputError, StoreError if documents or listings cannot be fetched."""
     report = checked_progress(progress)
     check_flag(decode, "decode")
     check_flag(repair, "repair")
@@ -188,7 +189,7 @@ class _Run:
     # --- keys ------------------------------------------------------------------------------------------------------------------------
 
     def _sweep(self, nodes: Mapping[str, Metadata | FrazilError]) -> Iterator[tuple[str, Columns]]:
-        """The stored objects of each array, in columns, sorted. Keys that belong to nothing are problems."""
+        """The stored objects of each array, in columns, sorted. Keys that belong to no node are problems."""
         location = self._top._location
         hierarchy = _hierarchy(location)
         readable = {hierarchy.inside(path): node for path, node in nodes.items() if not isinstance(node, FrazilError)}
@@ -230,7 +231,7 @@ class _Run:
                     self.decoded_nbytes += done
 
     def _check_indexes(self, path: str, array: Array, coords: Columns) -> np.ndarray:
-        """Which shards have good indexes: bool[n]."""
+        """bool[n]: which shards have good indexes."""
         keys = chunk_keys(array, coords)
         good = np.ones(len(coords), np.bool_)
         torn, copied = self._torn(path, array, coords, keys)
@@ -276,7 +277,8 @@ class _Run:
         return None if torn else shard
 
     def _torn(self, path: str, array: Array, coords: Columns, keys: list[str]) -> tuple[set[str], set[str]]:
-        """The keys of shards that are torn, and stay so; and of those that may have been copied while they were, which those are whose index cannot be read."""
+        """The keys of shards that are torn and are not repaired; and of shards that may have been copied while torn, which is the case if their index is
+        unreadable."""
         torn, copied, store = set[str](), set[str](), chunk_store(array)
         for low in range(0, len(keys), _LOOKED_UP):
             part = keys[low : low + _LOOKED_UP]
@@ -294,12 +296,12 @@ class _Run:
 
 
 def _within(message: str, numbers: Sequence[int]) -> str:
-    """numbers: of the inner shards that are meant, from the outermost on."""
+    """The message with the numbers of the inner shards that it is about, from the outermost on."""
     return message if not numbers else f"{message}; in the inner shard number {', '.join(map(str, numbers))}"
 
 
 def _overlaps(table: Columns) -> str | None:
-    """What is said of inner chunks that share a part of their bytes, and not all of them; None where none do."""
+    """The message about inner chunks that share some but not all of their bytes; None if there are none."""
     numbers = np.flatnonzero((table[:, 0] >= 0) & (table[:, 1] > 0))
     order = numbers[np.lexsort((table[numbers, 1], table[numbers, 0]))]
     starts, ends = table[order, 0], table[order].sum(axis=1)
@@ -315,7 +317,7 @@ def _overlaps(table: Columns) -> str | None:
 
 
 def _hierarchy(location: NodeLocation) -> Hierarchy:
-    """The hierarchy below a node of the final Zarr v3 or of Zarr v2; of the drafts the one that the node is in."""
+    """The hierarchy below a node of the final Zarr v3 or of Zarr v2; in the drafts the one that contains the node."""
     layout = location.layout
     if layout.zarr_format in (2, 3):
         return Hierarchy(f"{location.path}/" if location.path else "", layout)
