@@ -1,4 +1,4 @@
-"""Text to a selection: what stands between brackets in Python, for the command line. Nothing is evaluated; whether it fits an array is indexing's matter."""
+"""Parses the text of a selection for the command line: the part between the brackets in Python. Nothing is evaluated; indexing checks whether it fits an array."""
 
 from __future__ import annotations
 
