@@ -180,7 +180,7 @@ def is_in_repository(location: str) -> bool:
 
 
 def at_main(location: str) -> Named | None:
-    """The node on `main` that a LOCATION without an @ names, where it or a parent folder is a repository. Shorter folders are tried first (`open_node`)."""
+    """The node on `main` that a LOCATION without an @ names, where it or a parent folder is a repository. A plain node at the location has priority (`open_node`)."""
     if has_repository(location):
         return Named(location, MAIN, "")
     for left, right in cuts(location.rstrip("/"), "/"):
