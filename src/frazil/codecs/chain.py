@@ -233,9 +233,7 @@ def _inner_chunk(
             break
         native.insert(0, form)
     needed = [first for first, _ in before]
-    while (
-        type(codec) is Bytes and needed and needed[-1].keeps_order
-    ):  # the codecs behind it give the same bytes without it
+    while type(codec) is Bytes and needed and needed[-1].keeps_order:  # the bytes are the same without it
         needed.pop()
     transpositions = [first for first in needed if type(first) is Transpose]
     itemsize = spec.dtype.itemsize

@@ -54,9 +54,7 @@ class ZarrsOptional(ArrayToBytes):
         return _MOST_BYTES + 2 * spec.nbytes
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        valid = field_of(array, "valid").copy(
-            order="C"
-        )  # np.ascontiguousarray makes a 0-dimensional array 1-dimensional
+        valid = field_of(array, "valid").copy(order="C")  # np.ascontiguousarray makes 0-d arrays 1-d
         values = field_of(array, "value")[valid]
         mask = self._mask.encode(valid, _mask_spec(spec))
         data = self._data.encode(values, _value_spec(spec, len(values))) if len(values) else b""

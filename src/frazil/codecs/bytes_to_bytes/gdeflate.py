@@ -12,9 +12,7 @@ class Gdeflate(BytesToBytes):
 
     __slots__ = ("level",)
     name: ClassVar[str] = "zarrs.gdeflate"
-    optional: ClassVar[tuple[str, ...]] = (
-        "level",
-    )  # the specification requires it, but documents without it can be read
+    optional: ClassVar[tuple[str, ...]] = ("level",)  # the specification requires it, readers do not
 
     def __init__(self, level: int = 6) -> None:
         self.level = integer(level, "level", 0, 12)

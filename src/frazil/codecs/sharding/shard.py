@@ -150,9 +150,7 @@ def read_indexes(
     sizes  int64[g], bytes of each shard"""
     nbytes, present = level.index_codecs.nbytes, rows[:, 0] != _kernel.MISSING
     short = np.flatnonzero(present & (sizes < nbytes))
-    if len(
-        short
-    ):  # checked before tables are allocated, because a document may declare more inner chunks than memory holds
+    if len(short):  # before tables are allocated: a document may declare more inner chunks than memory holds
         text = f"a shard of {sizes[short[0]]} bytes is too short for its index of {nbytes} bytes"
         return np.empty((0, level.total, 2), np.int64), [(int(short[0]), _kernel.FAILED_INDEX, text)]
     tables = np.empty((len(rows), level.total, 2), np.int64)
