@@ -15,9 +15,7 @@ from frazil.metadata.warnings import tell
 from frazil.record import Record
 
 ARRAY_TO_ARRAY, ARRAY_TO_BYTES, BYTES_TO_BYTES = range(3)
-ON_BYTES: Final = (
-    "frazil.on_bytes"  # an array codec that is applied to a byte string (codecs/bytes_to_bytes/on_bytes.py)
-)
+ON_BYTES: Final = "frazil.on_bytes"  # an array codec applied to a byte string (bytes_to_bytes/on_bytes.py)
 NUMCODECS: Final = "numcodecs."
 COMPRESSORS: Final = (
     "gzip",

@@ -39,9 +39,7 @@ MEMBERS: Final = (
     "codecs",
     "storage_transformers",
 )
-_OF_ARRAYS: Final = frozenset(
-    {"shape", "data_type", "chunk_grid"}
-)  # every array has these members, and no group has them
+_OF_ARRAYS: Final = frozenset({"shape", "data_type", "chunk_grid"})  # every array has these, and no group
 
 
 class _Dialect(Record):

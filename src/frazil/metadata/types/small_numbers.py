@@ -125,9 +125,7 @@ def emit_small_float(data: bytes, dtype: np.dtype[np.generic]) -> Json:
     number = float(np.frombuffer(data, dtype)[0])
     text: Json = number
     if not math.isfinite(number):
-        number = (
-            math.nan if math.isnan(number) else number
-        )  # drops the sign of a NaN, which the string "NaN" does not have
+        number = math.nan if math.isnan(number) else number  # without the sign, which "NaN" does not have
         text = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
     if _rounded(number, dtype) == data:
         return text
