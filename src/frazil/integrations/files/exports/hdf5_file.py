@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from frazil.integrations.files.exports.source import Exported
 
 _LEVEL: Final = 4  # of deflate
-_ALONE: Final = (
-    "This is a netCDF dimension but not a netCDF variable. "  # start of the NAME of a scale without variable
-)
+_ALONE: Final = "This is a netCDF dimension but not a netCDF variable. "  # begins the NAME of a scale without variable
 _OWN: Final = frozenset(
     {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict"}
 )  # fmt: skip # attributes in which HDF5 and NetCDF4 store dimensions: other values of these names crash the library
