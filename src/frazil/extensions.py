@@ -2,7 +2,7 @@
 in frazil.stores.
 
 Extension            a name or URI with its configuration, as documents hold it
-DataType             the base class of data types; DataTypeFamily: what is registered, and FillValue: one element
+DataType             the base class of data types; DataTypeFamily: a registry's entry for them, and FillValue: one element
 RegularGrid          the chunk grid that arrays are read through, and the base class of others; ChunkGrid: the port
 ChunkKeyEncoding     the port; SeparatedKeys: of coordinates with a separator; DraftKeys: of the draft of 2022
 NamedExtension       a chunk grid or chunk key encoding of one name, made by a function, to be registered

@@ -84,7 +84,7 @@ error), 2 wrong usage."""
 
 _NEGATIVE: Final = re.compile(
     r"-\d"
-)  # a selection such as -3: or a number; after a space argparse does not take it for an option
+)  # a selection such as -3: or a number; behind a space, so that argparse does not parse it as an option
 _INTERRUPTED: Final = 130  # 128 and the number of the signal, as shells count
 _PIPE_CLOSED: Final = 141
 

@@ -15,7 +15,7 @@ INT64_MAX: Final = 2**63 - 1
 
 
 def refusal(path: str | None, allowed: str, value: object, hint: str | None = None) -> MetadataError:
-    """The error for a value at `path` that is not what is `allowed`."""
+    """The error for a value at `path`. allowed: the allowed values, in words."""
     name = "the document" if path is None else path.rpartition(".")[2]
     return MetadataError(f"{name} must be {allowed}, found {found(value)}", path=path, hint=hint)
 

@@ -1,7 +1,7 @@
 """The `sharding_indexed` codec as an entry of a document (sharding codec 1.0, Configuration parameters).
 
 The format of a shard is in sharding/shard.py, and the compilation of a chain with shards in chain.py: in arrays this codec is planned, not run.
-Where one shard is encoded or decoded alone, sharding/whole_shard.py does it."""
+sharding/whole_shard.py encodes or decodes a single shard."""
 
 from __future__ import annotations
 

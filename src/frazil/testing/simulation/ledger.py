@@ -1,8 +1,8 @@
 """The results of all commits as the clients know them, the required content of the repository, and its check: the invariants of a simulation.
 
 1. The history of a branch is one line, and each commit in it was requested.
-2. A commit that was acknowledged exists exactly once, or was behind a snapshot from which the branch was reset; one that was refused does not exist; any other is complete
-   or absent. A reset that was acknowledged happened, and one that was refused did not.
+2. A commit that was acknowledged exists exactly once, or was behind a snapshot from which the branch was reset; one that was refused does not exist; any other
+   is complete or absent. A reset that was acknowledged happened, and one that was refused did not.
 3. Every snapshot is readable, at any time, and has the content of the model.
 4. A serializable commit depends on nothing that others changed before it."""
 
