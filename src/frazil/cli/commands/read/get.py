@@ -1,4 +1,4 @@
-"""`frazil get`: elements as text, CSV, JSON or a .npy file. formats.py writes them."""
+"""`frazil get`: elements as text, CSV, JSON or a .npy file. cli/formats.py writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil set`: sets elements of an array to a value or the content of a .npy file. values.py reads values from words and files."""
+"""`frazil set`: sets elements of an array to a value or the content of a .npy file. cli/values.py reads values from words and files."""
 
 from __future__ import annotations
 
