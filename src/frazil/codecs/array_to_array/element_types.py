@@ -44,7 +44,7 @@ def check_conversion(source: str, target: str, name: str) -> None:
 
 
 def taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
-    """The shape of a chunk whose bytes are viewed as elements of a type: the same if they have the same size, else one dimension.
+    """The shape of a chunk whose bytes are viewed as elements of a type: the same if the elements have the same size, else one dimension.
     Single bytes may be viewed as larger elements. MetadataError where their number does not fit, for other sizes, and where no type is given ("")."""
     if not text:
         raise MetadataError("the codec needs a member dtype", path=path)

@@ -66,7 +66,7 @@ def selected(
 
 
 def _points(items: Sequence[Item], chunk_shape: tuple[int, ...]) -> PointSelection | None:
-    counts = [len(item.chunk[0]) for item in items]  # type: ignore[arg-type] # arrays, all of them
+    counts = [len(item.chunk[0]) for item in items]  # type: ignore[arg-type] # all of them are arrays
     count = sum(counts)
     places, covered = np.empty(count, np.int64), np.zeros(count, np.bool_)
     columns = [np.empty(count, np.int64) for _ in chunk_shape]

@@ -66,7 +66,7 @@ class Entry(Record):
 
     @property
     def prototype(self) -> bool:
-        """Whether it is of 2020, before the draft had its key suffix and its names of chunks."""
+        """Whether it is a prototype of 2020, before the draft had its key suffix and its names of chunks."""
         return self.document.get("metadata_encoding") == PROTOTYPE
 
 

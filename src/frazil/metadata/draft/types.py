@@ -332,7 +332,7 @@ def _extension_of(uri: str) -> str | None:
 def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
     """The member `data_type` for items of this byte order; parse_type reads it back.
 
-    In December 2022 a type of the core has no byte order, as the `endian` codec has it, and `big` is ignored. The older
+    In December 2022 a type of the core has no byte order, because the `endian` codec specifies it, and `big` is ignored. The older
     dialect has it in the form of zarr-python 2.18. Raises MetadataError for types that the dialect cannot express."""
     order: Literal["<", ">"] = ">" if big else "<"
     core = _is_core(data_type)

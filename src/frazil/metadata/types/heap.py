@@ -103,7 +103,7 @@ class Heap:
 def elements_of_views(views: NDArray[np.generic], heap: Heap) -> list[bytes]:
     """The bytes of each element, in C order."""
     raw = np.ascontiguousarray(views).reshape(-1).view(_VIEW)
-    return _kernel.elements_to_objects(heap.buffers, raw, False)  # type: ignore[return-value] # bytes, as they are no text
+    return _kernel.elements_to_objects(heap.buffers, raw, False)  # type: ignore[return-value] # bytes, because `text` is False
 
 
 def view_columns(views: NDArray[np.generic], heap: Heap) -> tuple[NDArray[np.int64], bytes]:

@@ -16,7 +16,7 @@ from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 Document: TypeAlias = "bytes | bytearray | memoryview | Json"
 DOCUMENT_NAME: Final = "zarr.json"
 _FREE: Final = frozenset({"attributes", "consolidated_metadata"})  # other programs write NaN without quotes there
-_LONGEST: Final = 2**13  # bytes of a document whose node is remembered
+_LONGEST: Final = 2**13  # most bytes of a document whose node is cached
 
 
 def document_key(path: str) -> str:

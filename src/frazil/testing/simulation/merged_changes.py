@@ -159,7 +159,7 @@ def lost(base: State, state: State, other: State, found: Found, spared: Collecti
 
 
 def places(paths: Collection[str], *states: State) -> set[str]:
-    """All paths in any of the states of nodes that are at these paths in one of them."""
+    """All paths, in any of the states, of nodes that are at one of `paths` in one of the states."""
     uids = {state[path].uid for state in states for path in paths if path in state}
     return {*paths, *(path for state in states for path, node in state.items() if node.uid in uids)}
 

@@ -50,7 +50,7 @@ TASKS: Final[Mapping[str, int]] = {  # tasks of clients, with their relative fre
     "threads": 0,  # two in one session
     "handles": 0,  # of arrays, kept while others change them, and used again
     "reset": 1,  # lets the branch point to another snapshot
-    "solve": 0,  # a rebase whose conflicts are answered
+    "solve": 0,  # a rebase whose conflicts are solved
     "collect": 0,  # two more clients collect garbage and expire snapshots, and hours pass
     "rescue": 1,  # points branches other than main, and tags, to snapshots that may be condemned, and commits to such branches
 }
