@@ -41,8 +41,8 @@ __all__ = ["FrazilDataStore", "members_of"]
 def members_of(
     group: Group, drop_variables: str | Iterable[str] | None, depth: int | None
 ) -> Iterator[tuple[str, Array | Group]]:
-    """Paths and nodes below a group, as Group.members has them, except the arrays with these names, which need not be readable. Raises MetadataError for others
-    that are not."""
+    """Paths and nodes below a group, as Group.members has them, except the arrays with these names, which need not be readable. Raises MetadataError for other
+    arrays that cannot be read."""
     if drop_variables is not None and not isinstance(drop_variables, Iterable):
         raise InvalidInputError(f"drop_variables is {shown(drop_variables)}; it must be a name, or a list of names")
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
