@@ -1,4 +1,4 @@
-"""The arrays of a scanned file as Arrays that can be read: references to its chunks, or chunks that a library decodes. Nothing of this is kept.
+"""The arrays of a scanned file as Arrays that can be read: references to its chunks, or chunks that a library decodes. Nothing is stored permanently.
 
 The decoding by libraries is in decoded_chunks.py."""
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def open_arrays(
     scanned: ScannedFile, source: Source, prefixes: Prefixes | None, runtime: Runtime, files: ExitStack
 ) -> dict[str, Array]:
-    """Each array of the file, by path. prefixes: of locations that chunks may be read from; None: the folder of the file; files: closes what
-    libraries open. Raises InvalidInputError where a library is missing."""
+    """Each array of the file, by path. prefixes: of locations that chunks may be read from, beside the folder of the file; files: closes the files that
+    libraries open. Raises InvalidInputError if a library is missing."""
     own = {} if scanned.refers or source.container is not None else {source.prefix: None}
     places = {**own, **(prefixes if isinstance(prefixes, Mapping) else dict.fromkeys(prefixes or ()))}
     session = Repository.create(MemoryStore(), virtual_prefixes=places, runtime=runtime).writable_session()
