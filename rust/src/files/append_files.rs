@@ -299,11 +299,16 @@ fn change_files(
 
 #[pyfunction]
 #[pyo3(signature = (root, names, look, copies, result))]
-fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copies: bool, result: &Bound<'_, PyAny>) -> PyResult<()> {
+fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copies: &str, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let root = borrowed(root)?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
-    let copies = if copies { Copies::Restore } else { Copies::Keep };
+    let copies = match copies {
+        "keep" => Copies::Keep,
+        "restore" => Copies::Restore,
+        "remove" => Copies::Remove,
+        _ => return Err(wrong("copies: keep, restore or remove")),
+    };
     carry_out(py, 1, result.rows(), [LOST[0]], |number, (): &mut (), wait| match restore_one(root, &names[number], look, copies, wait) {
         Err(Errno::NOENT | Errno::NOTDIR) => [0],
         Err(error) => [-i64::from(error.raw_os_error())],

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from errno import EACCES, EPERM, EROFS
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.errors import ChecksumError
 from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import refused
@@ -20,19 +21,24 @@ if TYPE_CHECKING:
     from frazil.stores.store import KernelRoot, Store
 
 __all__ = [
+    "COPIED_HINT",
+    "COPIED_TORN",
     "Answers",
     "Changes",
-    "Restored",
     "change_files",
-    "restore_copies",
+    "restore_all",
+    "restore_copy",
     "restore_files",
     "restore_keys",
     "torn_keys",
+    "was_copied",
     "was_restored",
 ]
 
 _CHANGED, _NOT_IN_PLACE = -1, -3
 _LEFT, _TORN, _COPIED = 1, 2, 3
+COPIED_TORN: Final = "it was copied during an append"
+COPIED_HINT: Final = "`frazil validate --repair` restores what it was before the append"
 _MAY_NOT: Final = frozenset({EACCES, EPERM, EROFS})
 
 
@@ -76,23 +82,11 @@ def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: boo
     return Answers(changed, whole, versions)
 
 
-class Restored(Record):
-    """The results for files that were to be restored.
-
-    seen       whether a writer is or was changing one of them
-    forbidden  whether the system does not allow us to restore one
-    copied     those that were copied while they were torn: they are not restored, as their journal belongs to another file"""
-
-    seen: bool
-    forbidden: bool
-    copied: list[str]
-
-
-def restore_files(root: KernelRoot, names: Sequence[str]) -> Restored:
-    """Restores files after a killed append, and waits for living writers. Raises StoreError."""
+def restore_files(root: KernelRoot, names: Sequence[str]) -> tuple[bool, bool]:
+    """Restores files after a killed append, and waits for living writers. Whether a writer is or was changing one of them, and whether the system does not allow
+    us to restore one. Raises StoreError."""
     codes = _codes(root, names)
-    seen = any(code in (_LEFT, _TORN) for code in codes)
-    return Restored(seen, min(codes, default=0) < 0, _of_code(names, codes, _COPIED))
+    return any(code in (_LEFT, _TORN) for code in codes), min(codes, default=0) < 0
 
 
 def restore_keys(store: Store, keys: Sequence[str]) -> list[str]:
@@ -101,6 +95,14 @@ def restore_keys(store: Store, keys: Sequence[str]) -> list[str]:
     Raises StoreError."""
     root = _root(store)
     return [] if root is None else _of_code(keys, _codes(root, keys), _TORN)
+
+
+def restore_all(store: Store, keys: Sequence[str]) -> None:
+    """As restore_keys, before the files are copied without their journals. Raises ChecksumError for a file that may have been copied while it was torn."""
+    root = _root(store)
+    copied = [] if root is None else _of_code(keys, _codes(root, keys), _COPIED)
+    if copied:
+        raise ChecksumError(f"the shard may be torn: {COPIED_TORN}", key=copied[0], hint=COPIED_HINT)
 
 
 def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -112,11 +114,19 @@ def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
     return _of_code(keys, codes, _TORN), _of_code(keys, codes, _COPIED)
 
 
-def restore_copies(store: Store, keys: Sequence[str]) -> list[str]:
-    """As restore_keys, also for files that were copied while they were torn. They must be unreadable now: the journal might belong to another file. Raises
-    StoreError."""
+def restore_copy(store: Store, key: str, *, readable: bool) -> None:
+    """Ends the append of a file that was copied while it was torn: restores a file that cannot be read, and removes the journal of a readable one, as the journal may
+    belong to another file. Raises StoreError."""
     root = _root(store)
-    return [] if root is None else _of_code(keys, _codes(root, keys, copies=True), _TORN)
+    if root is not None:
+        (code,) = _codes(root, [key], copies="remove" if readable else "restore")
+        if code < 0:
+            raise refused("cannot be restored after an append that was killed", -code, key)
+
+
+def was_copied(root: KernelRoot, name: str) -> bool:
+    """Whether a file may have been copied while it was torn. Raises StoreError."""
+    return _codes(root, [name], look=True) == [_COPIED]
 
 
 def was_restored(store: Store, keys: Sequence[str]) -> bool:
@@ -124,7 +134,7 @@ def was_restored(store: Store, keys: Sequence[str]) -> bool:
 
     Raises StoreError."""
     root = _root(store)
-    return root is not None and restore_files(root, keys).seen
+    return root is not None and restore_files(root, keys)[0]
 
 
 def _root(store: Store) -> KernelRoot | None:
@@ -135,7 +145,9 @@ def _of_code(names: Sequence[str], codes: Sequence[int], wanted: int) -> list[st
     return [name for name, code in zip(names, codes, strict=True) if code == wanted]
 
 
-def _codes(root: KernelRoot, names: Sequence[str], *, look: bool = False, copies: bool = False) -> list[int]:
+def _codes(
+    root: KernelRoot, names: Sequence[str], *, look: bool = False, copies: Literal["keep", "restore", "remove"] = "keep"
+) -> list[int]:
     """The result of _kernel.restore_files. Raises StoreError."""
     result = np.empty((len(names), 1), np.int64)
     _kernel.restore_files(root.fd, names, look, copies, result)

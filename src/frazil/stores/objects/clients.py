@@ -107,12 +107,11 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
     endpoint = _endpoint(kind, given)
     if scheme == "http" or endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
-    # the client ends the process for an endpoint that is no URL, and shows passwords in its errors
-    if endpoint and ("@" in endpoint or not re.match(r"https?://[^/\s]", endpoint)):
+    if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the process for such an endpoint
         raise InvalidInputError(
-            "the endpoint is not a URL, or has credentials",
+            "the endpoint is not a URL",
             path=shown_url(endpoint).rpartition("@")[2],
-            hint="http://host:port, or https://; give credentials as options or in the environment",
+            hint="http://host:port, or https://",
         )
     retry = {"max_retries": REQUESTS.attempts - 1, **retry}
     backoff = backoff_of(retry)
@@ -239,6 +238,7 @@ def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
 _BEGINNINGS: Final = {"S3Store": ("aws_",), "AzureStore": ("azure_storage_", "azure_"), "GCSStore": ("google_",)}
 _SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
 _SECRET: Final = re.compile("token|secret|key|password|credential")
+_CREDENTIALS: Final = re.compile(r"://\S*@")  # of a URL
 _PORT: Final = re.compile(r"^(?:[^:]+|\[[0-9a-fA-F:.]+\]):[0-9]*$|^\[[0-9a-fA-F:.]+\]$")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
@@ -268,7 +268,7 @@ def _built(
     except InvalidInputError:
         raise
     except Exception as error:
-        said = str(error).partition("\n")[0] or type(error).__name__
+        said = _CREDENTIALS.sub("://", str(error).partition("\n")[0]) or type(error).__name__
         raise InvalidInputError(
             f"the options of {kind} are not understood: {said}",
             hint="endpoint, region, access_key_id, secret_access_key, token, skip_signature, ... as obstore calls them",
