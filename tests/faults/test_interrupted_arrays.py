@@ -65,15 +65,33 @@ for _name in OPERATIONS:
     setattr(Interrupted, _name, interrupted(_name))
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+KINDS: list[type[BaseException]] = [KeyboardInterrupt, SystemExit, MemoryError]
+
+
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("place", ["memory", "disk", "remote"])
-def test_at_every_store_operation(place: str, layout: str, error: type[BaseException], tmp_path: Path) -> None:
+def test_at_every_store_operation(place: str, layout: str, tmp_path: Path) -> None:
+    """One kind of interrupt at each operation, in turns; the campaign has all of them."""
+    interrupt_everywhere(place, layout, KINDS, tmp_path)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize("place", ["memory", "disk", "remote"])
+def test_at_every_store_operation_by_every_kind(
+    place: str, layout: str, kind: type[BaseException], tmp_path: Path
+) -> None:
+    interrupt_everywhere(place, layout, [kind], tmp_path)
+
+
+def interrupt_everywhere(place: str, layout: str, kinds: list[type[BaseException]], tmp_path: Path) -> None:
     for name, act in ACTS.items():
         moment, ended = 0, False
         while not ended:
             moment += 1
             for after in (False, True):
+                error = kinds[(moment + after) % len(kinds)]
                 inner: Store = LocalStore(tmp_path / f"{name}{moment}{after}") if place == "disk" else MemoryStore()
                 frazil.create_array(inner, shape=(20, 20), dtype="i4", **LAYOUTS[layout])[...] = 1  # type: ignore[arg-type]
                 store = Interrupted(inner, far=place == "remote")

@@ -149,28 +149,49 @@ def name(store: Interrupting, inner: MemoryStore) -> None:
     repo.delete_branch("branch")
 
 
-@pytest.mark.parametrize(
-    "change", [commit, commit_again, run, transaction, rebase, reset, name], ids=lambda f: f.__name__
-)
+CHANGES = [commit, commit_again, run, transaction, rebase, reset, name]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("after", [False, True])
 def test_what_a_branch_names_is_complete(change: Callable[[Interrupting, MemoryStore], None], after: bool) -> None:
-    for kind in KINDS:
-        at = 0
-        while True:
-            inner = begin()
-            store = Interrupting(inner, at, kind, after=after)
-            raised = True
-            try:
-                change(store, inner)
-                raised = False
-            except (kind, FrazilError):
-                pass
-            check(inner, told=not raised and change in (run, transaction, rebase))
-            if store.left >= 0:
-                assert not raised
-                break
-            at += 1
-        assert at > 3, "every operation was interrupted"
+    """Two kinds of errors in turns at each operation; the campaign has all of them."""
+    at = 0
+    while interrupted(change, at, KINDS[at % len(KINDS)], after) and interrupted(
+        change, at, KINDS[(at + 3) % len(KINDS)], after
+    ):
+        at += 1
+    assert at > 3, "every operation was interrupted"
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_branch_names_is_complete_after_every_kind(
+    change: Callable[[Interrupting, MemoryStore], None], after: bool, kind: type[BaseException]
+) -> None:
+    at = 0
+    while interrupted(change, at, kind, after):
+        at += 1
+    assert at > 3
+
+
+def interrupted(
+    change: Callable[[Interrupting, MemoryStore], None], at: int, kind: type[BaseException], after: bool
+) -> bool:
+    """Whether the change made more than `at` operations, the last of which was interrupted."""
+    inner = begin()
+    store = Interrupting(inner, at, kind, after=after)
+    raised = True
+    try:
+        change(store, inner)
+        raised = False
+    except (kind, FrazilError):
+        pass
+    check(inner, told=not raised and change in (run, transaction, rebase))
+    assert store.left < 0 or not raised
+    return store.left < 0
 
 
 def check(inner: MemoryStore, *, told: bool) -> None:

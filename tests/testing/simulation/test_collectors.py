@@ -7,22 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.testing.simulation.seeds import SEEDS, collecting, rescuing
 
 from frazil.testing import Simulation
-from frazil.testing.simulation.plan import make_plan
 
-SEEDS = 300
 MANY = 20_000  # of `make campaign`
 BATCH = 100
 LOST = r"NotFoundError|FormatError|is missing"
 
 
-def collecting(seeds: range) -> list[int]:
-    return [seed for seed in seeds if "collect" in make_plan(seed).tasks]
-
-
 def test_collectors_beside_writers_and_readers() -> None:
-    traces = ["\n".join(Simulation(seed).run().trace) for seed in collecting(range(80))]
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in collecting(range(SEEDS, SEEDS + 80))]
     assert sum("expires" in trace for trace in traces) > 3
     assert sum("erase chunks/" in trace for trace in traces) > 3
     assert sum("stands still" in trace for trace in traces) > 3
@@ -37,8 +32,7 @@ def test_many_runs_with_collectors(first: int) -> None:
 
 def test_rescues_of_what_is_condemned() -> None:
     """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
-    seeds = [seed for seed in collecting(range(700)) if "rescue" in make_plan(seed).tasks]
-    traces = ["\n".join(Simulation(seed).run().trace) for seed in seeds]
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in rescuing()]
     assert sum("on the side" in trace for trace in traces) > 1
     assert sum("refused" in trace for trace in traces) > 1
 
