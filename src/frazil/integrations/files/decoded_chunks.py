@@ -62,6 +62,7 @@ class DecodedChunks:
         self._source: Final = source
         self._files: Final = files
         self._readers: dict[str, BoxReader] = {}
+        self._last: tuple[str, bytes | None] = "", None  # slabs of an import are often parts of one chunk
         self._lock: Final = Lock()
 
     def get(self, key: str) -> bytes | None:
@@ -79,14 +80,11 @@ class DecodedChunks:
                 for start, chunk, extent in zip(first, array.chunk_shape, array.shape, strict=True)
             ]
         )
-        dtype = array.dtype.newbyteorder("<")
         with self._lock:
-            values = self._reader(array)(box)
-        if values.shape != array.chunk_shape:
-            whole = np.full(array.chunk_shape, array.fill_value, dtype)
-            whole[tuple([slice(0, extent) for extent in values.shape])] = values
-            values = whole
-        return _text_chunk(values) if dtype.kind == "O" else np.ascontiguousarray(values, dtype).tobytes()
+            if self._last[0] != key:
+                self._last = "", None  # its memory is free before the next chunk is decoded
+                self._last = key, _encoded(array, self._reader(array)(box))
+            return self._last[1]
 
     def list(self) -> list[str]:
         """The documents. Chunks are read by their keys, and not listed."""
@@ -100,6 +98,16 @@ class DecodedChunks:
             ]
             self._readers |= _OPENERS[array.library.name](self._source, same, self._files)
         return self._readers[array.path]
+
+
+def _encoded(array: ScannedArray, values: NDArray[np.generic]) -> bytes | None:
+    """The bytes of a whole chunk. values: those of the chunk within the array"""
+    dtype = array.dtype.newbyteorder("<")
+    if values.shape != array.chunk_shape:
+        whole = np.full(array.chunk_shape, array.fill_value, dtype)
+        whole[tuple([slice(0, extent) for extent in values.shape])] = values
+        values = whole
+    return _text_chunk(values) if dtype.kind == "O" else np.ascontiguousarray(values, dtype).tobytes()
 
 
 def _text_chunk(values: NDArray[np.generic]) -> bytes | None:
