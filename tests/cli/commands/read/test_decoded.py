@@ -1,4 +1,4 @@
-"""`frazil get --decoded` and `frazil view --decoded`, beside what xarray makes of the same arrays."""
+"""`frazil get --decoded` and `frazil view --decoded`, compared with xarray's decoding of the same arrays."""
 
 from __future__ import annotations
 
