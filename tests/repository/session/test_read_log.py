@@ -90,7 +90,7 @@ def in_a_fork_of_a_fork(session: frazil.Session, read: Read) -> None:
 
 
 def in_a_task(session: frazil.Session, read: Read) -> None:
-    """As clusters do it."""
+    """As in clusters."""
     fork = fork_for_many(session)
     task = begin_again(pickle.loads(pickle.dumps(fork)))
     read(task)
