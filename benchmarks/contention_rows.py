@@ -66,7 +66,7 @@ def check(values: Any, writers: int, commits: int, length: int) -> None:
 
 
 def chunk(writer: int, turn: int, commits: int = COMMITS) -> slice:
-    """What a writer writes with one commit."""
+    """The part that a writer writes in one commit."""
     number = writer * commits + turn
     return slice(number * CHUNK, (number + 1) * CHUNK)
 

@@ -53,7 +53,7 @@ def fork(call: Callable[[], object]) -> int:
 
 
 def in_processes(count: int, call: Call) -> None:
-    """As in_threads, in forked processes."""
+    """Like in_threads, but in forked processes."""
     pids = [fork(lambda number=number: call(number)) for number in range(count)]  # type: ignore[misc]
     assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * count
 

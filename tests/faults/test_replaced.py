@@ -227,7 +227,7 @@ def replace_file(root: Path, data: bytes) -> None:
 
 
 def rewrite_file(root: Path, data: bytes) -> None:
-    """As others do: in place."""
+    """As other programs do: in place."""
     with (root / KEY).open("r+b") as file:
         file.write(data)
         file.truncate()

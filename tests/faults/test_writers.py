@@ -102,7 +102,7 @@ def test_processes(tmp_path: Path, layout: str, share: Callable[..., list[tuple[
 
 
 def leftovers(root: Path) -> list[str]:
-    """Files of a store beside its keys."""
+    """Files of a store besides its keys."""
     keys = {*frazil.stores.LocalStore(root).list()}
     return sorted({str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()} - keys)
 
@@ -172,7 +172,7 @@ def test_a_slow_writer_among_quick_ones(tmp_path: Path) -> None:
     assert all(array[writer, writer] > 0 for writer in (1, 2, 3))
 
 
-# --- erasing and resizing beside writers -----------------------------------------------------------------------------------------------
+# --- erasing and resizing with concurrent writers ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", ["chunk", "shard", "nested", "around"])

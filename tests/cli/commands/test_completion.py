@@ -16,7 +16,7 @@ needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is no
 
 
 def completed(folder: Path, parser: ArgumentParser, *lines: list[str]) -> list[list[str]]:
-    """What bash offers for the last word of each command line, sorted."""
+    """Bash's completions of the last word of each command line, sorted."""
     script = [SCRIPTS["bash"](parser)]
     for words in lines:
         quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)

@@ -410,7 +410,7 @@ def test_references_outside_the_grid_show_the_defect_too() -> None:
 
 
 def test_equal_chunks_alone_show_nothing() -> None:
-    """Two arrays may have the same inline chunks: they are read, also beside others in a manifest of the library."""
+    """Two arrays may have the same inline chunks: they are read, also together with others in a manifest of the library."""
     store = MemoryStore()
     repo, library = compatible(store), Library(store, repaired=False)
     with repo.transaction(message="ours") as root:

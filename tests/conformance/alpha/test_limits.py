@@ -136,7 +136,7 @@ VALUES = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_other_data_types_are_held(name: str) -> None:
-    """As they are in a plain store: values, document, and encoded chunks."""
+    """The same as in a plain store: values, document, and encoded chunks."""
     values = VALUES[name]
     dtype = name if name == "r16" else values.dtype
     store, plain = MemoryStore(), MemoryStore()

@@ -1,4 +1,4 @@
-"""The hierarchies that zarr-python 2.18.7 wrote in the older dialect, and the same in that of December 2022, with what each node holds."""
+"""The hierarchies that zarr-python 2.18.7 wrote in the older dialect, and the same in that of December 2022, with the content of each node."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def zarr2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zarr2]:
 
 
 def filled(shape: Sequence[int], dtype: object, seed: int = 0) -> np.ndarray:
-    """Values of any type, as its own."""
+    """Values of any type, in this type."""
     native = np.dtype(dtype)
     rng = np.random.default_rng(seed)
     if native.names is not None:

@@ -53,7 +53,7 @@ class Zarr2:
             self.write(store, path, values)
 
     def write(self, store: Path, path: str, values: np.ndarray, selection: Sequence[tuple[int, int]] = ()) -> None:
-        """Into a box of (start, stop); none: everything."""
+        """Writes into a box of (start, stop); none: everything."""
         np.save(self._values, values, allow_pickle=False)
         self._ask("write", store, path, values=str(self._values), selection=selection)
 

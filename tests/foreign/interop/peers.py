@@ -22,7 +22,7 @@ Selection = tuple[object, ...]
 
 
 class Peer(Protocol):
-    """name: what refusals.py calls it."""
+    """name: as in refusals.py."""
 
     name: str
 

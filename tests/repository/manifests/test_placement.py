@@ -148,7 +148,7 @@ chunk_grids = st.integers(0, 2).flatmap(lambda rank: st.tuples(*[st.integers(0, 
 
 
 def chunks_in(grid: Sequence[int]) -> st.SearchStrategy[list[Chunk]]:
-    """Single chunks, boxes of them, and all."""
+    """Single chunks, boxes of chunks, and all chunks."""
     every = list(product(*map(range, grid)))
     if not every:
         return st.just([])
