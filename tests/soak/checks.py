@@ -57,7 +57,7 @@ def _check_commits(repo: frazil.Repository, folder: Path) -> None:
 
 
 def _check_names(repo: frazil.Repository, folder: Path) -> None:
-    """Branches and tags are where their creators were told."""
+    """Branches and tags are at the snapshots that were reported to their creators."""
     may: dict[tuple[str, str], set[str | None]] = defaultdict(lambda: {None})
     for name in sorted({path.name.partition(".")[0] for path in folder.glob("names-*.journal")}):
         for entry in entries(folder, name):

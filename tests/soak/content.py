@@ -75,7 +75,7 @@ def check(session: frazil.Session) -> dict[int, int]:
 
 
 def committed(session: frazil.Session) -> dict[int, list[int]]:
-    """The numbers of the commits of each writer, as the log has them."""
+    """The numbers of the commits of each writer, from the log."""
     found: dict[int, list[int]] = {}
     for writer, number in _array(session, "log")[...].tolist():
         found.setdefault(writer, []).append(number)

@@ -34,7 +34,7 @@ def entries(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 class Told:
-    """The known state of numbered requests: asked for, and the answer, "committed", "refused" or "unknown"."""
+    """The known state of numbered requests: that they were made, and the answer, "committed", "refused" or "unknown"."""
 
     def __init__(self, said: list[dict[str, Any]]) -> None:
         self.answers: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""What counts as a read of a serializable session, in the session itself, and in its forks."""
+"""Which accesses count as reads of a serializable session, in the session itself, and in its forks."""
 
 from __future__ import annotations
 

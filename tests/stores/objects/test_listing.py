@@ -113,7 +113,7 @@ def test_a_list_that_is_none(body: bytes) -> None:
 
 
 class Bucket:
-    """A server with objects of one byte, with a thousand per list page, as in S3. asked: (method, what)."""
+    """A server with objects of one byte, with a thousand per list page, as in S3. asked: (method, path)."""
 
     def __init__(self, keys: Sequence[str], documents: Mapping[str, bytes] = {}) -> None:
         self.keys = sorted([*keys, *documents])
