@@ -134,7 +134,7 @@ def test_what_a_retry_cannot_use_is_removed() -> None:
 
 
 def test_a_commit_that_gives_up_leaves_nothing() -> None:
-    """There is a conflict here because the second rival writes the same chunk."""
+    """It gives up because the second rival writes the same chunk."""
     store = Overtaken()
     repo = repository(store)
     session = session_with_changes(repo)

@@ -57,7 +57,7 @@ class Forgetful(WrappedStore):
 
 
 class Loose(WrappedStore):
-    """The same disk, but syncs do nothing."""
+    """The same disk, without any syncs."""
 
     __slots__ = ()
     inner: Forgetful

@@ -113,7 +113,7 @@ def test_what_differs(
     assert written == sorted(written) and removed == sorted(removed)
     assert set(exact) <= set(written) <= {*exact, *again}
     assert removed == [chunk for chunk in chunks if after[chunk] is None and before[chunk] is not None]
-    # references in no manifest of a single side are equal
+    # chunks in no manifest of only one side are equal
     for chunk in {chunk for model in models for chunk in model} - set(chunks):
         if inside(chunk, grid, new_grid):
             assert at(models, old, chunk, grid) == at(models, new, chunk, new_grid)

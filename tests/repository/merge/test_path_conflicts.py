@@ -71,7 +71,7 @@ def test_without_a_conflict_the_order_does_not_matter(drawn: tuple[State, PlainS
 def test_conflicts_are_seen_from_both_sides(drawn: tuple[State, PlainSession, PlainSession]) -> None:
     base, ours, theirs = drawn
     for session in (ours, theirs):
-        session.not_appended.update(session.nodes)  # which of them appends has changed
+        session.not_appended.update(session.nodes)  # swapped, the sides would have other appends
     assert bool(conflicts_of(base, ours, theirs)) == bool(conflicts_of(base, theirs, ours))
 
 

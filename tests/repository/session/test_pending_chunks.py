@@ -106,7 +106,7 @@ def test_chunks_that_are_rewritten(tmp_path: Path, size: int, count: int, turns:
 
 @pytest.mark.parametrize("most_inline", [None, 0])
 def test_interrupts_while_chunks_get_their_place(most_inline: int | None) -> None:
-    """At every line, with the odd chunks and the others in turns: the session reads the written values, and so do readers of its commits."""
+    """At every line, odd and even ones in separate runs: the session reads the written values, and so do readers of its commits."""
     line, done = 0 if most_inline is None else -1, False
     while not done:
         line += 2
