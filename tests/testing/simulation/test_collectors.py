@@ -36,7 +36,7 @@ def test_many_runs_with_collectors(first: int) -> None:
 
 
 def test_rescues_of_what_is_condemned() -> None:
-    """Tags and branches are created from condemned snapshots, and sessions of such branches commit long after they began."""
+    """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
     seeds = [seed for seed in collecting(range(700)) if "rescue" in make_plan(seed).tasks]
     traces = ["\n".join(Simulation(seed).run().trace) for seed in seeds]
     assert sum("on the side" in trace for trace in traces) > 1
