@@ -1,4 +1,4 @@
-"""Reads and writes of arrays that are interrupted at any of their store operations: chunks are old or new, whole, and no lock stays behind."""
+"""Reads and writes of arrays that are interrupted at any of their store operations: each chunk is whole, old or new, and no lock is left."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def interrupt_everywhere(place: str, layout: str, kinds: list[type[BaseException
                         path.name for path in (tmp_path / f"{name}{moment}{after}").rglob("*") if "__lock" in path.name
                     ]
                     assert left == []
-                array.refresh()[...] = 5  # the same handle goes on: no lock is held
+                array.refresh()[...] = 5  # the same handle continues: no lock is held
                 assert (frazil.open_array(inner)[...] == 5).all()
                 if ended:
                     break

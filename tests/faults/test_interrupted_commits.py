@@ -1,5 +1,5 @@
-"""Every store operation of a change of a repository is interrupted, before and after it is done, by every kind of exception: what a branch names is complete, an
-acknowledged commit stays, and what a lost race wrote is removed."""
+"""Every store operation of a change of a repository is interrupted, before and after it is done, by every kind of exception: the branch points to complete
+snapshots, an acknowledged commit stays, and files of a lost race are removed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LARGE = 2**20 + 1  # bytes of a chunk that has a file of its own
+LARGE = 2**20 + 1  # bytes of a chunk that has its own file
 
 
 class OwnInterrupt(BaseException):
-    """One that nothing expects."""
+    """An exception that no code expects."""
 
 
 KINDS = [KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit, OwnInterrupt, StoreError, RuntimeError]
@@ -195,7 +195,7 @@ def interrupted(
 
 
 def check(inner: MemoryStore, *, told: bool) -> None:
-    """Whoever opens the repository afterwards finds one whole state, and can go on."""
+    """A later client of the repository finds one complete state, and can continue."""
     repo = frazil.Repository.open(inner)
     check_files(inner, reached=[commit.id for branch in repo.branches for commit in repo.history(branch)])
     messages = [commit.message for commit in repo.history()]
@@ -215,7 +215,7 @@ def check(inner: MemoryStore, *, told: bool) -> None:
 
 
 class Overtaken(MemoryStore):
-    """Where somebody else commits just before a branch file is created."""
+    """Another writer commits just before a branch file is created."""
 
     armed = False
 
@@ -232,7 +232,7 @@ class Overtaken(MemoryStore):
 @pytest.mark.parametrize("packing", ["auto", "off"])
 @pytest.mark.parametrize("way", ["run", "commit", "transaction", "stale"])
 def test_a_hundred_lost_races_leave_nothing(way: str, packing: str) -> None:
-    """But the one snapshot and the one branch file of each rival."""
+    """Except for one snapshot and one branch file of each rival."""
     store = Overtaken()
     repo = frazil.Repository.create(store, chunk_packing=packing)
     with repo.transaction(message="first") as root:

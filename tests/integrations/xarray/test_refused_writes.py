@@ -1,4 +1,4 @@
-"""What ds.frazil.write and tree.frazil.write refuse: nothing is created, changed or replaced."""
+"""Writes that ds.frazil.write and tree.frazil.write refuse: nothing is created, changed or replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, No
 def test_what_is_refused_replaces_nothing(
     name: str, attributes: dict[str, Any], options: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The old dataset was removed before the new one was looked at."""
+    """The old dataset was removed before the new one was checked."""
     old = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
     old.frazil.write(tmp_path / "a")
     for new in (old.rename(t=name).assign_attrs(attributes), old.rename(t=name)):
@@ -41,7 +41,7 @@ def test_what_is_refused_replaces_nothing(
 
 
 def test_a_tree_is_checked_whole_before_it_replaces_one(tmp_path: Path) -> None:
-    """The root was replaced before the nodes below it were looked at."""
+    """The root was replaced before the nodes below it were checked."""
     old = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
     tree = xr.DataTree.from_dict({"/": old, "/b": old + 1})
     tree.frazil.write(tmp_path / "a")

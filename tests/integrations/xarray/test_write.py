@@ -1,4 +1,4 @@
-"""ds.frazil.write: into folders, sessions and branches; what xarray's own engine reads of it, and what is refused."""
+"""ds.frazil.write: into folders, sessions and branches; how xarray's own engine reads the result, and refusals."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
             np.testing.assert_equal(mine.get("fill_value"), variable.encoding.get("fill_value"))
     opened(tmp_path / "ours.zarr").to_zarr(
         tmp_path / "again.zarr", zarr_format=3
-    )  # the encoding of each suits the other
+    )  # the encoding of each fits the other
     opened(str(tmp_path / "theirs.zarr"), "zarr").frazil.write(tmp_path / "anew.zarr")
     same(opened(tmp_path / "again.zarr"), opened(tmp_path / "anew.zarr"))
 
@@ -181,7 +181,7 @@ def test_append_and_region(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
 def test_no_two_tasks_write_one_shard(tmp_path: Path, scheduler: str) -> None:
-    """Chunks of dask of 3 rows, shards of 4: cut anew where layout is given, refused where it is what the encoding says, and right without the check, too."""
+    """Chunks of dask of 3 rows, shards of 4: rechunked if layout is given, refused if the shards are in the encoding, and also correct without the check."""
     values = np.random.default_rng(3).normal(size=(50, 40))
     lazy = xr.Dataset({"a": (("y", "x"), da.from_array(values, chunks=(3, 7)))})
     encoding = {"a": {"chunks": (2, 2), "shards": (4, 4)}}
@@ -245,7 +245,7 @@ def test_what_cannot_be_stored_names_the_variable() -> None:
         store = MemoryStore()
         odd = xr.Dataset({"fine": ("x", [1, 2]), "odd": ("x", values)})
         if values.dtype == object:
-            odd["odd"].data[1] = "\ud800"  # xarray itself does not take it where pandas has pyarrow
+            odd["odd"].data[1] = "\ud800"  # xarray itself does not accept it if pandas has pyarrow
         with pytest.raises(FrazilError, match=f"variable 'odd'.*{reason}"):
             odd.frazil.write(store)
 
@@ -356,7 +356,7 @@ def test_a_data_array_without_a_name_is_read_from_either_engine(tmp_path: Path) 
 
 
 def test_new_variables_in_zarr_v2(tmp_path: Path) -> None:
-    """There the fill value marks missing values, so that it is null where nothing does: a fill value of 0 would mark zeros."""
+    """There the fill value marks missing values, so it is null if nothing marks them: a fill value of 0 would mark zeros."""
     place = tmp_path / "sea.zarr"
     old = xr.Dataset({"old": (("x", "y"), np.arange(6.0).reshape(2, 3))})
     frazil.create_group(place, zarr_format=2)
@@ -407,7 +407,7 @@ def test_storage_options(s3: S3) -> None:
 
 
 def test_dask_arrays_of_an_index_and_of_numpy_wrapped_by_xarray(tmp_path: Path) -> None:
-    """Their graphs have wrappers of xarray, of what has no truth value."""
+    """Their graphs contain wrappers of xarray around objects without a truth value."""
     times = xr.date_range("2026-01-01", periods=12, freq="6h")
     plain = xr.Dataset({"x": ("time", np.arange(12.0))}, {"time": times, "month": ("time", times.month)})
     lazy = plain.chunk(time=4)

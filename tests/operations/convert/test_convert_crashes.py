@@ -1,5 +1,5 @@
-"""Conversions that are killed: at each of their steps, in the middle of one, and at any time. Whatever is there afterwards can be read, whole, and the next
-run finishes."""
+"""Conversions that are killed: at each of their steps, in the middle of one, and at any time. Afterwards the whole hierarchy can be read, and the next run
+finishes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Mortal(WrappedStore):
 
 
 def in_child(act: object) -> bool:
-    """Whether the child lived to its end."""
+    """Whether the child ended normally."""
     pid = fork(act)  # type: ignore[arg-type]
     status = os.waitpid(pid, 0)[1]
     assert status in (0, signal.SIGKILL)
@@ -183,7 +183,7 @@ def interrupted(tmp_path: Path, step: int, source: int | str = 3, target: int | 
 
 @pytest.mark.parametrize("step", [6, 9])
 def test_what_is_written_after_an_interruption_is_not_lost(tmp_path: Path, step: int) -> None:
-    """Before zarr.json was replaced, and after: then nobody finds the old documents any more."""
+    """Before zarr.json was replaced, and after: then the old documents can no longer be found."""
     store = interrupted(tmp_path, step)
     array = frazil.open_array(store, "r+", path="level1/chunks")
     assert array.metadata.zarr_format == (3 if step == 6 else "draft")
@@ -249,7 +249,7 @@ def frazil_without(store: Store) -> Store:
 
 
 def test_two_runs_at_once_lose_nothing(tmp_path: Path) -> None:
-    """The second one takes the first one's journal for one of an interrupted run; once the first one is done, what is gone must not be removed again."""
+    """The second one takes the first one's journal for that of an interrupted run. After the first one is done, removed objects must not be removed again."""
     store = interrupted(tmp_path, 6)
     late = prepare(store, None, "draft")
     convert(store, zarr_format="draft")

@@ -1,4 +1,4 @@
-"""frazil.validate: nothing is found in what is whole, and every damage is found, with its place."""
+"""frazil.validate: finds nothing in intact data, and finds every damage, with its place."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_an_index_that_does_not_fit_its_checksum_or_its_shard() -> None:
             {5: (0, 400), 2: (100, 10), 3: (200, 10)},
             "2 inner chunks overlap others, the first of them number 2 at byte 100",
         ),
-        ({0: (0, 200), 1: (0, 200)}, None),  # the same bytes for two chunks: whoever wrote it saved space
+        ({0: (0, 200), 1: (0, 200)}, None),  # the same bytes for two chunks: the writer saved space
         ({0: (0, 0), 1: (0, 200)}, None),
     ],
 )
@@ -332,7 +332,7 @@ def test_every_reader_restores_a_torn_shard(tmp_path: Path, reader: str) -> None
 
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_copy_of_a_torn_shard_names_the_append_and_is_repaired_on_request(tmp_path: Path, writable: bool) -> None:
-    """Whoever read the copy first removed the journal, which alone could restore it."""
+    """The first reader of the copy removed the journal, which alone could restore it."""
     _, shard, before = torn_array(tmp_path / "a")
     subprocess.run(["cp", "-a", tmp_path / "a", tmp_path / "b"], check=True)
     shutil.rmtree(tmp_path / "a")
@@ -359,7 +359,7 @@ def test_a_copy_of_a_torn_shard_names_the_append_and_is_repaired_on_request(tmp_
 
 
 def torn_copy(folder: Path) -> Path:
-    """A copy of an array, of which an append to the shard c/1/0 was broken off; the path of this shard."""
+    """A copy of an array in which an append to the shard c/1/0 is incomplete; the path of this shard."""
     _, shard, _ = torn_array(folder / "a")
     subprocess.run(["cp", "-a", folder / "a", folder / "b"], check=True)
     shutil.rmtree(folder / "a")
@@ -371,7 +371,7 @@ def test_a_journal_beside_a_good_shard_hides_no_other_damage(tmp_path: Path) -> 
     shard = torn_copy(tmp_path)
     journal = Path(f"{shard}{JOURNAL}").read_bytes()
     assert frazil.validate(tmp_path / "b", repair=True).ok
-    Path(f"{shard}{JOURNAL}").write_bytes(journal)  # of another file, which a writer of another program replaced
+    Path(f"{shard}{JOURNAL}").write_bytes(journal)  # of another file, by which a writer of another program replaced it
     other = tmp_path / "b/c/0/0"
     tear(other)
     array = frazil.open_array(tmp_path / "b", "r+", shard_writes="append")
@@ -414,7 +414,7 @@ def test_a_copy_that_stays_damaged_is_not_called_repaired(tmp_path: Path) -> Non
 
 
 def test_the_journal_of_another_file_restores_none_that_can_be_read(tmp_path: Path) -> None:
-    """A shard that was replaced by a program which knows no journals, and begins with the same bytes."""
+    """A shard replaced by a program that does not support journals, and which begins with the same bytes."""
     array, shard, before = torn_array(tmp_path)
     index = before[-(16 * 6 + 4) :]
     replaced = tmp_path / "new"

@@ -1,4 +1,4 @@
-"""Simulated runs with collectors: nothing live is lost, nothing dead is left; and each of the steps that keep it so is needed."""
+"""Simulated runs with collectors: nothing live is lost, no garbage is left; and each of the required steps is needed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_pin_on_what_a_broken_commit_left() -> None:
 
 
 def test_a_snapshot_whose_chunk_was_condemned_before_it() -> None:
-    """An old session wrote a snapshot in vain, a collection had removed its chunk file, and a branch was made of it."""
+    """An old session wrote a snapshot that it could not commit, a collection had removed its chunk file, and a branch was created from it."""
     Simulation(9101349).run()
 
 
@@ -72,7 +72,7 @@ DEFECTS: list[tuple[str, str, Callable[..., object], int]] = [
 def test_a_missing_step_is_found(
     module: str, name: str, defect: Callable[..., object], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Branches are not held before the second mark; old sessions do not look; tags have no pins."""
+    """Branches are not held before the second mark; old sessions do not check; tags have no pins."""
     Simulation(seed, without=["rescue"]).run()
     monkeypatch.setattr(sys.modules[module], name, defect)
     with pytest.raises(AssertionError, match=LOST):

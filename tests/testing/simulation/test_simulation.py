@@ -1,4 +1,4 @@
-"""Many simulated runs of clients in one repository; and that the simulation repeats itself exactly, and finds what is broken on purpose."""
+"""Many simulated runs of clients in one repository; the simulation repeats itself exactly, and finds deliberate errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_equal_seeds_give_equal_runs() -> None:
 
 
 def test_a_run_is_repeated_in_another_process() -> None:
-    """Nothing depends on the hashes of strings, nor on addresses."""
+    """Nothing depends on the hashes of strings, or on addresses."""
     here = "\n".join(Simulation(7).run().trace)
     for hashes in ("1", "2"):
         told = subprocess.run(
@@ -64,19 +64,19 @@ def test_a_run_is_repeated_in_another_process() -> None:
 
 @pytest.mark.parametrize("seed", [213, 551, 1063, 1117, 1134, 10653])
 def test_seeds_that_failed_once(seed: int) -> None:
-    """213: a commit whose folder could not be synced was asked about again, acknowledged without another sync, and lost in a crash. 10653: of two commits of unknown
-    outcome the first arrived between two looks at the branch, and was made again."""
+    """213: a commit whose folder could not be synced was looked up again, acknowledged without another sync, and lost in a crash. 10653: of two commits of
+    unknown outcome the first arrived between two reads of the branch, and was made again."""
     Simulation(seed, without=["reset", "solve", "collect", "rescue"]).run()
 
 
 def test_a_reset_whose_answer_was_lost() -> None:
-    """The repository in one object took a reset that arrives later for one that had happened."""
+    """The repository in one object mistook a late reset for a completed one."""
     Simulation(3469, without=["collect", "rescue"]).run()
 
 
 @pytest.mark.parametrize("seed", [4375, 8773])
 def test_appends_to_arrays_whose_moves_are_given_up(seed: int) -> None:
-    """Rows were read where the array would be without the moves that a solver gave up, which is where the session has another array."""
+    """Rows were read at the array's place without the moves that a solver gave up, where the session has another array."""
     Simulation(seed, without=["collect", "rescue"]).run()
 
 
@@ -90,11 +90,11 @@ def test_every_kind_of_request_is_made() -> None:
         assert sum(what in trace for trace in second) > 1, what
 
 
-# --- what is broken is found -------------------------------------------------------------------------------------------------------------
+# --- deliberate errors are found ---------------------------------------------------------------------------------------------------------
 
 
 class Unconditional(WrappedStore):
-    """A store that forgets the conditions of what is put."""
+    """A store that ignores the conditions of puts."""
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -103,7 +103,7 @@ class Unconditional(WrappedStore):
 
 
 class Forgetful(WrappedStore):
-    """A store that says that it has put what it has not, where a key is new and one of many."""
+    """A store that reports a put that it did not do, for a new key among several."""
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
