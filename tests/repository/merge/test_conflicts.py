@@ -1,4 +1,4 @@
-"""Conflicts: each row of the table, reads, and solvers. test_sides.py combines any two changes."""
+"""Conflicts: each row of the table, reads, and solvers."""
 
 from __future__ import annotations
 
