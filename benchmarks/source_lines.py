@@ -25,6 +25,7 @@ NOT_COUNTED: Mapping[str, tuple[str, ...]] = {
     "how shards are written: append, in place, shard writer, orders, data of new arrays": (
         "rust/src/files/append.rs",
         "rust/src/files/append_files.rs",
+        "rust/src/files/append_journal.rs",
         "src/frazil/array/creation/data_source.py",
         "src/frazil/array/io/encoded_chunks.py",
         "src/frazil/array/io/shard_writer.py",
