@@ -52,7 +52,7 @@ else:
             fields = tuple(body.get("__annotations__", ()))
             defaults = {field: body[field] for field in fields if field in body}
             if tuple(defaults) != fields[len(fields) - len(defaults) :]:
-                raise TypeError(f"{name}: fields without a default follow such as have one")
+                raise TypeError(f"{name}: a field without a default follows a field with one")
             if len(fields) >= len(_CONSTRUCTORS):
                 raise TypeError(f"{name} has more than {len(_CONSTRUCTORS) - 1} fields")
             code = _CONSTRUCTORS[len(fields)].__code__.replace(

@@ -120,7 +120,7 @@ class Config:
             return (_SETTINGS.get() or {}).get(key, known.default)
         if default:
             return default[0]
-        raise NotFoundError(f"there is no setting {key!r}", hint=f"there are {', '.join(_KNOWN)}")
+        raise NotFoundError(f"there is no setting {key!r}", hint=f"known names: {', '.join(_KNOWN)}")
 
     def set(self, settings: Mapping[str, object] | None = None, **named: object) -> _Restoring:
         """Changes settings, by their names ("async.concurrency", or async__concurrency=) or in groups ({"async": {"concurrency": 8}}). As a context manager it restores them.
@@ -131,7 +131,7 @@ class Config:
             if known is None:
                 raise InvalidInputError(
                     f"there is no setting {key!r}",
-                    hint=f"arguments of the functions that open and create, as registry=, stand for others; there are {', '.join(_KNOWN)}",
+                    hint=f"others are arguments of the functions that open and create, such as registry=; known names: {', '.join(_KNOWN)}",
                 )
             if not known.allows(value):
                 raise InvalidInputError(f"{key} is {shown(value)}; it must be {known.allowed}")

@@ -90,7 +90,7 @@ def test_in_a_bucket(folder: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> N
         assert (frazil.open_array(f"s3://{bucket}/p/x.zarr.zip/{path}")[7:33:2] == VALUES[7:33:2]).all()
     group = frazil.open_group(f"s3://{bucket}/p/x.zarr.zip", storage_options=s3.options())
     assert sorted(group) == ["a", "b"]
-    with pytest.raises(ReadOnlyError, match="copy that file"):
+    with pytest.raises(ReadOnlyError, match="and copy the file"):
         frazil.create_array(f"s3://{bucket}/p/x.zarr.zip", path="c", shape=4, dtype="i1")
     store = ZipStore("p/x.zarr.zip", store=s3.store(bucket))
     assert isinstance(store.location[0], ObjectStore)

@@ -110,7 +110,7 @@ def test_branches_are_not_deleted() -> None:
     repo = frazil.Repository.create(store, compatible=ALPHA)
     repo.create_branch("dev", "main")
     before = store.list()
-    with pytest.raises(InvalidInputError, match="would go on committing"):
+    with pytest.raises(InvalidInputError, match="would continue to commit"):
         repo.delete_branch("dev")
     assert store.list() == before
     with pytest.raises(InvalidInputError, match="cannot be deleted"):

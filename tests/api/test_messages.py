@@ -119,7 +119,7 @@ def test_points_in_repositories_are_opened_as_by_the_command_line(
         frazil.open_array("x.repo@main/g/b")
     with pytest.raises(InvalidInputError, match="a group is there"):
         frazil.open_array("x.repo@main")
-    with pytest.raises(InvalidInputError, match="nothing is named"):
+    with pytest.raises(InvalidInputError, match="there is no name"):
         frazil.open_array("x.repo@")
     with pytest.raises(InvalidInputError, match="zarr_format"):
         frazil.open_array("x.repo@main/g/a", zarr_format="draft")

@@ -180,7 +180,7 @@ def test_an_index_codec_that_makes_another_size_than_it_said() -> None:
     codec = ShardingIndexed([88], [Bytes()], [Bytes("little"), Refuses()])
     store = MemoryStore()
     array = frazil.create_array(store, shape=(88,), dtype="u1", chunks=(88,), codecs=[codec], registry=REGISTRY)
-    with pytest.raises(InvalidInputError, match="shard index of 16 bytes where they promised 17"):
+    with pytest.raises(InvalidInputError, match="shard index of 16 bytes instead of the 17"):
         array[...] = 1
     assert store.get("c/0") is None
 

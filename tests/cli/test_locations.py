@@ -94,12 +94,12 @@ def test_a_repository_in_memory(place: Path) -> None:
 def test_python_is_told_of_the_repository(place: Path) -> None:
     for opening in (frazil.open, frazil.open_array, frazil.open_group):
         with pytest.raises(
-            NotFoundError, match=r"a repository lies there: frazil\.open_group.*frazil\.Repository\.open"
+            NotFoundError, match=r"there is a repository here: frazil\.open_group.*frazil\.Repository\.open"
         ):
             opening("sea.repo")
-        with pytest.raises(NotFoundError, match=r"a repository lies there: "):
+        with pytest.raises(NotFoundError, match=r"there is a repository here: "):
             opening("sea.repo", path="level1/temp")
-        with pytest.raises(NotFoundError, match=r"a repository lies there in 'sea\.repo': "):
+        with pytest.raises(NotFoundError, match=r"there is a repository in 'sea\.repo': "):
             opening(".", path="sea.repo/level1")
         with pytest.raises(NotFoundError, match="check the location"):
             opening("nothing.zarr")

@@ -38,9 +38,9 @@ def consolidate_metadata(
     node_location.require_writable()
     if node_location.nodes is not None:
         raise InvalidInputError(
-            "a repository holds no consolidated metadata",
+            "a repository has no consolidated metadata",
             path=node_location.path or "/",
-            hint="it needs none: one read of a snapshot finds all its nodes; frazil.copy to a plain store first",
+            hint="it needs none: one read of a snapshot finds all its nodes; to have it, copy the nodes to a plain store with frazil.copy",
         )
     copies = consolidated.emit_copies(node_location, consolidated.documents_below(node_location) or {})
     beside = node_location.layout.copies_key(node_location.path)

@@ -293,7 +293,7 @@ def _new(store: Location | None, arguments: Mapping[str, object]) -> Array:
     mode = given.pop("mode", None)
     if mode not in (None, "a", "w", "w-"):
         raise InvalidInputError(
-            f"mode is {mode!r}; a new array is made", hint='"w" overwrites; frazil.open_array opens'
+            f"mode is {mode!r}, but this creates a new array", hint='"w" overwrites; frazil.open_array opens'
         )
     if mode == "w":
         given["overwrite"] = True

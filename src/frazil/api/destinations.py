@@ -61,7 +61,7 @@ def _refuse_reference(location: object) -> None:
     named = split_reference(location)
     if named is not None:
         raise InvalidInputError(
-            f"a point in the repository {named.repository} is named, which can only be read",
+            f"{named.reference!r} names a state of the repository {named.repository}, which can only be read",
             path=os.fspath(location),  # type: ignore[call-overload] # which split_reference took
             hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
         )

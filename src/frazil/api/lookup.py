@@ -130,7 +130,9 @@ def as_of(files: RepositoryFormat, snapshot: ObjectId, time: datetime | str) -> 
             return files.snapshot_id(commit.snapshot)
         oldest = commit
     since = "" if oldest is None else f": the oldest, {oldest.id}, was written at {oldest.written_at.isoformat()}"
-    raise NotFoundError(f"there is no snapshot as old as {time}{since}")
+    raise NotFoundError(
+        f"there is no snapshot as old as {time}{since}", hint="repo.history() lists the snapshots and their times"
+    )
 
 
 def nanoseconds(time: datetime | str) -> int:

@@ -81,11 +81,11 @@ def _in_repository(
     text = f"{named.repository}@{named.reference}"
     if not named.reference:
         raise InvalidInputError(
-            "nothing is named after the @", path=text, hint=f"a branch, a tag or a snapshot: {text}main"
+            "there is no name after the @", path=text, hint=f"a branch, a tag or a snapshot: {text}main"
         )
     if not read_only:
         raise InvalidInputError(
-            "a point in a repository can only be read by its name",
+            "a branch, tag or snapshot of a repository can only be read by its name",
             path=text,
             hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
         )
@@ -115,7 +115,7 @@ def nothing_at(node_location: NodeLocation) -> NotFoundError:
         except StoreError:  # not listable
             break
         error.hint = (
-            f'a repository lies there{f" in {path!r}" if path else ""}: frazil.open_group("sea.repo@main") reads a branch of one; '
+            f'there is a repository{f" in {path!r}" if path else " here"}: frazil.open_group("sea.repo@main") reads a branch of one; '
             "frazil.Repository.open(location).readonly_session().root is its root group, writable_session() changes it"
         )
         break
@@ -123,7 +123,5 @@ def nothing_at(node_location: NodeLocation) -> NotFoundError:
         if isinstance(store, LocalStore) and (
             outer := repository_locations.outer_repository(store, node_location.path)
         ):
-            error.hint = (
-                f'a repository lies above: frazil.open("{outer.location}@main/{outer.inside}") reads its branch main'
-            )
+            error.hint = f'there is a repository above it: frazil.open("{outer.location}@main/{outer.inside}") reads its branch main'
     return error

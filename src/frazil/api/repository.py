@@ -193,7 +193,7 @@ class Repository(Inspected):
         Raises NotFoundError, InvalidInputError, FormatError, StoreError."""
         named = [name for name in (branch, tag, snapshot) if name is not None]
         if len(named) > 1:
-            raise InvalidInputError("a session has one of branch, tag and snapshot")
+            raise InvalidInputError("give only one of branch, tag and snapshot")
         if tag is not None:
             identity = self._tagged(tag)
         elif snapshot is not None:

@@ -226,7 +226,7 @@ class Session:
     def _moved(self) -> ConflictError:
         """The error where another session committed first."""
         conflicts = find_divergence(self._transaction).conflicts
-        told = f"; {conflicts[0]}" if conflicts else ", but nothing that was changed here"
+        told = f"; {conflicts[0]}" if conflicts else ", without changes to what this session changed"
         error = ConflictError(
             f"the branch {self.branch!r} has moved since the session began{told}",
             hint="rebase with a solver, then commit again"

@@ -484,7 +484,9 @@ class Array(ZarrArray):
         Raises InvalidInputError where there are no shards, SelectionError, ReadOnlyError."""
         self._location.require_writable()
         if self._single is None:
-            raise InvalidInputError("a shard of several shapes is written by assignment", path=self.path or "/")
+            raise InvalidInputError(
+                "the shards have several shapes: they can only be written by assignment", path=self.path or "/"
+            )
         return _shard_writer.ShardWriter(self._access, shard, self._shape, self.store, self._values, self._tell)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------

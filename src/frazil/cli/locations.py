@@ -86,7 +86,7 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
 def _refuse_unnamed(named: Named) -> None:
     if not named.reference:
         raise InvalidInputError(
-            "nothing is named after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
+            "there is no name after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
         )
 
 
@@ -121,7 +121,7 @@ def hierarchy_at(location: str, prefixes: list[str] | None = None) -> Location:
         return location
     if named.path:
         raise InvalidInputError(
-            "a part of a repository has no meaning here", path=named.path, hint="leave the path out"
+            "a path in a repository has no meaning here", path=named.path, hint="leave the path out"
         )
     return open_session(named, prefixes).store
 

@@ -313,7 +313,7 @@ class Nodes:
         others = dict(self.changes)
         for path, node in changes.items():
             if node is not None and node.path != path:
-                raise InvalidInputError(f"the node with the path {node.path!r} cannot stand at {path!r}", path=path)
+                raise InvalidInputError(f"the node with the path {node.path!r} cannot be stored at {path!r}", path=path)
             if node is None and path not in self.stored.entries:
                 others.pop(path, None)
             else:

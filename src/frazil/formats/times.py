@@ -59,7 +59,7 @@ def emit_time(value: int) -> str:
     the years 0 to 9999."""
     seconds, fraction = divmod(value, _SECOND)
     if not _FIRST <= seconds <= _LAST:
-        raise InvalidInputError(f"a time in a repository must lie in the years 0 to 9999, found {value} ns from 1970")
+        raise InvalidInputError(f"a time in a repository must be in the years 0 to 9999, found {value} ns from 1970")
     digits = f".{fraction:09}" if fraction else ""
     while digits.endswith("000"):
         digits = digits[:-3]

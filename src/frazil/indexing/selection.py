@@ -136,7 +136,7 @@ def basic(selection: object, shape: tuple[int, ...]) -> BoxSelection | PointSele
     if len(arrays) == 1 or (indices_only and len(arrays) == len(items)):
         return _box(items, shape)
     raise SelectionError(
-        f"a selection of {len(arrays)} arrays beside other indices has more than one meaning",
+        f"a selection of {len(arrays)} arrays beside other indices is ambiguous",
         hint="use a.oindex[...] (each dimension separately) or a.vindex[...] (point by point)",
     )
 
@@ -145,7 +145,7 @@ def orthogonal(selection: object, shape: tuple[int, ...]) -> BoxSelection:
     """a.oindex[selection]: for each dimension an integer, a slice, a 1-d integer array or a 1-d mask; Ellipsis."""
     items = _items(selection)
     if any(item is None for item in items):
-        raise SelectionError("newaxis does not belong into an orthogonal selection", hint="index the result with it")
+        raise SelectionError("an orthogonal selection cannot have newaxis", hint="index the result with it")
     return _box(items, shape)
 
 
@@ -160,7 +160,9 @@ def blocks(selection: object, shape: tuple[int, ...], extents: tuple[int, ...]) 
     items = _items(selection)
     for item in items:
         if item is None or isinstance(item, np.ndarray) or (isinstance(item, slice) and item.step not in (None, 1)):
-            raise SelectionError(f"blocks are selected by integers and slices of step 1, not by {_part_text(item)}")
+            raise SelectionError(
+                f"blocks can be selected only by integers and slices of step 1, not by {_part_text(item)}"
+            )
     axes = []
     for axis, length, extent in zip(_box(items, grid).axes, shape, extents, strict=True):
         start = axis.start * extent
@@ -202,7 +204,7 @@ def _array(part: object) -> int | _Array:
     if array.size == 0 and not isinstance(part, np.ndarray):
         array = array.astype(np.int64)  # NumPy makes floats of an empty list
     if array.dtype.kind not in "iu":
-        raise SelectionError(f"an index array of type {array.dtype} is neither of integers nor of booleans")
+        raise SelectionError(f"an index array of type {array.dtype} has neither integers nor booleans")
     if array.ndim == 0:
         return int(array)
     if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.size and int(array.max()) > 2**63 - 1:
@@ -225,7 +227,7 @@ def _box(items: list[IndexItem], shape: tuple[int, ...]) -> BoxSelection:
     ellipses = sum(item is Ellipsis for item in items)
     given = len(items) - ellipses - sum(item is None for item in items)
     if ellipses > 1:
-        raise SelectionError("a selection has at most one Ellipsis")
+        raise SelectionError("a selection can have only one Ellipsis")
     if given > len(shape):
         raise SelectionError(f"{given} indices for an array of {len(shape)} dimensions")
     axes: list[AxisSelection] = []
@@ -250,12 +252,12 @@ def _along(item: int | slice | _Array, axis: int, length: int) -> AxisSelection:
         return _along_slice(item, axis, length)
     if item.ndim != 1:
         raise SelectionError(
-            f"{_part_text(item)} along axis {axis} with length {length}: within one dimension an index array has one dimension",
+            f"{_part_text(item)} along axis {axis} with length {length}: an index array for one axis must have one dimension",
             hint="a.vindex takes integer arrays of any shape for all dimensions, or a mask of the array's shape",
         )
     if item.dtype == np.bool_:
         if item.shape != (length,):
-            raise SelectionError(f"a mask of length {item.size} for axis {axis} with length {length}")
+            raise SelectionError(f"a mask of length {item.size} does not fit axis {axis} with length {length}")
         return _regular_or_not(np.flatnonzero(item).astype(np.int64, copy=False))
     return _regular_or_not(_wrapped(item, axis, length))
 
@@ -264,9 +266,9 @@ def _along_slice(item: slice, axis: int, length: int) -> AxisSelection:
     try:
         start, stop, step = item.indices(length)
     except TypeError:
-        raise SelectionError(f"{item} for axis {axis}: the parts of a slice are integers or None") from None
+        raise SelectionError(f"{item} for axis {axis}: the parts of a slice must be integers or None") from None
     except ValueError:
-        raise SelectionError(f"{item} for axis {axis}: the step of a slice is not zero") from None
+        raise SelectionError(f"{item} for axis {axis}: the step of a slice must not be zero") from None
     count = len(range(start, stop, step))
     if count <= 1:
         return AxisSelection(start if count else 0, 1, count)
@@ -301,7 +303,7 @@ def _wrapped(indices: _Array, axis: int, length: int) -> Columns:
 def _points(items: list[IndexItem], shape: tuple[int, ...]) -> PointSelection:
     if len(items) == 1 and isinstance(mask := items[0], np.ndarray) and mask.dtype == np.bool_:
         if mask.shape != shape:
-            raise SelectionError(f"a mask of shape {mask.shape} for an array of shape {shape}")
+            raise SelectionError(f"a mask of shape {mask.shape} does not fit an array of shape {shape}")
         if not shape:
             return PointSelection(shape, (), int(mask), (int(mask),))
         found = tuple(column.astype(np.int64, copy=False) for column in np.nonzero(mask))
@@ -310,7 +312,7 @@ def _points(items: list[IndexItem], shape: tuple[int, ...]) -> PointSelection:
     for item in items:
         if not isinstance(item, int | np.ndarray) or (isinstance(item, np.ndarray) and item.dtype == np.bool_):
             raise SelectionError(
-                f"{_part_text(item)} in a selection of points",
+                f"{_part_text(item)} cannot be in a selection of points",
                 hint="give an integer array for each dimension, or one mask of the array's shape; a.oindex takes slices too",
             )
         arrays.append(np.asarray(_clamped(item)) if isinstance(item, int) else item)

@@ -108,8 +108,8 @@ def found(value: object) -> str:
 def _hint_for(text: str) -> str:
     """A hint for a text that is not JSON."""
     if text.lstrip().startswith("<"):
-        return "it is a page of HTML or XML: check the location, and what answers there"
-    return "restore it from a copy, or write it anew" if text else "it is empty; was its writer interrupted?"
+        return "it is a page of HTML or XML: check the location and the server"
+    return "restore it from a copy, or write it again" if text else "it is empty; was its writer interrupted?"
 
 
 def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[str] = frozenset()) -> Json:

@@ -27,7 +27,7 @@ def check_name(name: str) -> str:
     elif name == "zarr.json":
         reason = "must not be the name of a metadata document"
     elif not _is_unicode(name):
-        reason = "must be Unicode text, without half of a surrogate pair"
+        reason = "must be Unicode text without lone surrogates"
     else:
         return name
     raise InvalidInputError(f"the name of a node {reason}, found {name!r}")
@@ -45,7 +45,9 @@ def check_draft_name(name: str) -> str:
     elif not name.strip("."):
         reason = "must not be of periods alone"
     elif name.strip(_DRAFT_CHARACTERS):
-        reason = "must be of the characters a-z, A-Z, 0-9, '-', '_' and '.' alone in this dialect (draft of 2022, Node names)"
+        reason = (
+            "must have only the characters a-z, A-Z, 0-9, '-', '_' and '.' in this dialect (draft of 2022, Node names)"
+        )
     else:
         return name
     raise InvalidInputError(f"the name of a node {reason}, found {name!r}")

@@ -216,7 +216,7 @@ def _check_type(call: ExtensionCall, made: object) -> None:
         for swap in swaps
     )
     if not fits:
-        raise call.wrong(made, f"a data type whose swaps lie within its {made.dtype.itemsize} bytes ({swaps!r} do not)")
+        raise call.wrong(made, f"a data type whose swaps are within its {made.dtype.itemsize} bytes ({swaps!r} do not)")
 
 
 _OWN: Final = (CoreDataTypes, RawDataTypes, LateTypes)

@@ -28,7 +28,7 @@ def assign(window: Window, values: Values, report: Callable[[int], object]) -> N
         raise InvalidInputError(
             f"values of shape {values.shape} do not fit a selection of shape {window.shape}",
             path=path,
-            hint="lengths must be equal, or 1 where one value is meant for all",
+            hint="lengths must be equal, or 1 to repeat one value",
         ) from None
     if not _may_round(values.dtype, dtype):
         _check_exact(values, dtype, path)

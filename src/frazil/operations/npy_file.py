@@ -22,7 +22,7 @@ def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object]
     dtype = window.dtype
     if dtype.kind in "OT" or dtype.isbuiltin == 2:  # readers need pickles, or a package
         raise InvalidInputError(
-            f"NumPy's files have no counterpart of the data type {dtype}", hint="leave it out, or choose another format"
+            f"a .npy file cannot hold the data type {dtype}", hint="leave it out, or choose another format"
         )
     header: dict[str, object] = {
         "descr": np.lib.format.dtype_to_descr(dtype),

@@ -57,7 +57,7 @@ def check_no_overlap(source: tuple[object, str], destination: tuple[object, str]
         raise InvalidInputError("source and destination are the same location", hint=hint)
     if destination[1].startswith(source[1]) or source[1].startswith(destination[1]):
         raise InvalidInputError(
-            "source and destination lie one in the other", hint="choose a destination beside the source"
+            "one of source and destination is inside the other", hint="choose a destination beside the source"
         )
 
 

@@ -99,7 +99,7 @@ def resolve(
         name, _, inside = rest.partition("/")
         if name == "":
             raise InvalidInputError(
-                "a store in memory has no name", path=text, hint='"memory://name", or MemoryStore()'
+                "the store in memory has no name", path=text, hint='"memory://name", or MemoryStore()'
             )
         return memory.MemoryStore(name), key_prefix(inside) + below
     if scheme in _REMOTE:
@@ -113,7 +113,7 @@ def resolve(
         }
         return zip_store.ZipStore(archive[0], **options), key_prefix(archive[1]) + below
     raise InvalidInputError(
-        f"no kind of store is called {scheme!r}", path=clients.shown_url(text), hint=f"allowed are {_ALLOWED}"
+        f"there is no store for the scheme {scheme!r}", path=clients.shown_url(text), hint=f"allowed are {_ALLOWED}"
     )
 
 
@@ -139,7 +139,7 @@ def given_location(location: Location | None, store: Location | None, options: M
         return object_store.ObjectStore(where, **chosen)  # type: ignore[arg-type] # a URL, and options that ObjectStore checks
     if archive[1]:
         raise InvalidInputError(
-            "with storage_options a location ends with the zip archive",
+            "with storage_options a location must end at the zip archive",
             path=archive[0],
             hint=f"path={archive[1]!r} names the node",
         )
@@ -162,7 +162,7 @@ def split_archive(text: str, *, is_url: bool) -> tuple[str, str] | None:
 def key_prefix(path: str) -> str:
     """The prefix of keys below a path: "/foo/bar", "foo/bar" and "foo/bar/" are "foo/bar/", "" and "/" are "". Raises InvalidInputError."""
     if not isinstance(path, str):
-        raise InvalidInputError(f"a path in a store is text, not {type(path).__name__}", hint='"group/array"')
+        raise InvalidInputError(f"a path in a store must be text, not {type(path).__name__}", hint='"group/array"')
     if path in {"", "/"}:
         return ""
     inner = path.removeprefix("/").removesuffix("/")
@@ -176,17 +176,21 @@ def location_text(location: str | os.PathLike[str]) -> str:
         text = os.fspath(location)
     except TypeError:
         raise InvalidInputError(
-            f"a location is not {type(location).__name__}",
+            f"a location cannot be of type {type(location).__name__}",
             hint=f"allowed are {_ALLOWED}; frazil.stores.adapt makes a Store of objects with operations of one",
         ) from None
     if not isinstance(text, str):
-        raise InvalidInputError("a location is text, not bytes", hint="os.fsdecode(location)")
+        raise InvalidInputError("a location must be text, not bytes", hint="os.fsdecode(location)")
     if text == "" or "\0" in text:
-        raise InvalidInputError("a location is empty or has a NUL", path=text, hint=f"allowed are {_ALLOWED}")
+        raise InvalidInputError(
+            "a location must not be empty or contain NUL", path=text, hint=f"allowed are {_ALLOWED}"
+        )
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
-        raise InvalidInputError("a location has a letter that no name of a file has", path=ascii(text)[1:-1]) from None
+        raise InvalidInputError(
+            "a location has a character that file names cannot have", path=ascii(text)[1:-1]
+        ) from None
     return text
 
 
@@ -204,9 +208,11 @@ def _file_path(text: str, rest: str) -> str:
 
     host, slash, path = rest.partition("/")
     if slash == "" or host.lower() not in {"", "localhost"}:
-        raise InvalidInputError("a file URL names a folder of this machine", path=text, hint='"file:///data/sea.zarr"')
+        raise InvalidInputError(
+            "a file URL must name a folder on this machine", path=text, hint='"file:///data/sea.zarr"'
+        )
     path = unquote(path)
     if "\0" in path:
-        raise InvalidInputError("a location has a NUL", path=text)
+        raise InvalidInputError("a location must not contain NUL", path=text)
     drive = os.name == "nt" and path[1:2] == ":"
     return path if drive else "/" + path

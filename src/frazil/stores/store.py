@@ -218,7 +218,11 @@ class Store(StorePort):
                     versions[key] = answer
             if not names:
                 return builtins.list(versions.values())
-        raise StoreError(f"others changed the value before each of {WRITES.attempts} attempts", key=names[0])
+        raise StoreError(
+            f"others changed the value before each of {WRITES.attempts} attempts",
+            key=names[0],
+            hint="try again when other writers are done",
+        )
 
     @final
     def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:

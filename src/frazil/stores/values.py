@@ -205,7 +205,7 @@ def check_not_lost(key: str, answer: Changed) -> None:
         raise StoreError(
             "whether the value was stored is not known: the answer was lost, and another writer has stored one since",
             key=key,
-            hint="read it, and see whether your change is in it",
+            hint="read the value, and check whether it has your change",
         )
 
 
@@ -313,7 +313,7 @@ def flat_buffer(value: Buffer) -> bytes | memoryview:
         view = memoryview(value)  # type: ignore[arg-type] # see Buffer
     except (TypeError, ValueError):
         raise InvalidInputError(
-            f"a value is bytes, not {type(value).__name__}",
+            f"a value must be bytes, not {type(value).__name__}",
             hint="give bytes or another object with the buffer protocol",
         ) from None
     try:

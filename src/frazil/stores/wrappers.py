@@ -91,7 +91,7 @@ class BufferedStore(WrappedStore):
     ) -> Fetched:
         if continue_from is not None:
             if not isinstance(continue_from.sources.buffers, ResumableBuffers):
-                raise InvalidInputError("the answer to hold came from another store")
+                raise InvalidInputError("the Fetched to hold came from another store")
             inner = continue_from.sources.buffers.inner
             return as_buffers(self.inner.fetch(names, spans, expect=expect, continue_from=inner), names, spans)
         pages = pages_of(len(names)) if single_read else ()

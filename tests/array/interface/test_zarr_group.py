@@ -122,7 +122,7 @@ def test_many_nodes_at_once() -> None:
         group.create_hierarchy({"b": {}})
     deep = dict(group.create_hierarchy({"d/e/f": {}, "d": {"attributes": {"k": 2}}, "d/e": {}}))
     assert (list(deep), dict(deep["d"].attrs)) == (["d/e/f", "d", "d/e"], {"k": 2})
-    with pytest.raises(InvalidInputError, match="says nothing"):
+    with pytest.raises(InvalidInputError, match="does not describe"):
         group.create_hierarchy({"d": 5})
 
 

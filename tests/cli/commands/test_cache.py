@@ -80,7 +80,7 @@ def test_trim_and_clear_are_not_said_together(cache: Path, capsys: pytest.Captur
 
 def test_folders_that_are_no_caches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "photo").write_bytes(b"x")
-    for where, what in ((tmp_path, "the folder is no cache"), (tmp_path / "nowhere", "there is no cache")):
+    for where, what in ((tmp_path, "the folder is not a cache"), (tmp_path / "nowhere", "there is no cache")):
         assert main(["cache", str(where), "--clear"]) == 1
         error = capsys.readouterr().err
         assert what in error

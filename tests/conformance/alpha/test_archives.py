@@ -144,7 +144,7 @@ def test_a_virtual_chunk_that_cannot_be_had_is_an_error(tmp_path: Path) -> None:
     location = "s3://testbucket/path/to/python/chunk-1"
     for prefixes, error, text in (
         ((), InvalidInputError, "outside of the prefixes that are allowed"),
-        ({"s3://testbucket/": tmp_path}, StoreError, "is not there"),
+        ({"s3://testbucket/": tmp_path}, StoreError, "does not exist"),
     ):
         repo = frazil.Repository.open(stored(FIRST), virtual_prefixes=prefixes)
         array = array_at(repo.readonly_session(), "group1/big_chunks")
@@ -175,7 +175,7 @@ def test_its_virtual_chunk_is_read_from_a_bucket(s3: S3, monkeypatch: pytest.Mon
     assert (array[:5, :5] == 43).all(), "that library keeps no check"
     for change, error, text in (
         (lambda: bucket.set("path/to/python/chunk-1", bytes(99)), DataError, "it has 99"),
-        (lambda: bucket.erase("path/to/python/chunk-1"), StoreError, "is not there"),
+        (lambda: bucket.erase("path/to/python/chunk-1"), StoreError, "does not exist"),
     ):
         change()
         with pytest.raises(error, match=text) as caught:

@@ -457,7 +457,7 @@ def test_all_of_them_at_once(zarr_format: str) -> None:
 @pytest.mark.parametrize(
     ("zarr_format", "arguments", "words"),
     [
-        (3, {"document": {}}, "for the draft of 2022 alone"),
+        (3, {"document": {}}, "only for the draft of 2022"),
         ("draft", {"document": 5}, "must be an object"),
         ("draft", {"document": {"shape": [1]}}, "shape cannot be given"),
         ("draft", {"document": {"extensions": {1}}}, "must be JSON"),

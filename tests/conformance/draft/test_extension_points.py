@@ -221,7 +221,7 @@ def test_what_an_encoding_of_the_user_cannot_do_is_told() -> None:
     root = frazil.create_group(
         store, zarr_format="draft", entry_point={"metadata_encoding": PACKED_ENCODING}, registry=REGISTRY
     )
-    for value, words in ((b"JSON", "begins with PACK"), (b"PACK", "could not read a document")):
+    for value, words in ((b"JSON", "begins with PACK"), (b"PACK", "could not decode a document")):
         store.set("meta/x.array.bin", value)
         with pytest.raises(MetadataError, match=words) as caught:
             root["x"]

@@ -299,7 +299,7 @@ def test_an_array_that_cannot_be_written_is_named() -> None:
 
 
 def test_a_node_stands_under_its_own_path() -> None:
-    with pytest.raises(InvalidInputError, match="cannot stand at '/b'"):
+    with pytest.raises(InvalidInputError, match="cannot be stored at '/b'"):
         Nodes({"/b": NodeSnapshot(1, "/a")})
 
 

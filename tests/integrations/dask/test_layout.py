@@ -84,7 +84,7 @@ def test_regions_apart() -> None:
     check_no_overlap([(0, first), (1, Box((4, 4), (4, 8), (4, 4)))], "a")  # nothing
     with pytest.raises(InvalidInputError, match="0 and 2 are both for the same elements"):
         check_no_overlap([(0, first), (1, second), (2, Box((3, 0), (4, 4), (4, 4)))], "a")
-    with pytest.raises(InvalidInputError, match="meet within a shard"):
+    with pytest.raises(InvalidInputError, match="share a shard"):
         check_no_overlap([(0, Box((0,), (5,), (4,))), (1, Box((5,), (8,), (4,)))], "a")
 
 

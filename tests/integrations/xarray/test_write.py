@@ -325,7 +325,7 @@ def test_data_is_not_removed_before_it_is_read(engine: str, tmp_path: Path) -> N
     place = tmp_path / "a.zarr"
     dataset().frazil.write(place)
     before, lazy = opened(place).load(), opened(place, engine, chunks={})
-    with pytest.raises(InvalidInputError, match="one in the other"):
+    with pytest.raises(InvalidInputError, match="inside the other"):
         (lazy[["temp"]] * 2).frazil.write(place, mode="w")
     assert opened(place).identical(before)
     lazy.load().frazil.write(place, mode="w")

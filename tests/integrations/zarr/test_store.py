@@ -141,7 +141,7 @@ def test_a_store_of_a_session_names_as_store(open_: Callable[[Store], object], r
 
 
 def test_no_location() -> None:
-    with pytest.raises(InvalidInputError, match="a location is not int"):
+    with pytest.raises(InvalidInputError, match="a location cannot be of type int"):
         frazil.zarr.as_store(3)  # type: ignore[arg-type]
 
 

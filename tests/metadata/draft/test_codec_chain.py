@@ -114,7 +114,7 @@ def refused(document: Document) -> FrazilError:
 def test_endian_behind_bytes_is_refused(first: object) -> None:
     error = refused(Document([first, entry("endian", endian="little")]))
     assert error.path == "codecs[1]"
-    assert "stands before all codecs that make bytes" in str(error)
+    assert "must come before all codecs that make bytes" in str(error)
 
 
 @pytest.mark.rule("X2", "X10")

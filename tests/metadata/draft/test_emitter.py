@@ -113,7 +113,7 @@ def test_what_cannot_be_said(old: bool, changes: dict[str, object], path: str, w
 @pytest.mark.rule("K24", "D50")
 def test_groups() -> None:
     assert written(GroupMetadata(attributes={"a": 1}), old=False) == {"attributes": {"a": 1}}
-    with refused("consolidated_metadata", "attributes alone"):
+    with refused("consolidated_metadata", "only attributes"):
         written(GroupMetadata(consolidated={"kind": "inline"}), old=False)
 
 

@@ -110,7 +110,7 @@ def test_bits_of_floats(old: bool) -> None:
             read(value, "float32", old)
     payload = FillValue(np.array(0x7FF8000000000123, "u8").tobytes(), np.dtype("f8"))
     assert emit_fill(payload, kind("f8"), old=False) == "0x7ff8000000000123"
-    with refused("fill_value", "cannot say the NaN 0x7ff8000000000123"):
+    with refused("fill_value", "cannot express the NaN 0x7ff8000000000123"):
         emit_fill(payload, kind("f8"), old=True)
 
 

@@ -277,7 +277,7 @@ def test_keys_of_both_dialects_in_one_place(source: int | str, target: int | str
     store = MemoryStore()
     frazil.create_array(store, path=f"{name}/x", data=np.arange(5), codecs=[Bytes("little")], zarr_format=source)
     before = content(store)
-    with pytest.raises(ConversionError, match="one place") as caught:
+    with pytest.raises(ConversionError, match="the same place") as caught:
         frazil.convert(store, zarr_format=target)
     assert "another location" in (caught.value.hint or "")
     assert content(store) == before

@@ -201,5 +201,5 @@ def test_a_refusal_in_place_names_the_dialects_and_the_way_between() -> None:
     with pytest.raises(ConversionError, match="cannot be converted in place, for 1 reason;") as caught:
         frazil.convert(store, zarr_format="draft")
     assert isinstance(caught.value, FrazilError)
-    assert "by way of final Zarr v3" in (caught.value.hint or "")
-    assert "cannot take" not in str(caught.value)
+    assert "through final Zarr v3" in (caught.value.hint or "")
+    assert "cannot express" not in str(caught.value)

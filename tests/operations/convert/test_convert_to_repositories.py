@@ -77,7 +77,7 @@ def test_from_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     np.testing.assert_array_equal(repo.readonly_session().root["t"][...], NUMBERS)  # type: ignore[index]
     for arguments, problem in (
         ([f"{repository}@main/a/b"], "already"),
-        ([f"{repository}@main/c", "--to", "2"], "Zarr v3 alone"),
+        ([f"{repository}@main/c", "--to", "2"], "only final Zarr v3"),
         ([f"{repository}@nothing/c"], "nothing"),
     ):
         assert main(["convert", str(source), *arguments]) == 1

@@ -433,11 +433,11 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     refused: list[tuple[object, str, type[Exception], str]] = [
         (source, "ocean.zarr/a", InvalidInputError, "same location"),
         (source, "link/a", InvalidInputError, "same location"),
-        (source, "ocean.zarr/a/b", InvalidInputError, "one in the other"),
-        (source, "ocean.zarr", InvalidInputError, "one in the other"),
+        (source, "ocean.zarr/a/b", InvalidInputError, "inside the other"),
+        (source, "ocean.zarr", InvalidInputError, "inside the other"),
         (source, "sea.repo", AlreadyExistsError, "already"),
         (source, "sea.repo/inside", InvalidInputError, "among the files of a repository"),
-        (source, "sea.repo@main", InvalidInputError, "a point in the repository"),
+        (source, "sea.repo@main", InvalidInputError, "a state of the repository"),
         (source, "old.zr3", AlreadyExistsError, "already"),
         (str(tmp_path / "ocean.zarr"), "new.zarr", InvalidInputError, "a group is there"),
         (str(tmp_path / "nothing"), "new.zarr", NotFoundError, "nothing"),
@@ -445,7 +445,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     for place, destination, kind, said in refused:
         with pytest.raises(kind, match=said):
             frazil.rechunk(place, tmp_path / destination, overwrite=destination.startswith("ocean"))  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="one in the other"):
+    with pytest.raises(InvalidInputError, match="inside the other"):
         frazil.rechunk(tmp_path / "old.zr3", tmp_path / "old.zr3" / "b", path="a")
     with pytest.raises(InvalidInputError, match="arrays have no children"):
         frazil.rechunk(source_at(), LocalStore(tmp_path), to="ocean.zarr/a/b")

@@ -307,7 +307,7 @@ def test_a_torn_shard_is_found_and_repaired(tmp_path: Path) -> None:
 def test_repair_is_refused_where_nothing_is_changed_in_place() -> None:
     store = MemoryStore()
     frazil.create_array(store, data=VALUES, chunks=(10, 10), shards=(20, 30))
-    with pytest.raises(InvalidInputError, match="local disk alone"):
+    with pytest.raises(InvalidInputError, match="only on a local disk"):
         frazil.validate(store, repair=True)
 
 

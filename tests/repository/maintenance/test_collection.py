@@ -198,9 +198,9 @@ def test_a_condemned_snapshot_can_be_tagged_while_no_collection_is_at_work(creat
     repo.garbage_collect()
     store.set("gc/runs/00000000000000000000", b"")
     for make in (repo.create_tag, repo.create_branch):
-        with pytest.raises(ConflictError, match="a garbage collection is at work"):
+        with pytest.raises(ConflictError, match="a garbage collection is running"):
             make("saved", tip)
-    with pytest.raises(ConflictError, match="a garbage collection is at work"):
+    with pytest.raises(ConflictError, match="a garbage collection is running"):
         repo.reset_branch("main", tip)
     store.erase("gc/runs/00000000000000000000")
     repo.create_tag("saved", tip)
@@ -293,7 +293,7 @@ def test_a_store_without_times() -> None:
     repo = frazil.Repository.create(Timeless(MemoryStore()), chunk_packing="off")
     fill(repo)
     orphan(repo)
-    with pytest.raises(StoreError, match="does not say when"):
+    with pytest.raises(StoreError, match="does not give the time"):
         repo.garbage_collect()
     assert repo.garbage_collect(now=True).removed["chunks"] == 2
 

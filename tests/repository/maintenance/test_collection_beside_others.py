@@ -76,7 +76,7 @@ def test_a_collection_that_stood_still_removes_nothing_that_was_tagged_since(cre
     def tag() -> None:
         let_pass(store, timedelta(days=days))
         slow = opener(Paused(store, "gc/pins/", lambda: opener(store).garbage_collect()))
-        with pytest.raises(ConflictError, match="a garbage collection is at work"):
+        with pytest.raises(ConflictError, match="a garbage collection is running"):
             slow.create_tag("saved", tip)
 
     opener(Paused(store, "snapshots/", tag)).garbage_collect()
@@ -128,7 +128,7 @@ def test_a_removal_that_may_still_happen_keeps_others_from_tagging(create: Creat
     late = LateErase(store)
     with pytest.raises(StoreError, match="no answer"):
         opener(late).garbage_collect()
-    with pytest.raises(ConflictError, match="a garbage collection is at work"):
+    with pytest.raises(ConflictError, match="a garbage collection is running"):
         opener(store).create_tag("saved", tip)
     late.sent.pop()()
     assert not repo.verify().problems
@@ -163,7 +163,7 @@ def test_what_is_not_whole_is_neither_tagged_nor_kept_by_a_pin(create: Create, k
         lambda: again.create_branch("saved", tip),
         lambda: again.reset_branch("main", tip),
     ):
-        with pytest.raises(NotFoundError, match="not whole"):
+        with pytest.raises(NotFoundError, match="not complete"):
             point()
     let_pass(store)
     again.garbage_collect()
@@ -187,7 +187,7 @@ def test_no_tag_on_what_leads_to_a_condemned_chunk_while_a_collection_is_at_work
     store.set("gc/condemned/00000000000000000000", emit_columns(ids))
     store.set("gc/runs/00000000000000000000", b"")
     again = _opener(store)(store)
-    with pytest.raises(ConflictError, match="a garbage collection is at work"):
+    with pytest.raises(ConflictError, match="a garbage collection is running"):
         again.create_tag("saved", tip)
     store.erase("gc/runs/00000000000000000000")
     again.create_tag("saved", tip)

@@ -73,7 +73,7 @@ def test_by_time(create: Create) -> None:
     assert repo.expire(older_than=limit - timedelta(days=1)).snapshots == ()
     assert repo.expire(older_than=timedelta(days=1)).snapshots == ()
     assert repo.expire(older_than=datetime.now(UTC) + timedelta(days=1), dry_run=True).snapshots == tuple(repo_ids[1:])
-    with pytest.raises(InvalidInputError, match="an age is zero or more"):
+    with pytest.raises(InvalidInputError, match="it must be zero or more"):
         repo.expire(older_than=timedelta(microseconds=-1))  # now - then, in the wrong order
     assert len(list(repo.history())) == 4
 

@@ -66,7 +66,7 @@ def test_one_location_and_one_length_for_all() -> None:
         ({"locations": ["file:///a", None]}, "not NoneType"),
         ({"locations": [b"file:///a"] * 2}, "not bytes"),
         ({"locations": [{}, {}]}, "not dict"),
-        ({"locations": 3}, "locations are URLs"),
+        ({"locations": 3}, "locations must be URLs"),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes: dict[str, object], message: str) -> None:

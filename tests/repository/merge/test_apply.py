@@ -155,8 +155,8 @@ def attempt(tree: ChangeSet, delta: Delta, over: frozenset[str] = frozenset()) -
     ("delta", "reason"),
     [
         (Delta(attributes={"/x": {"a": 1}}), "/x would be changed, but was removed"),
-        (Delta(made=made("/g/1")), "/g/1 would be put where a node already is"),
-        (Delta(moved={"/h": "/g"}), "/g would be put where a node already is"),
+        (Delta(made=made("/g/1")), "/g/1 would be at the path of another node"),
+        (Delta(moved={"/h": "/g"}), "/g would be at the path of another node"),
         (Delta(made=made("/n/1")), "/n/1 would have no group above it"),
         (Delta(made=made("/g/1/2")), "/g/1/2 would have no group above it"),
         (Delta(removed={"/g": False}), "/g/1 would have no group above it"),

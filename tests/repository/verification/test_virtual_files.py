@@ -58,5 +58,5 @@ def test_half_a_copy() -> None:
     for key in store.list_prefix("refs/"):
         store.erase(key)
     for act in (repo.verify, repo.repair):
-        with pytest.raises(NotFoundError, match="half a copy"):
+        with pytest.raises(NotFoundError, match="an incomplete copy"):
             act()

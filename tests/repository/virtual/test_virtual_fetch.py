@@ -95,17 +95,17 @@ def test_a_folder_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("prefixes", "message"),
     [
-        ("file:///data/", "several prefixes"),
-        (3, "several prefixes"),
+        ("file:///data/", "must be a list or a mapping"),
+        (3, "must be a list or a mapping"),
         (["file:///data"], "ends in a slash"),
         (["/data/"], "it is not a URL"),
         ([None], "ends in a slash"),
-        (["file://host/data/"], "of the machine"),
-        (["ftp://bucket/data/"], "no kind of store is called 'ftp'"),
+        (["file://host/data/"], "of a machine"),
+        (["ftp://bucket/data/"], "no store for the scheme 'ftp'"),
         (["https://example.com/?key=1/"], "no query"),
         (["s3://key:word@bucket/"], "not a bucket or host"),
         ({"s3://bucket/": "s3://key:word@other/"}, "not a bucket or host"),
-        ({"s3://bucket/": "nothing://other/"}, "no kind of store"),
+        ({"s3://bucket/": "nothing://other/"}, "no store for the scheme"),
         ({"https://host/a%20b/": "/copy", "https://HOST:443/a b/": "/other"}, "mapped twice"),
         ({"s3://": "file:///copy/"}, "no bucket"),
     ],
@@ -192,7 +192,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         "s3://memory/a",
     ):
         for names in ([location], [url(tmp_path, "there"), location]):
-            with pytest.raises(StoreError, match="is not there") as caught:
+            with pytest.raises(StoreError, match="does not exist") as caught:
                 places.fetch(names, spans_of(*((i, 0, 3) for i in range(len(names)))))
             assert caught.value.key == location
 

@@ -88,7 +88,7 @@ def test_a_bucket_with_credentials(given: str, s3: S3, bucket: str) -> None:
                 values(again)
             assert caught.value.key == f"{prefix}in/d.bin" and caught.value.chunk == (0,)
         store.erase("in/d.bin")
-        with pytest.raises(StoreError, match="is not there"):
+        with pytest.raises(StoreError, match="does not exist"):
             values(repo)
 
 
@@ -219,7 +219,7 @@ def test_a_web_server(ranges: bool, tmp_path: Path, web_server: WebServer) -> No
         with pytest.raises(DataError, match="it had the version") as caught:
             values(repo)
         assert caught.value.key == f"{url}/d.bin"
-        with pytest.raises(StoreError, match="is not there"):
+        with pytest.raises(StoreError, match="does not exist"):
             (tmp_path / "d.bin").unlink()
             values(repo)
         with pytest.raises(InvalidInputError, match="outside of the prefixes"):

@@ -272,7 +272,7 @@ def test_foreign_files_stay_and_other_folders_are_refused(tmp_path: Path, folder
     (tmp_path / "tagged").mkdir()
     (tmp_path / "tagged/CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# of another program")
     for name in ("mine", "tagged"):
-        with pytest.raises(InvalidInputError, match="the folder is no cache") as caught:
+        with pytest.raises(InvalidInputError, match="the folder is not a cache") as caught:
             over(inner, tmp_path / name)
         assert caught.value.hint
     with pytest.raises(StoreError) as failed:
@@ -295,7 +295,7 @@ def test_limits_that_are_none(folder: Path, limit: Any) -> None:
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800", b"bytes", 5])
 def test_folders_that_are_none(path: Any) -> None:
-    with pytest.raises(InvalidInputError, match="a cache is a folder"):
+    with pytest.raises(InvalidInputError, match="a cache must be the path of a folder"):
         cached(CountingStore(MemoryStore()), path, None)
 
 

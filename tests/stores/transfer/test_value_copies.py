@@ -178,7 +178,7 @@ def test_a_copy_is_of_one_version_though_the_source_is_replaced() -> None:
     memory.set("a", b"x" * 5000)
     assert target.copy_in(["b"], Restless(memory, 2), ["a"], limit=1000) == [5000]
     assert target.get("b") == bytes(5000)
-    with pytest.raises(StoreError, match="replaced while each of"):
+    with pytest.raises(StoreError, match="replaced during each of"):
         target.copy_in(["c"], Restless(memory, 9), ["a"], limit=1000)
     assert target.get("c") is None
 
@@ -248,7 +248,7 @@ def test_what_is_no_file_is_no_value_and_errors_name_the_key(tmp_path: Path) -> 
             target.copy_in(["x"], source, [name])
         assert caught.value.key == name
     target.set("folder/a", b"")
-    with pytest.raises(StoreError, match="a folder lies there") as caught:
+    with pytest.raises(StoreError, match="there is a folder") as caught:
         target.copy_in(["folder"], source, ["a"])
     assert caught.value.key == "folder"
     with pytest.raises(StoreError) as caught:
@@ -308,7 +308,7 @@ def test_a_file_that_is_changed_each_time_is_an_error_with_its_key(
             result[:] = [(0, 1), (-2, 0)]
 
     monkeypatch.setattr(files_module, "_kernel", Kernel)
-    with pytest.raises(StoreError, match="changed in place") as caught:
+    with pytest.raises(StoreError, match="changed during each attempt") as caught:
         target.copy_in(["c", "d"], source, ["a", "b"])
     assert caught.value.key == "b"
 

@@ -255,7 +255,7 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
         with pytest.raises(FormatError):
             call()
     assert (tmp_path / "text.zip").read_bytes() == b"text"
-    with pytest.raises(InvalidInputError, match="one in the other"):
+    with pytest.raises(InvalidInputError, match="inside the other"):
         LocalStore(tmp_path / "d").set("zarr.json", b"{}")
         frazil.copy(tmp_path / "d", tmp_path / "d/x.zip")
 

@@ -67,7 +67,7 @@ CENTRAL, LOCAL, END = b"PK\1\2", b"PK\3\4", b"PK\5\6"
         (patched(RAW, (END, 8, "H", 60_000), (END, 10, "H", 60_000)), "too few"),
         (patched(RAW, (END, 12, "I", 5)), "should end at byte"),
         (patched(RAW, (END, 16, "I", 2**31)), "should end at byte"),
-        (patched(RAW, (CENTRAL, 42, "I", 2**31)), "reaches out"),
+        (patched(RAW, (CENTRAL, 42, "I", 2**31)), "ends beyond"),
         (patched(RAW, (CENTRAL, 42, "I", 36)), "overlap"),
         (patched(RAW, (CENTRAL, 20, "I", 50), (CENTRAL, 24, "I", 50)), "overlap"),
         (patched(RAW, (CENTRAL, 24, "I", 50)), "two sizes"),
@@ -78,12 +78,12 @@ CENTRAL, LOCAL, END = b"PK\1\2", b"PK\3\4", b"PK\5\6"
         (RAW[:-30], "the end record of the zip archive is missing"),
         (b"", "the end record of the zip archive is missing"),
         (b"no archive", "the end record of the zip archive is missing"),
-        (archive({"../a": b""}), "lead out"),
-        (archive({"/a": b""}), "lead out"),
-        (archive({"a/../../b": b""}), "lead out"),
-        (archive({"a//b": b""}), "lead out"),
+        (archive({"../a": b""}), "outside the archive"),
+        (archive({"/a": b""}), "outside the archive"),
+        (archive({"a/../../b": b""}), "outside the archive"),
+        (archive({"a//b": b""}), "outside the archive"),
         (archive({"a\\b": b""}), "backslash"),
-        (archive({"../": b""}), "lead out"),
+        (archive({"../": b""}), "outside the archive"),
     ],
 )
 def test_refused_by_its_directory(raw: bytes, problem: str) -> None:
@@ -97,9 +97,9 @@ def test_refused_by_its_directory(raw: bytes, problem: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        (patched(RAW, (LOCAL, 0, "I", 0)), "no header"),
+        (patched(RAW, (LOCAL, 0, "I", 0)), "its header is missing"),
         (patched(RAW, (LOCAL, 6, "H", 1)), "encrypted"),
-        (patched(RAW, (LOCAL, 8, "H", 8)), "another method"),
+        (patched(RAW, (LOCAL, 8, "H", 8)), "another compression method"),
         (patched(RAW, (LOCAL, 14, "I", 7)), "another checksum"),
         (patched(RAW, (LOCAL, 18, "I", 7)), "another size"),
         (patched(RAW, (LOCAL, 26, "H", 2)), "another length"),

@@ -58,8 +58,8 @@ def expire(
         raise InvalidInputError(f"keep_last is {keep_last!r}; it must be a whole number, 1 or more")
     if isinstance(older_than, timedelta) and older_than < timedelta(0):
         raise InvalidInputError(
-            f"older_than is {older_than!r}; an age is zero or more, as a negative one would let everything expire",
-            hint="timedelta(0) means all that is not kept",
+            f"older_than is {older_than!r}; it must be zero or more, as a negative age would let everything expire",
+            hint="timedelta(0) lets everything expire that is not kept",
         )
     limit = time.time_ns() - _ns(older_than) if isinstance(older_than, timedelta) else nanoseconds(older_than)
     return expiry.expire(files, expiry.Policy(limit, keep_last, keep_tagged, branches_too), dry_run=dry_run)

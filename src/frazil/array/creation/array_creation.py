@@ -52,7 +52,7 @@ def new_array(
     for name in ("shape", "dtype"):
         if arguments.get(name) is None:
             raise InvalidInputError(
-                f"{name} is missing; it is required where no data is given, and shape where blocks are",
+                f"{name} is missing; give shape and dtype, or data (blocks need shape, too)",
                 path=location.path or "/",
             )
     if {"zarr_format", "zarr_version"} & arguments.keys():
@@ -88,7 +88,7 @@ def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
     asked, present = zarr_arguments.format_of(given, arguments), location.layout.zarr_format
     if asked not in (None, present):
         raise InvalidInputError(
-            f"zarr_format is {asked!r}, and that of the group {present!r}: an array has the format of its group",
+            f"zarr_format is {asked!r}, and that of the group {present!r}: an array must have the format of its group",
             path=location.path or "/",
             hint="frazil.convert writes a hierarchy in another format",
         )

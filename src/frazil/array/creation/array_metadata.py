@@ -55,7 +55,7 @@ def check_arguments(
     for name in set(given) - ours:
         known = {*ours, *zarr_arguments.ZarrArguments.__annotations__}
         if name not in known:
-            raise InvalidInputError(f"{name} is not an argument here", hint=f"there are {', '.join(sorted(known))}")
+            raise InvalidInputError(f"{name} is not an argument here", hint=f"known names: {', '.join(sorted(known))}")
     for name in required:
         if given.get(name) is None:
             raise InvalidInputError(f"{name} is missing", path=path)
@@ -166,17 +166,17 @@ def _draft_keys(keys: ChunkKeyEncoding, zarr_format: ZarrFormat) -> ChunkKeyEnco
 def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> ArrayMetadata:
     """The metadata with members of its document that no other argument can give."""
     if metadata.zarr_format in (2, 3):
-        raise InvalidInputError("document is for the draft of 2022 alone", path="document")
+        raise InvalidInputError("document is only for the draft of 2022", path="document")
     members = json_object(document, "document")
     for name in members:
         if name not in _POINTS:
             raise MetadataError(
-                f"{name} cannot be given with document", path=name, hint=f"there are {', '.join(_POINTS)}"
+                f"{name} cannot be given with document", path=name, hint=f"possible names: {', '.join(_POINTS)}"
             )
     made = emitter.emit_array(metadata, old=metadata.zarr_format == "draft-2021")
     if "chunk_memory_layout" in members and made["chunk_memory_layout"] != "C":
         raise MetadataError(
-            "codecs begin with a transposition, and document has another memory layout", path="chunk_memory_layout"
+            "codecs begin with a transposition, and document has a different memory layout", path="chunk_memory_layout"
         )
     return metadata.with_members(document={**made, **members})
 
@@ -249,7 +249,7 @@ def _varied(value: Lengths | str | None, name: str, draft: bool) -> RectilinearG
     if grid is None or isinstance(grid, str | int | Sequence) or not isinstance(grid, rectilinear.RectilinearGrid):
         return None
     if draft:
-        raise MetadataError("the draft of 2022 has chunks of one shape alone", path=name)
+        raise MetadataError("the draft of 2022 has only chunks of one shape", path=name)
     return grid
 
 

@@ -151,7 +151,7 @@ def boxes(shape: tuple[int, ...], parts: Sequence[int], most: int) -> Iterator[B
 def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[int], most: int) -> int:
     """Rows that are written at once: of whole shards where that many fit, else of inner chunks."""
     if not shape:
-        raise InvalidInputError("blocks make no array without dimensions")
+        raise InvalidInputError("an array without dimensions cannot be created from blocks")
     fits = most // max(1, int(np.prod(shape[1:], dtype=object)))
     extent = parts[0] if fits >= parts[0] else chunks[0]
     return max(extent, fits // extent * extent)
@@ -170,8 +170,8 @@ def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Itera
         block = as_array(given)
         if block.ndim != len(shape) or block.shape[1:] != shape[1:] or begun + rows + len(block) > shape[0]:
             raise InvalidInputError(
-                f"a block of shape {block.shape} does not fit behind {begun + rows} rows of an array of shape {shape}",
-                hint="blocks follow each other along the first dimension, and have the other lengths of the array",
+                f"a block of shape {block.shape} does not fit after {begun + rows} rows of an array of shape {shape}",
+                hint="blocks are joined along the first dimension, and must have the other lengths of the array",
             )
         while rows + len(block) >= count:
             held.append(block[: count - rows])
@@ -182,6 +182,6 @@ def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Itera
             held.append(block.copy())  # the producer of blocks may reuse their memory
             rows += len(block)
     if begun + rows != shape[0]:
-        raise InvalidInputError(f"the blocks have {begun + rows} rows; the array has {shape[0]}")
+        raise InvalidInputError(f"the blocks have {begun + rows} rows; the array has {shape[0]}", path="shape")
     if rows:
         yield joined(rows)

@@ -46,7 +46,7 @@ def to_read_copies(mode: Mode) -> Mode:
     """The mode of a group that must have consolidated metadata and so is not created. Raises InvalidInputError for a mode that always creates."""
     if mode in ("w", "w-"):
         raise InvalidInputError(
-            f"a group that mode {mode!r} makes has no consolidated metadata", hint="leave use_consolidated out"
+            f"a group that mode {mode!r} creates has no consolidated metadata", hint="leave use_consolidated out"
         )
     return "r+" if mode == "a" else mode
 
@@ -56,7 +56,7 @@ def refuse_lost(lost: str | None, path: str) -> None:
     if lost is not None:
         written = "array[...] = data" if lost == "data" else "node.attrs.update(...)"
         raise AlreadyExistsError(
-            f"a node already exists; it does not get the {lost}",
+            f"a node already exists, and the {lost} would be ignored",
             path=path or "/",
             hint=f'mode="a" opens what is there, and {written} writes; mode="w" replaces it',
         )

@@ -105,7 +105,7 @@ def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
     check_nothing(given)
     if given.get("read_only"):
         raise InvalidInputError(
-            "read_only is True, and a new array can be written", hint='open it once more, with mode "r"'
+            "read_only is True, but a new array is writable", hint='open it again after that, with mode "r"'
         )
     for name in (*NO_EFFECT, *_NOTHING):
         given.pop(name, None)
@@ -132,7 +132,8 @@ def check_nothing(given: Mapping[str, object]) -> None:
     for name in _NOTHING:
         if given.get(name) is not None:
             raise InvalidInputError(
-                f"{name} is not taken here", hint="documents and chunks are in one store; arrays are read into NumPy's"
+                f"{name} is not supported here",
+                hint="documents and chunks are in one store; arrays are read into NumPy's",
             )
 
 
@@ -146,7 +147,8 @@ def group_format(zarr_format: int | str | None, given: GroupArguments) -> int | 
     for name in given:
         if name not in GroupArguments.__annotations__:
             raise InvalidInputError(
-                f"{name} is not an argument of a group", hint=f"there are {', '.join(GroupArguments.__annotations__)}"
+                f"{name} is not an argument of a group",
+                hint=f"known names: {', '.join(GroupArguments.__annotations__)}",
             )
     check_nothing(given)
     return format_of(zarr_format, {**given})
@@ -156,7 +158,7 @@ def format_of(zarr_format: int | str | None, given: dict[str, object] | CreateAr
     """zarr_format, which may also be given as zarr_version; that is removed from the other arguments. Raises InvalidInputError where both differ."""
     version = given.pop("zarr_version", None)
     if version is not None and zarr_format not in (None, version):
-        raise InvalidInputError(f"zarr_format is {zarr_format!r}, and zarr_version, its older name, {version!r}")
+        raise InvalidInputError(f"zarr_format is {zarr_format!r}, but zarr_version, its older name, is {version!r}")
     return zarr_format if version is None else version  # type: ignore[return-value] # checked where it is used
 
 
@@ -251,7 +253,7 @@ def check_settings(given: ZarrArguments) -> None:
     for name, value in settings.items():
         allowed = _ALLOWED.get(name)
         if allowed is None and name not in _SPEED:
-            raise InvalidInputError(f"config has no {name}", hint=f"there are {', '.join(_ALLOWED)}")
+            raise InvalidInputError(f"config has no {name}", hint=f"known names: {', '.join(_ALLOWED)}")
         if allowed and not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
             raise InvalidInputError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
 

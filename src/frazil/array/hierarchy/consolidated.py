@@ -121,7 +121,7 @@ def required_copies(location: NodeLocation, group: GroupMetadata, check: bool | 
             f"the group has no consolidated metadata in {location.store!r}",
             key=location.layout.document_keys(location.path)[0],
             path=location.path or "/",
-            hint="frazil.consolidate_metadata writes it; frazil.open_group does without it",
+            hint="frazil.consolidate_metadata writes it; frazil.open_group does not need it",
         )
     if check or (check is None and location.store.capabilities.direct):
         check_copies(location._replace(copies=None), copies)
@@ -204,18 +204,18 @@ def check_copies(location: NodeLocation, copies: Copies) -> None:
     now = Copies(copies.root, copies.top, stored, copies.known, copies.layout)
     for path in sorted({*stored, *copies.documents}):
         if path not in stored:
-            reason = "has a copy of it, and it is gone"
+            reason = "has a copy of a document that was removed"
         elif path not in copies.documents:
-            reason = "has no copy of it"
+            reason = "has no copy of the document"
         elif _means(now, path) != _means(copies, path):
-            reason = "has another copy than the document"
+            reason = "has a copy that differs from the document"
         else:
             continue
         raise MetadataError(
             f"the consolidated metadata of {location} is stale: it {reason}",
             key=location.layout.document_keys(location.path)[0],
             path=path,
-            hint="frazil.consolidate_metadata writes it anew; frazil.open_group reads the documents",
+            hint="frazil.consolidate_metadata writes it again; frazil.open_group reads the documents",
         )
 
 

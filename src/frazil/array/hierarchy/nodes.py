@@ -151,7 +151,7 @@ def _is_implied(location: NodeLocation) -> bool:
         return True
     if not store.capabilities.listable:
         raise StoreError(
-            f"{store!r} is not listable, and only a listing tells whether a group without a document is there",
+            f"{store!r} is not listable, and only a listing shows whether there is a group without a document",
             path=location.path,
             hint="open nodes below it by their whole path, or use create_group, which gives the group a document",
         )

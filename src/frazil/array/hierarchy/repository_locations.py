@@ -39,7 +39,7 @@ def check_outside(store: Store, prefix: str) -> None:
     outer = outer_repository(store, prefix)
     if outer is not None:
         raise InvalidInputError(
-            f"the destination lies among the files of a repository: {outer.location}",
+            f"the destination is among the files of a repository: {outer.location}",
             path=outer.inside,
             hint=f"write to a branch of it, in a transaction or on the command line as in {outer.location}@main/{outer.inside}; or choose a location beside it",
         )
@@ -49,7 +49,7 @@ def check_none_below(store: Store, prefix: str) -> None:
     """Raises AlreadyExistsError where a repository is at or below a prefix that is to be overwritten; StoreError."""
     if (below := _repository_below(store, prefix)) is not None:
         raise AlreadyExistsError(
-            f"a repository is in what would be overwritten, in {store!r}",
+            f"a repository would be overwritten in {store!r}",
             path=below,
             hint="choose another location; the history of a repository is never overwritten",
         )

@@ -45,7 +45,7 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
     for member in _FIXED:
         now, then = getattr(stored, member), getattr(opened, member)
         if now is not then and now != then and not _grows(now, then):
-            raise ConflictError("another array has taken this location", path=path or "/", hint="open it again")
+            raise ConflictError("another array is now at this location", path=path or "/", hint="open it again")
     return stored
 
 
@@ -76,7 +76,7 @@ def check_in_place(
     """As check_same_array, for the metadata stored at a location; ConflictError also where the array of these chunks was moved from there."""
     found = check_same_array(stored, opened, location.path)
     if followed(location, chunks) is not location:
-        raise ConflictError("the array was moved meanwhile", path=location.path or "/", hint="try again")
+        raise ConflictError("the array was moved in the meantime", path=location.path or "/", hint="try again")
     return found
 
 

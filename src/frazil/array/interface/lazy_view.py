@@ -131,7 +131,8 @@ def _items(selection: object, ndim: int) -> list[object]:
     gaps = [i for i, item in enumerate(given) if item is Ellipsis]
     if len(gaps) > 1 or any(item is None for item in given):
         raise SelectionError(
-            f"a view takes no {shown(selection)}", hint="integers, slices, one Ellipsis, lists of integers and masks"
+            f"a view cannot be indexed by {shown(selection)}",
+            hint="integers, slices, one Ellipsis, lists of integers and masks",
         )
     at = gaps[0] if gaps else len(given)
     missing = ndim - len(given) + len(gaps)
@@ -153,7 +154,7 @@ def _part(axis: range | NDArray[np.int64], item: object) -> Axis:
         return int(axis[part])
     if not isinstance(part, np.ndarray) or part.ndim != 1 or (part.dtype == np.bool_ and len(part) != extent):
         raise SelectionError(
-            f"{shown(item)} cannot select among {extent} elements",
+            f"{shown(item)} cannot select elements of a dimension of length {extent}",
             hint="a list of integers, or a mask of the dimension's extent",
         )
     positions = np.flatnonzero(part) if part.dtype == np.bool_ else part.astype(np.int64)

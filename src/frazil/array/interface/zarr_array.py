@@ -337,5 +337,5 @@ def _mask(mask: object) -> object:
     except ValueError as error:
         raise SelectionError(f"{shown(mask)} is not a mask: {one_line(str(error))}") from error
     if values.dtype != np.bool_:
-        raise SelectionError(f"a mask is an array of bools, not of {values.dtype}")
+        raise SelectionError(f"a mask must be an array of bools, not of {values.dtype}")
     return values

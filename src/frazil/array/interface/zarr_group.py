@@ -300,7 +300,7 @@ def node_arguments(path: str, node: object) -> dict[str, object]:
         document = node.to_dict()
         if document.get("zarr_format") != 3:
             raise InvalidInputError(
-                f"metadata of Zarr v{document.get('zarr_format')} is not taken here",
+                f"metadata of Zarr v{document.get('zarr_format')} is not supported here",
                 path=path,
                 hint="give shape, dtype, chunks",
             )
@@ -320,7 +320,7 @@ def node_arguments(path: str, node: object) -> dict[str, object]:
     if isinstance(node, Mapping):
         return {str(name): value for name, value in node.items()}
     raise InvalidInputError(
-        f"a {type(node).__name__} says nothing of a new node",
+        f"a {type(node).__name__} does not describe a new node",
         path=path,
         hint='{"shape": (10, 10), "dtype": "uint8"}, or {} for a group',
     )
@@ -330,7 +330,7 @@ def _array_arguments(path: str, metadata: ArrayMetadata) -> dict[str, object]:
     """Arguments of create_array for an array with the same metadata. Raises InvalidInputError for other formats than the final Zarr v3."""
     if metadata.zarr_format != 3:
         raise InvalidInputError(
-            f"metadata of {metadata.zarr_format} is not taken here", path=path, hint="give shape, dtype, chunks"
+            f"metadata of {metadata.zarr_format} is not supported here", path=path, hint="give shape, dtype, chunks"
         )
     grid = metadata.chunk_grid
     return {

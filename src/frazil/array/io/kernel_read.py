@@ -191,7 +191,7 @@ class _Call:
         key = located.key(shard) if located is not None else _key(self._access, self._batch, self._rows, shard)
         if code == _kernel.FAILED_IO and self._access.chain.levels and text.startswith(f"{EISDIR} "):
             return StoreError(
-                "a shard could not be read: a folder lies in its place",
+                "a shard could not be read: there is a folder at its key",
                 errno=EISDIR,
                 key=key,
                 path=self._access.path or "/",

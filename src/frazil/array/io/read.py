@@ -161,7 +161,7 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make:
         return make(shape, dtype)
     except (ValueError, MemoryError) as error:
         raise InvalidInputError(
-            f"the result of {prod(shape)} elements of {dtype} is more than memory can hold",
+            f"the result of {prod(shape)} elements of {dtype} does not fit into memory",
             path=path,
             hint="select less, and read the array part by part",
         ) from error
@@ -179,7 +179,9 @@ def check_out(out: Out, shape: tuple[int, ...], dtype: np.dtype[np.generic], pat
     # NumPy gives memory without elements strides of 0
     if out.size and any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, shape, strict=True)):
         raise InvalidInputError(
-            "elements of out lie on top of each other: it has a stride of 0", path=path, hint="give memory of its own"
+            "elements of out overlap in memory: it has a stride of 0",
+            path=path,
+            hint="give an array whose elements do not overlap",
         )
 
 

@@ -69,7 +69,11 @@ class Cut(Record):
 
     def _check_shape(self) -> None:
         if not self.access.document.has_shape(self.new):
-            raise ConflictError("others changed the lengths of the array", path=self.access.path or "/")
+            raise ConflictError(
+                "others changed the shape of the array",
+                path=self.access.path or "/",
+                hint="call refresh(), and resize it again",
+            )
 
     def _stored(self) -> tuple[Columns, Columns, NDArray[np.bool_]]:
         """The stored chunks that are not wholly inside `new`: their coordinates, their first elements, int64[n, d], and which of them are wholly outside, bool[n]."""

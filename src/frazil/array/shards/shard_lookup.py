@@ -154,7 +154,7 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
     if FOLDER in fetched.status:
         i = list(fetched.status).index(FOLDER)
         raise StoreError(
-            "a shard could not be read: a folder lies in its place",
+            "a shard could not be read: there is a folder at its key",
             errno=EISDIR,
             key=located.key(i),
             path=access.path or "/",

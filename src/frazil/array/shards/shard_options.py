@@ -55,7 +55,7 @@ def check_location(options: ShardOptions, store: Store, transformed: bool, path:
         return
     if transformed or not isinstance(store, LocalStore) or type(store).fetch is not LocalStore.fetch:
         raise InvalidInputError(
-            f"{said} works in plain hierarchies on a local disk alone",
+            f"{said} works only in plain hierarchies on a local disk",
             path=path or "/",
             hint='in repositories, buckets and through transformers shards are replaced whole: shard_writes="rewrite"',
         )
@@ -68,17 +68,19 @@ def check_strategy(options: ShardOptions, chain: Chain, codecs: Sequence[Codec],
         return
     if not chain.levels or not chain.levels[0].addressable:
         raise InvalidInputError(
-            f"{said} needs shards whose inner chunks can be reached by themselves; the array has none", path=path or "/"
+            f"{said} needs shards whose inner chunks can be read one by one; the array has none", path=path or "/"
         )
     after = chain.levels[0].index_codecs.after
     if wanted == "append" and not any(isinstance(codec, Crc32c) for codec in after):
         raise InvalidInputError(
-            f"{said} needs a checksum of the shard index, by which readers notice an index that is being written",
+            f"{said} needs a checksum of the shard index, by which readers detect an index that is being written",
             path=path or "/",
             hint="create the array with crc32c among its index_codecs, which is the default",
         )
     fixed = len(chain.levels) == 1 and all(isinstance(codec, Crc32c) for codec in codecs if codec._part == 2)
     if wanted == "in_place" and not fixed:
         raise InvalidInputError(
-            f"{said} needs inner chunks of one size", path=path or "/", hint="without compression; crc32c may be there"
+            f"{said} needs inner chunks of one size",
+            path=path or "/",
+            hint="create it without compression; crc32c is possible",
         )

@@ -32,7 +32,7 @@ class FixedScaleOffset(ArrayToArray):
     def __init__(self, offset: float, scale: float, dtype: object = None, astype: object = None) -> None:
         self.offset, self.scale = _number(offset, "offset"), _number(scale, "scale")
         if not scale:
-            raise MetadataError("scale is 0; what is stored could not be divided by it", path="scale")
+            raise MetadataError("scale is 0; decoding divides the stored values by it", path="scale")
         self.dtype = spelled_or_open(dtype, "dtype", "iuf")
         self.astype = self.dtype if astype is None else spelled(astype, "astype", "iuf")
 

@@ -37,7 +37,7 @@ class Bytes(ArrayToBytes):
     def check(self, spec: ChunkSpec, path: str) -> None:
         if spec.views:
             raise MetadataError(
-                "codec bytes encodes elements of a fixed size alone", path=path, hint="use vlen-utf8 or vlen-bytes"
+                "codec bytes encodes only elements of a fixed size", path=path, hint="use vlen-utf8 or vlen-bytes"
             )
         if self.endian is None and spec.swaps and spec.dtype.names is None:
             raise MetadataError(

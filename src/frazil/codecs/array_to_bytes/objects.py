@@ -101,7 +101,7 @@ class Json2(_Document):
         try:
             self._encoder().encode([]).encode(encoding).decode(encoding)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise MetadataError(f"these are no arguments of Python's json: {error}") from None
+            raise MetadataError(f"these are not arguments of Python's json: {error}") from None
 
     def configuration(self) -> dict[str, object] | None:
         return {"encoding": self.encoding, **self._members}
@@ -135,7 +135,7 @@ class MsgPack2(_Document):
 
     def __init__(self, use_single_float: bool = False, use_bin_type: bool = True, raw: bool = False) -> None:
         if raw or use_single_float or not use_bin_type:
-            raise MetadataError("msgpack2 is read with its default settings alone", path="raw")
+            raise MetadataError("msgpack2 can be read only with its default settings", path="raw")
         self.use_single_float, self.use_bin_type, self.raw = use_single_float, use_bin_type, raw
 
     def configuration(self) -> dict[str, object] | None:

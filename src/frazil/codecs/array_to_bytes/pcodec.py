@@ -44,7 +44,7 @@ class Pcodec(ArrayToBytes):
         self.equal_pages_up_to = integer(equal_pages_up_to, "equal_pages_up_to", 1, 2**24)
         if order is not None and delta_spec not in {"auto", "try_consecutive"}:
             raise MetadataError(
-                "delta_encoding_order belongs to delta_spec try_consecutive", path="delta_encoding_order"
+                "delta_encoding_order is only possible with delta_spec try_consecutive", path="delta_encoding_order"
             )
 
     def configuration(self) -> dict[str, object] | None:
@@ -88,5 +88,5 @@ class Pcodec(ArrayToBytes):
                 raise
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
         if progress.n_processed != flat.size or not progress.finished:
-            raise ChunkDecodeError(f"codec {self.name}: not {flat.size} numbers, as the chunk has")
+            raise ChunkDecodeError(f"codec {self.name}: the encoded chunk does not have {flat.size} numbers")
         return made

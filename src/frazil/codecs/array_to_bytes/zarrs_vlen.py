@@ -103,7 +103,7 @@ class ZarrsVlen(ArrayToBytes):
         )
         total = int(offsets[-1])
         if int(offsets[0]) != 0 or (offsets[1:] < offsets[:-1]).any() or total > MOST_BYTES:
-            raise ChunkDecodeError(f"codec {self.name}: the offsets do not go upward from 0 to at most {MOST_BYTES}")
+            raise ChunkDecodeError(f"codec {self.name}: the offsets do not ascend from 0 to at most {MOST_BYTES}")
         joined = self._data.decode(encoded, _bytes_spec(total)).tobytes() if total else b""
         views = views_of(offsets.astype(np.int64), joined, spec.heap, text=spec.dtype == TEXT_VIEW)
         return views.view(spec.dtype).reshape(spec.shape)

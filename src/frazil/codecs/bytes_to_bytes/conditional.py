@@ -23,7 +23,7 @@ class Conditional(BytesToBytes):
         settled = []
         for at, codec in enumerate(codecs):
             if not isinstance(codec, BytesToBytes):
-                raise MetadataError("only bytes-to-bytes codecs can be applied or not", path=f"codecs[{at}]")
+                raise MetadataError("only bytes-to-bytes codecs can be conditional", path=f"codecs[{at}]")
             settled.append(codec)
         self.codecs = tuple(settled)
         fewest = -(-len(settled) // 8) * 8

@@ -87,7 +87,7 @@ class IndexChain(Record):
             data = run_encode(codec, data)
         if len(data) != self.nbytes:
             raise InvalidInputError(
-                f"the codecs made a shard index of {len(data)} bytes where they promised {self.nbytes}"
+                f"the codecs made a shard index of {len(data)} bytes instead of the {self.nbytes} that they declared"
             )
         return data
 

@@ -98,7 +98,8 @@ def store(
             )
     elif message is not None or metadata is not None:
         raise InvalidInputError(
-            "message has no meaning: into is not a repository", hint="give the message to session.commit"
+            "message has no meaning: into is not a repository",
+            hint="give the message to session.commit, or give a repository as into",
         )
     session = into.writable_session(branch) if isinstance(into, Repository) else into
     goals, session = _resolved(targets, session)
@@ -230,7 +231,7 @@ def _pieces(
         if not is_aligned(source.chunks, box):
             if not rechunk:
                 raise InvalidInputError(
-                    f"chunks of dask do not lie on the {'shards' if target.shards else 'chunks'} of the target, of {box.write_chunk} elements",
+                    f"chunks of dask are not aligned with the {'shards' if target.shards else 'chunks'} of the target, of shape {box.write_chunk}",
                     path=target.path or "/",
                     hint=f"x.rechunk({aligned_chunks(source.chunks, box)}), or rechunk=True",
                 )

@@ -95,7 +95,7 @@ def check_no_overlap(boxes: Sequence[tuple[int, Box]], name: str) -> None:
             )
         if _meet(one, other, one.write_chunk):
             raise InvalidInputError(
-                f"the regions of arrays {first} and {second} meet within a shard or chunk of {name}",
+                f"the regions of arrays {first} and {second} share a shard or chunk of {name}",
                 hint=f"let regions end at multiples of {one.write_chunk}, concatenate the arrays, or store one after the other",
             )
 

@@ -74,7 +74,9 @@ def check_values(values: object, path: str) -> None:
     """Raises InvalidInputError for kinds of arrays that would lose information when they are stored."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidInputError(
-            "chunks hold no masks", path=path or "/", hint="fill them: dask.array.ma.filled(x, value)"
+            "masked arrays cannot be stored: chunks have no masks",
+            path=path or "/",
+            hint="fill masked elements: dask.array.ma.filled(x, value)",
         )
 
 

@@ -42,7 +42,9 @@ def set_missing_values(
     if fill is not None:
         element = _element(fill, dtype)
         if element is None:
-            reason = f"an element of {dtype.name} cannot be {_shown(fill)}, so that it marks no missing values; it was dropped"
+            reason = (
+                f"an element of {dtype.name} cannot be {_shown(fill)}, so it marks no missing values; it was dropped"
+            )
             skipped.append(Skipped(path, _FILL, reason))
         elif dtype.kind in "SO":
             reason = f"xarray opens no Zarr array of text that has one; it was {_shown(fill)}, and elements that are equal to it are not marked as missing"

@@ -98,7 +98,7 @@ def check_encoding(encoding: object, dataset: Dataset) -> None:
             np.dtype(each.get("dtype"))
         except TypeError as error:
             raise InvalidInputError(
-                f"variable {name!r}: dtype {shown(each['dtype'])} is none of NumPy", path=name
+                f"variable {name!r}: dtype {shown(each['dtype'])} is not a NumPy dtype", path=name
             ) from error
 
 

@@ -47,7 +47,7 @@ def _slice(dataset: Dataset, dimension: Hashable, coordinate: Callable[[str], Va
     places = coordinate(str(dimension)).to_index().get_indexer(dataset[dimension].data)
     if (places == -1).any():
         raise NotFoundError(
-            f"the store has not all values of the coordinate {dimension!r}",
+            f"the store does not have all values of the coordinate {dimension!r}",
             path=str(dimension),
             hint="a region changes no coordinates; append_dim adds new ones",
         )
@@ -55,7 +55,7 @@ def _slice(dataset: Dataset, dimension: Hashable, coordinate: Callable[[str], Va
         raise InvalidInputError(
             f"the values of the coordinate {dimension!r} do not follow each other in the store",
             path=str(dimension),
-            hint="write each contiguous part by itself",
+            hint="write each contiguous part separately",
         )
     return slice(int(places[0]), int(places[-1]) + 1)
 

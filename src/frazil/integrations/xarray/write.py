@@ -283,6 +283,6 @@ def _into(
 def _check_consolidated(options: Options, *, in_repository: bool) -> None:
     if options.consolidated and in_repository:
         raise InvalidInputError(
-            "a repository holds no consolidated metadata",
+            "a repository has no consolidated metadata",
             hint="it needs none: one read of a snapshot finds all its nodes",
         )

@@ -141,7 +141,7 @@ class FrazilStore(ZarrStore):
 
     async def set(self, key: str, value: Buffer, byte_range: tuple[int, int] | None = None) -> None:
         if byte_range is not None:
-            raise InvalidInputError("a value is set whole, without a byte_range", key=key)
+            raise InvalidInputError("a value can only be set whole, without a byte_range", key=key)
         await self._in_thread(self.set_sync, key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
@@ -292,6 +292,6 @@ def _buffer(value: Any, prototype: BufferPrototype | None) -> Buffer | None:
 def _bytes(value: Buffer) -> Bytes:
     """The memory of a buffer of zarr-python, without a copy."""
     if not isinstance(value, Buffer):
-        raise InvalidInputError(f"a value is a Buffer of zarr-python, not {type(value).__name__}")
+        raise InvalidInputError(f"a value must be a Buffer of zarr-python, not {type(value).__name__}")
     values: Bytes = value.as_numpy_array()
     return values

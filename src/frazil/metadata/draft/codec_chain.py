@@ -218,8 +218,8 @@ class _Builder:
             )
         if self.bytes_by is not None:
             raise MetadataError(
-                f"codec endian stands behind {self.bytes_by}, which makes bytes; endian is for the elements of an array,"
-                " so that it stands before all codecs that make bytes, and only once",
+                f"codec endian comes after {self.bytes_by}, which makes bytes; endian is for the elements of an array,"
+                " so it must come before all codecs that make bytes, and only once",
                 path=step.path,
                 hint="put endian first",
             )
@@ -230,7 +230,7 @@ class _Builder:
 def _check_over_bytes(step: Step) -> None:
     if any(elements is not None and elements.order == ">" for elements in _orders(step.extension, step.path)):
         raise MetadataError(
-            "a filter of big-endian elements stands behind one that makes bytes, which is not read", path=step.path
+            "a filter of big-endian elements comes after one that makes bytes, which is not supported", path=step.path
         )
 
 
@@ -245,7 +245,7 @@ def _through(step: Step, elements: _Elements, default: str) -> _Elements:
     if "|" not in {taken.order, elements.order} and taken.order != elements.order:
         raise MetadataError(
             f"the filter takes elements in byte order {found(taken.order)}, but gets them in {found(elements.order)};"
-            " numcodecs turns their bytes around there, which is not read",
+            " numcodecs swaps their bytes there, which is not supported",
             path=step.path,
         )
     return given
@@ -298,11 +298,11 @@ def emit_chain(
     for n, codec in enumerate(rest):
         if codec.name == "transpose":
             raise MetadataError(
-                "codec transpose can be said in the draft only first in the chain, as one of the layouts C and F",
+                "codec transpose can be expressed in the draft only first in the chain, as one of the layouts C and F",
                 path=_path(codecs, codec),
             )
         if n != at and codec.name in {"bytes", "endian"}:
-            raise MetadataError(f"codec {codec.name} stands in the chain twice", path=_path(codecs, codec))
+            raise MetadataError(f"codec {codec.name} is in the chain twice", path=_path(codecs, codec))
     endian = None if at is None else rest[at].configuration.get("endian")
     again = at is not None and [codec.name for codec in rest[at + 1 : at + 2]] == [ON_BYTES]
     if old:

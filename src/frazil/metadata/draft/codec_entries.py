@@ -101,11 +101,13 @@ def parse_filter(value: dict[str, Json], path: str, *, itemsize: int, kinds: Kno
     kind = kinds.codec_kind(NUMCODECS + name)
     if kind is not None and name not in ("json2", "msgpack2"):
         return Step(Extension(NUMCODECS + name, configuration, path=path), kind, path)
-    reason = "it makes elements of variable size, which are not read" if name in _OF_OBJECTS else "it is not registered"
+    reason = (
+        "it makes elements of variable size, which are not supported" if name in _OF_OBJECTS else "it is not registered"
+    )
     raise UnknownExtensionError(
-        f"the filter {found(name)} cannot be undone: {reason}",
+        f"the filter {found(name)} cannot be decoded: {reason}",
         path=member(path, "id"),
-        hint=f'register a codec named "{NUMCODECS}{name}", or write the data anew without it'
+        hint=f'register a codec named "{NUMCODECS}{name}", or write the data again without it'
         ' (an attribute "filters" of one\'s own must not be a list of objects with "id")',
     )
 
@@ -246,7 +248,7 @@ def emit_numcodecs(extension: Extension, path: str) -> dict[str, Json]:
     if name == "sharding_indexed":
         raise _sharding(path)
     raise MetadataError(
-        f"codec {name} cannot be expressed in the older dialect of the draft, which has the codecs of numcodecs alone",
+        f"codec {name} cannot be expressed in the older dialect of the draft, which has only the codecs of numcodecs",
         path=path,
     )
 
@@ -267,7 +269,7 @@ _NUMCODECS_COMPRESSORS: Final = tuple(NUMCODECS + name for name in COMPRESSORS)
 
 def _sharding(path: str) -> MetadataError:
     return MetadataError(
-        "sharding can be said in the draft only as a storage transformer, which is the outermost: no codec stands beside it",
+        "sharding can be expressed in the draft only as a storage transformer, which is outermost: no codec can be beside it",
         path=path,
     )
 

@@ -21,7 +21,7 @@ def emit_group(metadata: GroupMetadata) -> dict[str, Json]:
     """The document of a group: its attributes, and the other members of the document that was read."""
     if metadata.consolidated is not None:
         raise MetadataError(
-            "consolidated_metadata has no place in the draft of 2022, whose groups have attributes alone",
+            "consolidated_metadata cannot be expressed in the draft of 2022, whose groups have only attributes",
             path="consolidated_metadata",
         )
     return {"attributes": as_json(metadata.attributes, "attributes"), **json_object(metadata.unknown, None)}
@@ -93,7 +93,7 @@ def _grid_written_out(metadata: ArrayMetadata, grid: Json) -> Json:
         raise MetadataError(
             f"an array with chunks of length 0 cannot grow to {list(metadata.shape)}",
             path="chunk_grid.chunk_shape",
-            hint="create it anew with longer chunks",
+            hint="create it again with longer chunks",
         )
     keys = metadata.chunk_key_encoding
     return {**grid, "separator": keys.separator} if isinstance(keys, DraftKeys) else grid

@@ -102,7 +102,7 @@ def _core_version(uri: str) -> int:
             "zarr_format",
             f"the integer 3, or {found(CORE_URI)} (draft of 2022, Entry point metadata)",
             uri,
-            hint="the last part of the URI is the version; only those of 3 can be read",
+            hint="the last part of the URI is the version; only versions 3.x can be read",
         )
     return int(match[2])
 
@@ -139,7 +139,7 @@ class _Guarded(Value):
         except FrazilError:
             raise
         except Exception as error:
-            raise self._refused("made nothing of a document", error) from error
+            raise self._refused("could not encode a document", error) from error
         if not isinstance(made, bytes | bytearray | memoryview):
             raise MetadataError(f"the metadata encoding {found(self.uri)} made {type(made).__name__} instead of bytes")
         return bytes(made)
@@ -150,7 +150,7 @@ class _Guarded(Value):
         except FrazilError:
             raise
         except Exception as error:
-            raise self._refused("could not read a document", error) from error
+            raise self._refused("could not decode a document", error) from error
 
     def _refused(self, what: str, error: Exception) -> MetadataError:
         return MetadataError(f"the metadata encoding {found(self.uri)} {what}: {type(error).__name__}: {error}")

@@ -71,7 +71,7 @@ def _required(pairs: Sequence[tuple[str, T]], extension: Extension, path: str, k
     if value is None:
         known = ", ".join(dict.fromkeys(name for name, _ in pairs)) or "none"
         raise UnknownExtensionError(
-            f"the {kind} {found(extension.name)} is not registered (registered: {known}), and no reader may do without"
+            f"the {kind} {found(extension.name)} is not registered (registered: {known}), and every reader must support it"
             " (draft of 2022, Extensions)",
             path=path,
             hint=f"register it with Registry.{method}",

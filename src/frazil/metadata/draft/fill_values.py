@@ -169,7 +169,7 @@ def _emit_float(data: bytes, old: bool) -> Json:
         return "+Infinity"
     if old and isinstance(emitted, str) and emitted.startswith("0x"):
         raise MetadataError(
-            f"fill_value must be a number or one of three strings in the older dialect, which cannot say the NaN {emitted}",
+            f"fill_value must be a number or one of three strings in the older dialect, which cannot express the NaN {emitted}",
             path="fill_value",
             hint='fill with the usual NaN ("NaN"), or write the dialect of December 2022',
         )

@@ -122,7 +122,7 @@ def without_shards(codecs: Sequence[Extension], outer: tuple[int, ...]) -> Unsha
             raise MetadataError(
                 "shards of the draft of 2022 have their index at the end, little-endian and without a checksum",
                 path="codecs[0].configuration",
-                hint='index_location "end", and index_codecs of bytes alone',
+                hint='index_location "end", and only bytes as index_codecs',
             )
         shards.insert(0, tuple(extent // part for extent, part in zip(extents, inner, strict=True)))
         chain, extents = parse_extensions(members.get("codecs"), members.at("codecs")), inner

@@ -217,7 +217,7 @@ class _Reader:
                 f"the data type {found(kind)} of the extension {found(uri)} is not registered; it is read as its fallback {found(fallback)}"
             )
             return ordered
-        error.hint = f"none of its fallbacks is known either ({', '.join(map(found, fallbacks))})"
+        error.hint = f"none of its fallbacks is known, either ({', '.join(map(found, fallbacks))})"
         raise error
 
     def _struct(self, entries: list[Json], path: str) -> _Ordered:
@@ -287,7 +287,7 @@ def _unknown(value: Json, path: str, needs_object: bool) -> InvalidInputError:
         return UnknownExtensionError(
             f"the data type {found(value)} (Python objects) cannot be read: what its elements are depends on a codec of objects",
             path=path,
-            hint="write the array anew with strings of fixed length or numbers, by the program that wrote it",
+            hint="write the array again with strings of fixed length or numbers, by the program that wrote it",
         )
     if needs_object:
         return MetadataError(

@@ -116,7 +116,7 @@ class ObjectType(VariableLengthType):
         if isinstance(value, FillValue):
             value = value.scalar
         if isinstance(value, bytes):
-            raise refusal(path, "what JSON has, as documents hold it", value.hex())
+            raise refusal(path, "a value that JSON can express", value.hex())
         try:
             return ObjectFill(to_bytes(value))
         except InvalidInputError as error:

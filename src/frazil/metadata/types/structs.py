@@ -115,9 +115,7 @@ class StructType(DataType):
         fields: list[Json] = []
         for field in self.fields:
             if not field.name:
-                raise _inexpressible(
-                    "padding", "numpy.lib.recfunctions.repack_fields(dtype, recurse=True) takes it out"
-                )
+                raise _inexpressible("padding", "numpy.lib.recfunctions.repack_fields(dtype, recurse=True) removes it")
             if field.shape:
                 raise _inexpressible(f"the sub-array {field.name!r}", "give each of its elements a field")
             type_json = field.data_type.to_json()

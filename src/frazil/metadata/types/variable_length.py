@@ -157,7 +157,7 @@ def _encoded(value: str, path: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise MetadataError(f"{path} must be Unicode text, found half of a surrogate pair", path=path) from None
+        raise MetadataError(f"{path} must be Unicode text, found a lone surrogate", path=path) from None
 
 
 class VariableLengthTypes(NamedDataTypes):

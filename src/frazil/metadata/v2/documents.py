@@ -135,13 +135,13 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
         return {"zarr_format": 2}
     grid, keys = metadata.chunk_grid, metadata.chunk_key_encoding
     if type(grid) is not RegularGrid:
-        raise MetadataError("Zarr v2 has regular chunk grids alone", path="chunk_grid")
+        raise MetadataError("Zarr v2 has only regular chunk grids", path="chunk_grid")
     if metadata.document is not None:
         kept = json_object(metadata.document, None)
         return {**kept, "shape": list(metadata.shape), "chunks": list(grid.chunk_shape)}  # without length 0
     if not isinstance(keys, V2Keys):
         raise MetadataError(
-            f'Zarr v2 has the chunk keys "v2" alone, not {keys.extension().name}', path="chunk_key_encoding"
+            f'Zarr v2 has only the chunk keys "v2", not {keys.extension().name}', path="chunk_key_encoding"
         )
     if metadata.storage_transformers:
         raise MetadataError("Zarr v2 has no storage transformers", path="storage_transformers")
@@ -205,11 +205,11 @@ def attributes_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Js
         return attributes
     if any(name is None for name in names):
         raise MetadataError(
-            f"in Zarr v2 all dimensions have names, or none has: they are the attribute {DIMENSIONS}",
+            f"in Zarr v2 either all dimensions have names or none: they are the attribute {DIMENSIONS}",
             path="dimension_names",
         )
     if DIMENSIONS in attributes:
         raise MetadataError(
-            f"the attribute {DIMENSIONS} is that of dimension_names in Zarr v2", path=f"attributes.{DIMENSIONS}"
+            f"the attribute {DIMENSIONS} is reserved for dimension_names in Zarr v2", path=f"attributes.{DIMENSIONS}"
         )
     return {**attributes, DIMENSIONS: list(names)}

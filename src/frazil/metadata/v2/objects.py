@@ -30,7 +30,7 @@ _VLEN: Final = {"vlen-utf8": "string", "vlen-bytes": "bytes"}
 _DOCUMENTS: Final = ("json2", "msgpack2", "pickle")  # a chunk is a document of objects
 _CATEGORIZE: Final = "categorize"
 _KNOWN: Final = (*_VLEN, "vlen-array", *_DOCUMENTS, _CATEGORIZE)
-_HINT: Final = f"filters begins with one of {', '.join(_KNOWN)}"
+_HINT: Final = f"filters must begin with one of {', '.join(_KNOWN)}"
 
 
 class ObjectArray(Record):
@@ -79,9 +79,9 @@ def parse_object_array(filters: Sequence[Json], kinds: KnownExtensions, path: st
         )
     if name == "pickle" and kinds.codec_kind(NUMCODECS + name) is None:
         raise UnknownExtensionError(
-            "the objects of this array are pickled, and loading a pickle runs what its author chose",
+            "the objects of this array are pickled, and loading a pickle can run any code of its author",
             path=member(entry_path, "id"),
-            hint="where the author is trusted: registry=DEFAULT_REGISTRY.with_codec(frazil.codecs.Pickle)",
+            hint="if you trust the author: registry=DEFAULT_REGISTRY.with_codec(frazil.codecs.Pickle)",
         )
     step = Step(Extension(NUMCODECS + name, settings, path=entry_path), ARRAY_TO_BYTES, entry_path)
     return ObjectArray(objects.ObjectType(), step, False)
@@ -95,7 +95,7 @@ def _items(dtype: Json, path: str) -> np.dtype[np.generic]:
         items = np.dtype(object)
     if items.kind not in "biufcmM" or not items.itemsize:
         raise MetadataError(
-            f"the items of vlen-array have a dtype of numbers, found {found(dtype)}", path=member(path, "dtype")
+            f"the items of vlen-array must have a dtype of numbers, found {found(dtype)}", path=member(path, "dtype")
         )
     return items
 
@@ -122,9 +122,10 @@ def split_serializer(
     document = codec.name.startswith(NUMCODECS)
     if any(document or before.name != "transpose" for before in codecs[:at]):
         raise MetadataError(
-            f"in Zarr v2 nothing stands before the codec {entry['id']}" + ("" if document else " but the order"),
+            f"in Zarr v2 no codec can come before {entry['id']}"
+            + ("" if document else ", except the transpose that order makes"),
             path=item("codecs", 0),
-            hint='order="C" is what json2, msgpack2 and pickle have: zarr-python reads others with dimensions exchanged'
+            hint='json2, msgpack2 and pickle need order="C": zarr-python reads others with dimensions exchanged'
             if document
             else None,
         )

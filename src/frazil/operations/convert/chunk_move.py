@@ -117,7 +117,7 @@ def check_folders(store: Store, keys: Sequence[str]) -> None:
         status = store.fetch(names, NO_SPANS).status
         if FOLDER in status:
             raise AlreadyExistsError(
-                "a folder lies where the new dialect needs a file",
+                "there is a folder where the new dialect needs a file",
                 key=names[list(status).index(FOLDER)],
                 hint="remove it, or convert to another location",
             )
@@ -177,7 +177,9 @@ def _copy(
     fetched = route.store.fetch(names, spans if forms is None else NO_SPANS)
     for name, status in zip(names, fetched.status, strict=True):
         if status == FOLDER:
-            raise StoreError("a folder lies where a chunk should", key=name, hint="find out what it is, and remove it")
+            raise StoreError(
+                "there is a folder where a chunk is expected", key=name, hint="find out what it is, and remove it"
+            )
     there = np.flatnonzero(np.asarray(fetched.status) == FOUND)
     sizes = fetched.sizes[there]
     if forms is None:
@@ -216,7 +218,9 @@ def _compose(store: Store, forms: ShardForms, names: Sequence[str], there: Colum
         values = read_values(store.fetch(names, spans, continue_from=held), names, spans)
         lost = next((i for i, value in enumerate(values) if value is None), None)
         if lost is not None:
-            raise StoreError("the shard vanished while it was read", key=names[int(spans[lost, 0])], hint="try again")
+            raise StoreError(
+                "the shard was removed while it was read", key=names[int(spans[lost, 0])], hint="try again"
+            )
         return np.frombuffer(b"".join(value or b"" for value in values), np.uint8).reshape(len(spans), -1)
 
     shards = np.zeros((len(there), 3), np.int64)

@@ -92,14 +92,14 @@ def prepare(
         if overwrite:
             raise InvalidInputError("overwrite has no meaning in place", hint="give a destination")
         if store.capabilities.writable and not store.capabilities.erasable:
-            raise StoreError(f"{store!r} cannot erase, as a conversion in place has to", hint="give a destination")
+            raise StoreError(f"{store!r} cannot erase, which a conversion in place needs", hint="give a destination")
         return _in_place(store, root, to, registry, runtime, recode)
     to_store, to_root = resolve(destination, to_path)
     check_no_overlap(
         address_of(store, root), address_of(to_store, to_root), "leave the destination out to convert in place"
     )
     if isinstance(to_store, NodeStore) and to != 3:
-        raise InvalidInputError("a repository holds final Zarr v3 alone", hint="leave zarr_format out")
+        raise InvalidInputError("a repository holds only final Zarr v3", hint="leave zarr_format out")
     hierarchy, nodes = read_hierarchy(store, root, registry)
     _check_v2((hierarchy.layout.zarr_format, to))
     target = Hierarchy(to_root, _layout(to_root, to))
@@ -175,7 +175,7 @@ def _in_place(
         raise FormatError(
             f"this journal is of a conversion from zarr_format {journal.source_format!r}, and the hierarchy is of {now!r}",
             key=hierarchy.journal_key,
-            hint="it was converted by other means: remove the journal",
+            hint="another program has converted it: remove the journal",
         )
     interrupted = task(journal.target_format)
     if to == now:  # the interrupted conversion is undone

@@ -121,8 +121,8 @@ def plan_conversion(
         codecs = any((refusal.member or "").startswith("codecs") for refusal in refusals)
         raise _refused(
             refusals,
-            f"{_NAMES[target.layout.zarr_format]} cannot take {_count(refusals, 'thing')} of this hierarchy",
-            "recode=True decodes such arrays and encodes them anew with other codecs"
+            f"{_NAMES[target.layout.zarr_format]} cannot express {_count(refusals, 'part')} of this hierarchy",
+            "recode=True decodes such arrays and encodes them again with other codecs"
             if codecs and not recode
             else "change or remove them first",
         )
@@ -136,7 +136,7 @@ def plan_conversion(
 def check_in_place(plan: Plan) -> None:
     """Raises ConversionError where keys of final Zarr v3 and of a draft conflict, as equal keys or as a key and a folder."""
     tops = {path.partition("/")[0]: path for path in plan.nodes if path}
-    reason = "keys of both dialects would lie in one place"
+    reason = "keys of both dialects would be in the same place"
     between = f"{_NAMES[plan.source.layout.zarr_format]} and {_NAMES[plan.target.layout.zarr_format]}"
     refusals = [
         Refusal(tops[name], None, f"{reason}, as its path begins with {name}")
@@ -152,7 +152,7 @@ def check_in_place(plan: Plan) -> None:
         raise _refused(
             refusals,
             f"between {between} this hierarchy cannot be converted in place, for {_count(refusals, 'reason')}",
-            "convert it to another location; in place, one draft becomes the other by way of final Zarr v3",
+            "convert it to another location; in place, one draft is converted into the other through final Zarr v3",
         )
 
 
@@ -220,7 +220,7 @@ class _Maker:
 
     def _array(self, node: ArrayMetadata, same: bool, recode: bool) -> None:
         for i, transformer in enumerate(node.storage_transformers):
-            self._refuse(f"storage_transformers[{i}]", f"what {transformer.name} stores cannot be told from outside")
+            self._refuse(f"storage_transformers[{i}]", f"what {transformer.name} stores cannot be known without it")
         made = self._kept(node) if same else self._translated(node)
         value = self._said(made)
         if not isinstance(value, bytes) and (value.path or "").startswith("codecs"):
@@ -234,7 +234,7 @@ class _Maker:
             self._refuse(value.path, value.message)
             return
         for member in _differences(made, self._read_back(made, value)):
-            reason = f"{_NAMES[made.zarr_format]} cannot say it exactly"
+            reason = f"{_NAMES[made.zarr_format]} cannot express it exactly"
             if member == "data_type" and node.data_type.element != node.data_type.dtype:
                 reason = f"{_NAMES[made.zarr_format]} has no data type for elements that are {node.data_type.label}"
             self._refuse(member, reason)
@@ -432,7 +432,7 @@ def _entry_refusals(source: Hierarchy) -> Iterator[Refusal]:
             yield Refusal(
                 "",
                 f"{name} of zarr.json",
-                "it is of the hierarchy as a whole, and only its own dialect has a place for it",
+                "it belongs to the hierarchy as a whole, and only its own dialect has a member for it",
             )
 
 
@@ -458,7 +458,7 @@ def _clashes(keys: list[str]) -> Iterator[Refusal]:
 
 
 def _unknown(to: ZarrFormat) -> str:
-    return f"{_NAMES[to]} has no place for it"
+    return f"{_NAMES[to]} has no member for it"
 
 
 def _count(refusals: list[Refusal], noun: str) -> str:

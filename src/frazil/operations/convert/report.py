@@ -11,7 +11,7 @@ from frazil.record import Record
 _WAYS: dict[Way, str] = {
     "bytes": "bytes as they are",
     "shard index": "bytes as they are, with another shard index",
-    "recoded": "decoded and encoded anew",
+    "recoded": "decoded and encoded again",
 }
 
 

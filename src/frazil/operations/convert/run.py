@@ -346,8 +346,8 @@ def _check_free(store: Store, plan: Plan) -> None:
     found = [key for key in strays if made.meets(key)]
     if found:
         raise AlreadyExistsError(
-            f"keys of no node lie where the new dialect needs the location: {len(found)} of them",
+            f"{len(found)} keys that belong to no node are where the new dialect would write",
             key=found[0],
-            hint="remove such keys, or convert to another location",
+            hint="remove these keys, or convert to another location",
         )
     check_folders(store, [key for key, _ in plan.documents])

@@ -105,12 +105,12 @@ def prepare_copy(
         raise InvalidInputError(
             f"the source is itself a copy that is not finished, in {store!r}",
             path=root or "/",
-            hint="finish that first, by the command that began it",
+            hint="finish that copy first, by the command that began it",
         )
     is_repository = not isinstance(store, NodeStore) and not store.is_empty(root + MAIN_FILES)
     if is_repository and into_session:
         raise InvalidInputError(
-            "a repository is not copied into another",
+            "a repository cannot be copied into another",
             hint="copy what it has at a branch or tag: session.store, or sea.repo@v1",
         )
     origin = named[0] or origin_of(store, root)
@@ -145,7 +145,10 @@ def prepare_copy(
 def _check_stores(store: Store, to_store: Store) -> None:
     for one in (store, to_store):
         if not one.capabilities.listable:
-            raise StoreError(f"{one!r} cannot be listed, so that its content is unknown", hint="copy where it can")
+            raise StoreError(
+                f"{one!r} cannot be listed, so that its content is unknown",
+                hint="copy it from a location that can be listed",
+            )
     can = to_store.capabilities
     if not can.writable or not can.erasable:
         raise ReadOnlyError(f"{to_store!r} can only be read", hint="open it for writing, or choose another destination")

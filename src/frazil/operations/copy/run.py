@@ -141,7 +141,7 @@ class CopyThreads:
             raise StoreError(
                 "the file was removed while the repository was copied",
                 key=sources[sizes.index(-1)],
-                hint="copy it when nothing is removed from it",
+                hint="copy it when no process removes anything from it",
             )
         return sizes
 

@@ -118,7 +118,8 @@ def prepare_rechunk(
         raise ReadOnlyError(f"{store!r} can only be read", hint="open it for writing, or choose another destination")
     if not can.listable or not can.erasable:
         raise StoreError(
-            f"{store!r} cannot list or remove keys, which the journal of a rechunk needs", hint="copy it there"
+            f"{store!r} cannot list or remove keys, which the journal of a rechunk needs",
+            hint="choose another destination, and copy the array from there with frazil.copy",
         )
     metadata = _new_metadata(array, chunks, shards, codecs)
     origin = named[0] or _origin(array)
@@ -281,7 +282,7 @@ def _check_no_overlap(array: Array, store: Store, root: str) -> None:
     check_no_overlap(
         address_of(*_source_location(array)),
         address_of(store, root),
-        "an array is not rechunked in place: choose another destination",
+        "an array cannot be rechunked in place: choose another destination",
     )
 
 

@@ -49,9 +49,9 @@ class Served(Protocol):
 def listen(served: Served, host: str, port: int, connections: int) -> Listener:
     """The listener at a host and port. Raises InvalidInputError for a host or port that is not available."""
     if isinstance(connections, bool) or not isinstance(connections, int) or connections < 1:
-        raise InvalidInputError(f"connections is {connections!r}; it is a number, 1 or more")
+        raise InvalidInputError(f"connections is {connections!r}; it must be a number, 1 or more")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 2**16:
-        raise InvalidInputError(f"the port is {port!r}; it must be a number from 0, which is any free one, to 65535")
+        raise InvalidInputError(f"the port is {port!r}; it must be a number from 0 (any free port) to 65535")
     if not isinstance(host, str) or not host or "\0" in host:
         raise InvalidInputError(f"the host is {host!r}; it must be a name or an address of this machine")
     try:

@@ -107,11 +107,11 @@ def read_request(
         return refusal(400, reason)
     authority = _SCHEME.match(target)
     if not all(is_own(host) for host in [*hosts, *([authority[0].partition("://")[2]] if authority else [])]):
-        return refusal(421, "this server has another address; frazil serve --host-name allows names")
+        return refusal(421, "the host is not a name of this server; frazil serve --host-name allows names")
     if method == "OPTIONS":
         return Answer(204, (*_EVERYWHERE, ("Allow", _METHODS)))
     if method not in {"GET", "HEAD"}:
-        return refusal(405, "what is served here can only be read", ("Allow", _METHODS))
+        return refusal(405, "this server can only be read", ("Allow", _METHODS))
     key = _key(target)
     if isinstance(key, Answer):
         return key
@@ -284,7 +284,7 @@ def answer_value(request: Request, size: int, etag: str | None) -> Answer:
     if etag is not None:
         headers = (*headers, ("ETag", etag))
     if request.if_match is not None and not _matches(request.if_match, etag, strong=True):
-        return refusal(412, "the value is another one now", *headers[len(_EVERYWHERE) :])
+        return refusal(412, "the value has changed", *headers[len(_EVERYWHERE) :])
     if request.if_none_match is not None and _matches(request.if_none_match, etag, strong=False):
         return Answer(304, headers)
     asked = request.range

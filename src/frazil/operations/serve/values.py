@@ -47,7 +47,7 @@ class Value:
         if value is None:
             raise ConflictError("the value was replaced while it was read", key=self._key, hint="read it again")
         if len(value) != count:
-            raise StoreError(f"the store brought {len(value)} bytes of {count}", key=self._key)
+            raise StoreError(f"the store returned {len(value)} bytes of {count}", key=self._key)
         return value
 
 
@@ -64,7 +64,7 @@ def find_value(store: Store, key: str, ahead: tuple[int, int] | None, salt: byte
             return Value(store, key, fetched, spans, salt)
         if status == FOUND:
             if not len(spans):
-                raise StoreError("the store does not say how large the value is", key=key)
+                raise StoreError("the store does not give the size of the value", key=key)
             spans = NO_SPANS  # some stores only give the size if no bytes are requested
         elif status != STALE:
             return None

@@ -127,7 +127,7 @@ def shards(
         raise InvalidInputError(
             "the array has no shards"
             if array.shards is None
-            else "its shards are behind codecs and cannot be looked into",
+            else "its shards are encoded by other codecs, so their indexes cannot be read",
             path=array.path or "/",
             hint="`frazil ls --long` shows how many chunks are stored",
         )

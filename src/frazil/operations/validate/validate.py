@@ -41,7 +41,7 @@ _LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
 _TORN = "an append to the shard was killed"
 _MENDS = "`frazil validate --repair` restores it"
-_MENDED = "it was restored to what it was before"
+_MENDED = "its content before the append was restored"
 _CONSOLIDATED = (
     "meta/root/consolidated/.zmetadata"  # copies of documents, as written by zarr-python 2 in the older draft
 )
@@ -81,7 +81,7 @@ def validate(
         return Validation(name, decode, 0, 0, 0, 0, 0, (problem_of("document", error, path),))
     if repair and node.store.kernel_root() is None:
         raise InvalidInputError(
-            "repair=True works on a local disk alone: only there shards are changed in place", path=node.path or "/"
+            "repair=True works only on a local disk, where shards are changed in place", path=node.path or "/"
         )
     found = _Findings(limit)
     run = _Run(node, found, decode, repair, runtime.checked().bytes_in_flight, report)
@@ -285,7 +285,7 @@ class _Run:
             found, others = torn_keys(store, part)
             torn.update(restore_keys(store, part) if self._repair else found)
             copied.update(others)
-        said = f"{_TORN}: {_MENDED}" if self._repair else f"{_TORN}: {_MENDS}, as does whoever reads it"
+        said = f"{_TORN}: {_MENDED}" if self._repair else f"{_TORN}: {_MENDS}, as does the next reader"
         for row in [row for row, key in enumerate(keys) if key in torn]:
             problem = Problem("torn", said, path, keys[row], tuple(coords[row].tolist()))
             if self._repair:

@@ -67,6 +67,6 @@ def check_deletion(files: Files, name: str, snapshot: ObjectId) -> None:
         return  # this branch cannot be read, so no program can commit to it
     if compatible:
         raise InvalidInputError(
-            f"the branch {name!r} of a compatible repository cannot be deleted: the alpha library knows no deleted branches, and would go on committing to it",
+            f"the branch {name!r} of a compatible repository cannot be deleted: the alpha library does not support deleted branches, and would continue to commit to it",
             hint="leave it, or reset it to the snapshot of another branch",
         )

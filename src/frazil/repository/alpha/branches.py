@@ -80,7 +80,7 @@ __all__ = [
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _FORMER: Final = 64  # branch files that are read in one batch
-_LOST: Final = "if they are those of a repository, restore its refs/ from a copy; else choose another location"
+_LOST: Final = "if they belong to a repository, restore its refs/ from a copy; else choose another location"
 _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo` of Icechunk 2
 
 
@@ -122,7 +122,7 @@ def tip_after(files: Files, tip: Tip) -> Tip | None:
     same, following = _own_and_next(files, tip)
     if not same:
         raise ConflictError(
-            f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is gone, or says something else",
+            f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is missing or has another content",
             key=_folder(files, tip) + branch_file(tip.sequence),
             hint="another process removed the repository and created a new one; open it again and repeat the changes",
         )
@@ -206,7 +206,7 @@ def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> 
     key = folder + branch_file(sequence)
     ref = read_reference(files.store, key)
     if ref is None:
-        raise NotFoundError("a branch file vanished while it was read", key=key, hint="open the branch again")
+        raise NotFoundError("a branch file was removed while it was read", key=key, hint="open the branch again")
     usual = folder == _folders(files, "branch", branch)[0]
     return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
 
@@ -381,7 +381,9 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
     """Marks a branch as deleted, by its next file: its commits stay, and no old session can commit to it. Errors as reset_branch; InvalidInputError for `main`."""
     check_name("branch", name)
     if name == MAIN:
-        raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: every repository has it")
+        raise InvalidInputError(
+            f"the branch {MAIN!r} cannot be deleted: every repository has it", hint="reset it to another snapshot"
+        )
     check_commits(files)
     return _moved(files, open_tip(files, name), None, expect)
 
@@ -414,7 +416,11 @@ def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId |
         if expect is not None:
             raise _overtaken(files, present, expect)
         tip = open_tip(files, tip.branch, present)
-    raise ConflictError(f"others changed the branch {tip.branch!r} before each of {WRITES.attempts} attempts")
+    raise ConflictError(
+        f"others changed the branch {tip.branch!r} before each of {WRITES.attempts} attempts",
+        key=_folder(files, tip),
+        hint="try again",
+    )
 
 
 def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:

@@ -304,7 +304,7 @@ def _from_extensions(extensions: Sequence[Extension], path: str) -> tuple[NamedC
         member_path = item(path, at)
         if not extension.must_understand:
             raise InvalidInputError(
-                f"{_FORMAT} cannot say that {extension.name} need not be understood, found must_understand false",
+                f"{_FORMAT} cannot express must_understand false of {extension.name}",
                 path=member(member_path, "must_understand"),
                 hint="leave the entry out, or the member: then every reader has to know it",
             )

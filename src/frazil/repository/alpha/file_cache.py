@@ -56,7 +56,7 @@ class Files:
     ) -> None:
         check_prefix(prefix)
         if not isinstance(cache_bytes, int) or isinstance(cache_bytes, bool) or cache_bytes < 0:
-            raise InvalidInputError(f"the limit of a cache is {cache_bytes!r}; it is a number of bytes, 0 or more")
+            raise InvalidInputError(f"the limit of a cache is {cache_bytes!r}; it must be a number of bytes, 0 or more")
         self.store: Final = store
         self.prefix: Final = prefix
         self.memory: Final = ByteCache(cache_bytes) if memory is None else memory
@@ -247,7 +247,7 @@ def no_file(key: str | None) -> FormatError:
     return FormatError(
         "a file of the repository is replaced by a link, a folder or something else that is not a file",
         key=key,
-        hint="move it away; put the file itself there if a copy of the repository has it",
+        hint="move it away, and restore the file from a copy of the repository",
     )
 
 

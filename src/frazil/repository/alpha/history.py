@@ -42,7 +42,7 @@ def _walk(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Iterator[Ance
     while True:
         for info in infos[1:]:
             if info.id in walked:
-                raise FormatError("the history of a snapshot comes back to itself", key=files.key(snapshot_key(file)))
+                raise FormatError("the history of a snapshot is a cycle", key=files.key(snapshot_key(file)))
             walked.add(info.id)
         for info, parent in pairwise(infos):
             yield Ancestor(info, parent.id)
@@ -57,7 +57,7 @@ def _walk(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Iterator[Ance
                 raise FormatError(
                     f"a history ends too early: {encode_id(own.id)} names no snapshot before it, but is not the first of the repository",
                     key=files.key(snapshot_key(own.id)),
-                    hint="verify says what is damaged, repair what can be done about it",
+                    hint="verify shows what is damaged, repair what can be repaired",
                 )
             return
         file, infos = own.id, [own, *older]

@@ -79,7 +79,7 @@ def check_references(
             "the references of this array are those of another one: the alpha library mixed up arrays that share a manifest (Icechunk issue 418)",
             key=key,
             path=path,
-            hint="go back to an older snapshot, in which they are right; or write the whole array anew, or remove it",
+            hint="go back to an older snapshot, in which they are right; or write the whole array again, or remove it",
         )
 
 

@@ -72,7 +72,7 @@ def attempt_commit(
         if transaction.tip is not tip:
             return transaction.base_id
         if transaction.changes.is_empty and not allow_empty:
-            raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
+            raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits without changes")
         if has_moved:
             return None
         if may_be_condemned(transaction):

@@ -37,7 +37,7 @@ _HOLDS: Final = 64  # attempts per branch to take its next number before other w
 _AT_ONCE: Final = 4096  # keys that are erased, or whose sizes are looked up, in one call
 # nanoseconds after which pins with an unknown outcome, and files of interrupted runs, are removed: no operation runs for so long
 _LIFE: Final = 7 * WAIT
-_VERIFY: Final = "nothing was removed; verify says what is damaged, repair what can be done about it"
+_VERIFY: Final = "nothing was removed; verify shows what is damaged, repair what can be repaired"
 
 
 class _Clock(Record):
@@ -60,7 +60,7 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     something is damaged or missing (then nothing is removed), StoreError, ReadOnlyError."""
     if wait and wait < SHORTEST_WAIT:
         raise InvalidInputError(
-            f"the wait must be at least {SHORTEST_WAIT // 60_000_000_000} minutes: a session must be able to tell that it may be too old",
+            f"the wait must be at least {SHORTEST_WAIT // 60_000_000_000} minutes: a session must be able to detect that it may be too old",
             hint="if no process writes, now=True removes at once",
         )
     files.require()
@@ -116,7 +116,7 @@ def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
     now = next((record.modified for record in list_records(files, "runs") if record.name == run), -1)
     if now < 0 and wait:
         raise StoreError(
-            f"{files.store!r} does not say when it stored a file, so that nothing is ever old enough to be removed",
+            f"{files.store!r} does not give the time of a file, so no file is known to be old enough to be removed",
             hint="if no process writes, now=True removes at once",
         )
     return _Clock(now, wait)

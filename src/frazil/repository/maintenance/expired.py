@@ -72,5 +72,5 @@ def require_history(files: RepositoryFiles) -> None:
         raise NotFoundError(
             "the last snapshot that both histories have in common has expired",
             key=files.key("gc/expired/"),
-            hint="keep what sessions that are open began from: expire(older_than=...)",
+            hint="choose older_than of expire() so that it keeps the snapshots that open sessions began from",
         )

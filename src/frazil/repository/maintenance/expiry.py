@@ -48,7 +48,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
     """Expires the snapshots of all branches that are too old by the policy, except those that other branches or tags keep. Raises InvalidInputError,
     FormatError for damaged histories, StoreError, ReadOnlyError."""
     if policy.keep_last < 1:
-        raise InvalidInputError("keep_last must be 1 or more: a branch points to its last snapshot")
+        raise InvalidInputError("keep_last must be 1 or more: a branch points to its last snapshot", hint="keep_last=1")
     files.require()
     if not policy.keep_tagged and not files.deletes_tags:
         raise InvalidInputError(

@@ -61,7 +61,7 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged
         # it may have been condemned before it was committed
         if is_condemned and not is_referenced(files, snapshot):
             raise ConflictError(
-                f"the snapshot {encode_id(snapshot)}, or something it leads to, is condemned, as nothing refers to it, and a garbage collection is at work",
+                f"the snapshot {encode_id(snapshot)}, or an object that it needs, is condemned as unreferenced, and a garbage collection is running",
                 key=files.key(f"snapshots/{encode_id(snapshot)}"),
                 hint="try again when the collection has ended; it may remove the snapshot",
             )
@@ -72,9 +72,9 @@ def _require_kept(files: RepositoryFormat, snapshot: ObjectId, *, may_be_damaged
         raise NotFoundError("there is no such snapshot", key=key, hint="it may have been collected as garbage")
     if not may_be_damaged and not _may_be_referenced(files, snapshot) and not is_whole(files, snapshot):
         raise NotFoundError(
-            "the snapshot is not whole: its commit broke off, or a garbage collection has removed some of it",
+            "the snapshot is not complete: its commit was interrupted, or a garbage collection has removed some of it",
             key=key,
-            hint="choose one that a branch or a tag leads to",
+            hint="choose one in the history of a branch or a tag",
         )
 
 

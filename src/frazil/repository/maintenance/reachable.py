@@ -95,7 +95,7 @@ class _Ancestry:
                 raise FormatError(
                     f"a history contains a snapshot, but not {encode_id(named)}, which that snapshot names as its parent",
                     key=self._files.key(f"snapshots/{encode_id(snapshot)}"),
-                    hint="verify tells more; nothing was removed",
+                    hint="verify shows more; nothing was removed",
                 ) from error
         file = self._names[named]
         if known is None or file != self._names.get(known, known):

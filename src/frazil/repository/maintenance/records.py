@@ -45,9 +45,9 @@ FOLDER: Final = "gc/"
 _MAGIC: Final = b"frazil-gc-1\n"
 _MOST_HEADER: Final = 2**16
 _HINTS: Final[Mapping[Folder, str]] = {
-    "condemned": "remove this file where no collection is at work: what it names is condemned anew",
+    "condemned": "remove this file while no collection runs: the objects that it names are condemned again",
     "expired": "restore it from a copy; nothing was removed",
-    "pins": "remove this file where nobody makes a branch or a tag; nothing was removed",
+    "pins": "remove this file while no process creates a branch or a tag; nothing was removed",
 }
 
 
@@ -93,7 +93,7 @@ def parse_columns(data: bytes, key: str) -> dict[str, NDArray[np.generic]]:
     """The columns of these bytes, without copying. Raises FormatError with the key."""
     end = data.find(b"\n", len(_MAGIC), _MOST_HEADER)
     if not data.startswith(_MAGIC) or end < 0:
-        raise _damaged(key, "it does not begin as such a file does")
+        raise _damaged(key, "it does not begin with the magic bytes")
     body = memoryview(data)[end + 1 :]
     try:
         header = json.loads(data[len(_MAGIC) : end])

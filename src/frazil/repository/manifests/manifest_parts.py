@@ -134,6 +134,6 @@ def _gather(data: Octets, offsets: Columns, lengths: Columns) -> tuple[Octets, C
     out = np.empty(int(starts[-1]), np.uint8)
     rows = np.stack([np.full(lengths.size, -1), offsets, lengths], axis=1)
     for row, _, text in _kernel.read_rows(None, [np.ascontiguousarray(data)], rows, out, starts, 1):
-        raise InvalidInputError(f"a manifest's inline chunk or location {row} lies outside its bytes: {text}")
+        raise InvalidInputError(f"a manifest's inline chunk or location {row} is outside its bytes: {text}")
     out.flags.writeable = False
     return out, starts

@@ -154,7 +154,7 @@ class _List:
         if rows.size != self.written.size or not (self.box is None or self.box.lies_within(array.grid)):
             raise InvalidInputError("the references belong to another array", path=array.path)
         if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
-            raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
+            raise InvalidInputError(f"a chunk of this array must have {array.rank} coordinates", path=array.path)
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then no old reference remains
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()

@@ -55,13 +55,13 @@ def reference_columns(
         chunks = chunks.reshape(0, rank)
     if chunks.ndim != 2 or chunks.shape[1] != rank:
         raise InvalidInputError(
-            f"coordinates of chunks are integers of shape (n, {rank}), found {chunks.shape}", path=path
+            f"coordinates of chunks must be integers of shape (n, {rank}), found {chunks.shape}", path=path
         )
     count = len(chunks)
     starts = _column(offsets, "offsets", count, path)
     sizes = _column(lengths, "lengths", count, path)
     limits = np.minimum(np.array(grid, np.int64), _COORDINATE_LIMIT)
-    _refuse(((chunks < 0) | (chunks >= limits)).any(axis=1), chunks, path, f"lies outside of the grid {tuple(grid)}")
+    _refuse(((chunks < 0) | (chunks >= limits)).any(axis=1), chunks, path, f"is outside of the grid {tuple(grid)}")
     _refuse(starts < 0, chunks, path, "has a negative offset")
     _refuse(sizes < 1, chunks, path, "has a length below 1")
     _refuse(starts > _INT64_MAX - sizes, chunks, path, "ends beyond 2**63 - 1")
@@ -80,7 +80,7 @@ def set_checks(
     for name in references.names:
         if plain_location(name) != name:
             raise InvalidInputError(
-                "a location cannot end in a mark of ours", key=name, hint=f"give {plain_location(name)!r}"
+                "a location must not end in a mark that Frazil adds", key=name, hint=f"give {plain_location(name)!r}"
             )
     if look_up:
         return references._replace(checks=containers.look_up(references.names))
@@ -135,7 +135,7 @@ def _distinct(
             return _distinct_runs(locations)
         locations = locations.tolist()
     if not isinstance(locations, Iterable):
-        raise InvalidInputError(f"locations are URLs, found {locations!r}", path=path)
+        raise InvalidInputError(f"locations must be URLs, found {locations!r}", path=path)
     texts = locations if isinstance(locations, list) else list(locations)
     if len(texts) != count:
         raise InvalidInputError(
@@ -143,7 +143,7 @@ def _distinct(
         )
     for text in texts:
         if not isinstance(text, str):
-            raise InvalidInputError(f"a location is text, not {type(text).__name__}", path=path)
+            raise InvalidInputError(f"a location must be text, not {type(text).__name__}", path=path)
     known: dict[str, int] = {}
     numbers = np.fromiter([known.setdefault(text, len(known)) for text in texts], np.int32, count)
     return numbers, tuple(known)

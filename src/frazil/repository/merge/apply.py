@@ -132,7 +132,7 @@ class _Application:
 
     def _require_free(self, path: str) -> None:
         if self.tree.has(path):
-            raise _refusal(path, "would be put where a node already is")
+            raise _refusal(path, "would be at the path of another node")
 
     def set_attributes_and_metadata(self) -> None:
         for old, attributes in self.delta.attributes.items():

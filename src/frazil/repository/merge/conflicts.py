@@ -32,14 +32,14 @@ Taken: TypeAlias = Literal["ours", "theirs"]
 
 # the text of each kind, for a node and for chunks
 KINDS: Final[Mapping[str, tuple[str, str]]] = {
-    "created": ("both made a node at this path", ""),
-    "deleted": ("they removed what this session changed", "they cut off chunks that this session wrote"),
-    "changed": ("this session removed what they changed", "this session cut off chunks that they wrote"),
+    "created": ("both created a node at this path", ""),
+    "deleted": ("the others removed what this session changed", "the others cut off chunks that this session wrote"),
+    "changed": ("this session removed what the others changed", "this session cut off chunks that the others wrote"),
     "metadata": ("both changed its metadata or shape", "one changed its metadata or shape, the other chunks"),
     "attributes": ("both changed its attributes", ""),
     "chunks": ("both changed the same chunks", "both changed the same chunks"),
     "renamed": ("both renamed it, to different paths", ""),
-    "parent": ("what they have above or beneath this path leaves no place for it", ""),
+    "parent": ("a node of the others above or below this path conflicts with it", ""),
     "read": ("what this session read of it has changed", "chunks that this session read have changed"),
 }
 _BOTH: Final[frozenset[Taken]] = frozenset({"ours", "theirs"})

@@ -69,7 +69,9 @@ def written(fork: Transaction) -> Written:
                 continue
             rows = arrays[change.node.path] = change.references.selected(own)
             if (rows.kinds == VIRTUAL).any():
-                raise InvalidInputError("virtual chunks are not gathered", path=change.node.path, hint="merge the fork")
+                raise InvalidInputError(
+                    "virtual chunks of forks cannot be gathered", path=change.node.path, hint="merge the fork"
+                )
             waiting = np.flatnonzero(rows.kinds == PENDING)
             spans = zip(waiting.tolist(), *(column[waiting].tolist() for column in rows[3:]), strict=True)
             for row, segment, offset, length in spans:

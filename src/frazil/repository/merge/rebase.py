@@ -92,7 +92,7 @@ def _new_tip(transaction: Transaction) -> Tip:
     try:
         return transaction.files.tip(branch, transaction.branches.latest(transaction.tip))
     except NotFoundError:
-        hint = "the changes can be written to a session of another branch"
+        hint = "write the changes in a session of another branch"
         raise ConflictError(f"the branch {branch!r} was deleted", hint=hint) from None
 
 

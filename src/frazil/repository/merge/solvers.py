@@ -31,7 +31,8 @@ def check_solver(solver: object) -> None:
     """Raises InvalidInputError for anything but the name of a solver or a function."""
     if not (solver in {*_NAMED, "disjoint"} if isinstance(solver, str) else callable(solver)):
         raise InvalidInputError(
-            f"there is no solver {solver!r}", hint='it is "disjoint", "ours", "theirs" or a function of one conflict'
+            f"there is no solver {solver!r}",
+            hint='it must be "disjoint", "ours", "theirs" or a function of one conflict',
         )
 
 
@@ -47,7 +48,9 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
     for conflict in conflicts:
         answer = solver if isinstance(solver, str) else solver(conflict)
         if not isinstance(solver, str) and answer not in (*_NAMED, "fail"):
-            raise InvalidInputError(f'a solver says "ours", "theirs" or "fail", not {answer!r}', path=conflict.path)
+            raise InvalidInputError(
+                f'a solver must return "ours", "theirs" or "fail", not {answer!r}', path=conflict.path
+            )
         if answer in conflict.answers:
             taken.append(answer)
         else:

@@ -207,7 +207,7 @@ class _Building:
                     left &= ~found
                 if not left.any():
                     return
-        text = "their bytes are not there, or make no sense"
+        text = "their bytes are missing or damaged"
         self._lost.append((text, chunks[left]))
         if not self._consents.accept_loss:
             self._gone |= not piece.sound[bad[left]].all()
@@ -262,7 +262,7 @@ class _Building:
                     self._restored.append((snapshot, one.chunks[fresh & one.good]))
                 bad = fresh & ~one.good
                 if bad.any():
-                    self._lost.append(("their bytes are not there", one.chunks[bad]))
+                    self._lost.append(("their bytes are missing", one.chunks[bad]))
                     self._gone |= not one.sound[bad].all()
                     if not self._consents.accept_loss:
                         self._add(one.rows, one.chunks, bad)

@@ -93,15 +93,15 @@ def plan_commit(
             plan.repair_node(node)
     unused = plan.unused_files()
     if unused:
-        text = f"{len(unused)} damaged files that no node needs are listed no more"
+        text = f"{len(unused)} damaged files that no node needs are no longer listed"
         plan.hidden.append(Entry("node", text, ref))
     if plan.damage.lists:
-        plan.hidden.append(Entry("node", "the lists of the files that nodes refer to are made anew", ref))
+        plan.hidden.append(Entry("node", "the lists of the files that nodes refer to are rebuilt", ref))
     if parent is not None:
-        text = f"its list of ancestors is made anew, behind {encode_id(parent)}"
+        text = f"its list of ancestors is rebuilt, with {encode_id(parent)} as its parent"
         plan.repaired.append(Entry("history", text, ref))
     elif plan.damage.history and not consents.history:
-        text = "its list of ancestors is wrong, and no file tells what came before it; history=True lets its history end there"
+        text = "its list of ancestors is wrong, and no file shows what came before it; history=True lets its history end there"
         plan.lost.append(Entry("history", text, ref))
     is_visible = bool(plan.repaired or plan.lost)
     plan.repaired += plan.hidden
@@ -198,13 +198,13 @@ class _Planning:
     def _say(self, path: str, rebuilt: Rebuilt) -> None:
         for snapshot, chunks in rebuilt.restored:
             if snapshot is None:
-                text = "references of a manifest behind a damaged one, which may be older than what that had"
+                text = "references of a manifest that comes after a damaged one, which may be older than those of the damaged one"
                 self.repaired.append(Entry("chunks", text, self._ref, path, "", chunks))
             else:
                 text = "references as an older snapshot has them: what was committed after it is lost"
                 self.repaired.append(Entry("chunks", text, self._ref, path, encode_id(snapshot), chunks))
         if len(rebuilt.hidden):
-            text = "references that newer ones hide, and whose bytes are not there, are left out"
+            text = "references that newer ones hide, and whose bytes are missing, are left out"
             self.hidden.append(Entry("chunks", text, self._ref, path, "", rebuilt.hidden))
         for text, lost in rebuilt.lost:
             self.lost.append(Entry("chunks", text, self._ref, path, "", lost))

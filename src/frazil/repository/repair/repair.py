@@ -164,7 +164,10 @@ class _Run:
                 if tip is None or tip.deleted or self._repair_branch(name, tip):
                     break
             else:
-                raise ConflictError(f"others committed to the branch {name!r} during each of {_TRIES} repairs of it")
+                raise ConflictError(
+                    f"others committed to the branch {name!r} during each of {_TRIES} repairs of it",
+                    hint="repair again when no process commits",
+                )
             self._progress("branches repaired", 1)
 
     def _repair_branch(self, name: str, tip: Tip) -> bool:
@@ -234,19 +237,19 @@ class _Run:
             return
         if not self._consents.tips:
             made = self._make_branch(branch_name(name, "repaired"), target)
-            text = f"the branch {made} begins at the last complete snapshot; tips=True lets {name} itself go back to it"
+            text = f"the branch {made} begins at the last complete snapshot; tips=True resets {name} itself to it"
             self.repaired.append(Entry("branch", text, ref, "", encode_id(target)))
             return
         kept = ""
         if whole:
-            kept = f"; what it was is the branch {self._make_branch(branch_name(name, 'damaged'), tip.snapshot)}"
+            kept = f"; its former state is the branch {self._make_branch(branch_name(name, 'damaged'), tip.snapshot)}"
         if not self._dry_run:
             move_back(self._files, tip, target)
             self.writes = True
         self.moved[name] = encode_id(target)
         self._sound.add(target)
         self.repaired.append(
-            Entry("branch", f"it is back at the last complete snapshot{kept}", ref, "", encode_id(target))
+            Entry("branch", f"it was reset to the last complete snapshot{kept}", ref, "", encode_id(target))
         )
 
     def _make_branch(self, start: str, snapshot: ObjectId) -> str:
@@ -267,13 +270,13 @@ class _Run:
             ref = f"tag {name}"
             snapshot = None if file is None else self._snapshot(file)
             if file is None or snapshot is None:
-                text = "what it names cannot be read" if file is not None else "what it names is not known"
+                text = "its snapshot cannot be read" if file is not None else "its snapshot is not known"
                 self.lost.append(Entry("branch", text, ref))
                 continue
             problems = self._problems(ref, file)
             self._sound.add(file)
             if any(problem.kind == "snapshot" for problem in problems):
-                self.lost.append(Entry("branch", "what it names is damaged as a whole", ref))
+                self.lost.append(Entry("branch", "its snapshot is damaged as a whole", ref))
                 continue
             branch = branch_name(name, "repaired")
             if not problems or branch in self._files.branches():
@@ -316,7 +319,7 @@ class _Run:
             text = f"it ends before {encode_id(end)}, which is damaged or missing"
             self.repaired.append(Entry("history", text, ref))
         for end, ref in last.items():
-            text = f"it ends with {encode_id(end)}, as its own list of ancestors has it"
+            text = f"it ends with {encode_id(end)}, according to its own list of ancestors"
             self.repaired.append(Entry("history", text, ref))
         for other in [other for other in whole if other not in ends]:
             text = (

@@ -60,9 +60,9 @@ class Branches:
                 return
             if self._lost is not None:
                 raise StoreError(
-                    f"an earlier sync failed ({self._lost}): what was committed with durable=False may be lost, and a later sync would not tell",
+                    f"an earlier sync failed ({self._lost}): what was committed with durable=False may be lost, and a later sync would not report it",
                     done=None,
-                    hint="check the disk, mount it anew, open the repository again, verify it with decode=True, and repeat the commits since the last sync",
+                    hint="check the disk, mount it again, open the repository again, verify it with decode=True, and repeat the commits since the last sync",
                 )
             try:
                 absent = set(store.sync_values(list(noted)))

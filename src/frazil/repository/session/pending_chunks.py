@@ -156,7 +156,7 @@ def _order(part: _Waiting, by: PackingOrder | None) -> Columns:
         raise InvalidInputError(f"packing_order failed: {error!r}", path=path) from error
     count = len(coordinates)
     if given.shape != (count,) or given.dtype.kind not in "iu" or (np.sort(given) != np.arange(count)).any():
-        raise InvalidInputError(f"packing_order must give the numbers of {count} chunks, each once", path=path)
+        raise InvalidInputError(f"packing_order must return the numbers of {count} chunks, each once", path=path)
     return given.astype(np.int64)
 
 

@@ -76,7 +76,7 @@ def set_adopted(
     grid = transaction.grid_of("/" + path)
     made = reference_columns(coordinates, "", offsets, lengths, grid=grid, path="/" + path)
     if not isinstance(adopted, str):
-        raise InvalidInputError(f"an adopted file is named by text, not {type(adopted).__name__}", hint=_ADOPTED)
+        raise InvalidInputError(f"the id of an adopted file must be text, not {type(adopted).__name__}", hint=_ADOPTED)
     try:
         identity = decode_id(adopted)
     except FormatError as error:
@@ -131,10 +131,10 @@ def _given_check(location: str, value: Given, mapped_to: str) -> FileCheck:
         case _:
             raise InvalidInputError(f"the version of a file is given as {value!r}", key=location, hint=_MAPPING)
     if not tag or not tag.isascii() or not tag.isprintable():
-        raise InvalidInputError(f"no server has the ETag {tag!r}", key=location, hint=_MAPPING)
+        raise InvalidInputError(f"{tag!r} is not a valid ETag", key=location, hint=_MAPPING)
     if tag.startswith("W/"):
         raise InvalidInputError(
-            f"{tag} is a weak ETag, which other bytes may have, too",
+            f"{tag} is a weak ETag, which does not identify the bytes",
             key=location,
             hint="check=True keeps the time instead",
         )

@@ -284,7 +284,7 @@ class Transaction(SessionState):
     def __reduce__(self) -> tuple[object, ...]:
         if self.tip is not None and not self.forked:
             raise InvalidInputError(
-                "a writable session cannot be pickled, as only one place can commit it",
+                "a writable session cannot be pickled, as only one process can commit it",
                 hint="send session.fork() to workers, and merge what they return",
             )
         with self.lock:

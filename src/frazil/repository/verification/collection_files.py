@@ -32,5 +32,5 @@ def check_collection_files(files: RepositoryFormat, found: Findings) -> None:
             except FormatError as error:
                 found.add("collection", f"{error.message}; {error.hint}", Subject(), error.key)
         elif record.folder not in get_args(Folder):
-            text = "no collection of this version writes such a file: a later version may be at work here"
+            text = "no collection of this version writes such a file: a later version may be running a collection"
             found.add("collection", text, Subject(), files.key(record.name))

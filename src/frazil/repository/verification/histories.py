@@ -71,7 +71,7 @@ def _check_next(files: RepositoryFormat, tip: Tip, found: Findings) -> None:
     except UNREADABLE as error:
         subject = Subject(f"branch {tip.branch}")
         found.add(
-            "ref", f"it cannot change any more, nor can garbage be collected: {error.message}", subject, error.key
+            "ref", f"it can no longer be changed, and garbage cannot be collected: {error.message}", subject, error.key
         )
 
 

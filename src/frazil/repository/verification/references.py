@@ -92,7 +92,7 @@ def faults(manifest: Manifest, rows: Columns, states: ChunkStates) -> list[Fault
     nowhere = (names < 0) | (names >= manifest.location_starts.size - 1)
     negative = (offsets < 0) | (lengths < 0)
     return [
-        Fault("missing", "chunk files are not there", native & ~there[rows], sound=True),
+        Fault("missing", "chunk files are missing", native & ~there[rows], sound=True),
         Fault(
             "range",
             "chunk files are shorter than references say",
@@ -152,7 +152,7 @@ class References:
             chunks = chunks[sorting_order(chunks)]
             twice = chunks[1:][(chunks[1:] == chunks[:-1]).all(axis=1)]
             if len(twice):
-                text = "several manifests of the array have these chunks, and programs differ in which counts"
+                text = "several manifests of the array have these chunks, and programs differ in which one they read"
                 self._found.add("reference", text, subject, None, sorted_coordinates(twice))
 
     def _key(self, file: ObjectId) -> str:
@@ -188,7 +188,7 @@ class References:
             if other_ranks:
                 text = f"{other_ranks} references have another number of indices than the array has dimensions"
                 self._found.add("reference", text, use.subject, self._key(file))
-            self._say("reference", "references lie outside of the grid of the array", use, file, chunks, ~inside)
+            self._say("reference", "references are outside of the grid of the array", use, file, chunks, ~inside)
         for extents in use.extents:
             box = read_extents(extents, len(use.grid))
             if box is None:
@@ -197,7 +197,7 @@ class References:
                 text = f"it has {len(chunks)} references of the array, and the snapshot says {box.count}"
                 self._found.add("manifest", text, use.subject, self._key(file))
             else:
-                text = "references lie outside of the box in which readers look for them"
+                text = "references are outside of the box in which readers look for them"
                 self._say("reference", text, use, file, chunks, ~box.has_each(chunks))
         return (rows, chunks) if inside.all() else (rows[inside], chunks[inside])
 

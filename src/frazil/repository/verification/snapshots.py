@@ -230,7 +230,7 @@ def _check_lists(
     if own.first and _has_expired(files, parent):
         return
     said = "nothing" if own.parent is None else encode_id(own.parent)
-    text = f"a snapshot after it says that {said} comes before it, but it names {encode_id(parent)}"
+    text = f"a later snapshot gives {said} as the parent of this one, but this one names {encode_id(parent)}"
     found.add("history", text, own.subject, key)
     expected.parents.setdefault(parent, own.ref)
 

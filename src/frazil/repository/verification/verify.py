@@ -124,8 +124,8 @@ def _find_copy(files: RepositoryFormat, found: Findings) -> None:
         files.require()
     except NotFoundError as error:
         if is_copy:
-            error.message = "this is half a copy of a repository: the copy was broken off or is under way, and has not brought its branches"
-            error.key, error.hint = key, "copy again, which goes on where it ended"
+            error.message = "this is an incomplete copy of a repository: the copy was interrupted or is running, and its branches are not copied yet"
+            error.key, error.hint = key, "copy again, which continues the copy"
         raise
     if is_copy:
         text = "a copy to this location is running or was interrupted; what it has not copied is missing"

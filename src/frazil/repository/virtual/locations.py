@@ -85,7 +85,7 @@ def parse_location(text: str) -> VirtualLocation:
         host = ""
     if local and host:
         raise _refused(
-            text, "it names a file of the machine before its path", 'a file of this machine is "file:///data/sea.nc"'
+            text, "it has the name of a machine before its path", 'a file of this machine is "file:///data/sea.nc"'
         )
     if not local:
         host = _host(text, scheme, host)
@@ -158,7 +158,7 @@ def is_remote(text: str) -> bool:
 def file_location(path: str) -> str:
     """The URL of an absolute path on this machine. Raises InvalidInputError for other paths, and for paths that have no UTF-8 form."""
     if not path.startswith("/"):
-        raise InvalidInputError("the location of a file is made of its absolute path", path=path)
+        raise InvalidInputError("the location of a file needs its absolute path", path=path)
     try:
         encoded = path.encode()
     except UnicodeEncodeError:

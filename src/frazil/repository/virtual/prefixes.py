@@ -120,7 +120,9 @@ def make_containers(prefixes: Prefixes, requests_in_flight: int) -> tuple[Virtua
     """The prefixes that a user allows, the longest first. Raises InvalidInputError."""
     if isinstance(prefixes, str) or not isinstance(prefixes, Iterable):
         shown = without_secrets(prefixes) if isinstance(prefixes, str) else prefixes
-        raise InvalidInputError(f"virtual_prefixes are several prefixes of URLs, found {shown!r}", hint=_EXAMPLE)
+        raise InvalidInputError(
+            f"virtual_prefixes must be a list or a mapping of URL prefixes, found {shown!r}", hint=_EXAMPLE
+        )
     mapped = prefixes.items() if isinstance(prefixes, Mapping) else [(prefix, None) for prefix in prefixes]
     pairs: list[tuple[str, Location | None]] = list(mapped)
     redirects = _web_folders(pairs)
@@ -137,7 +139,7 @@ def make_containers(prefixes: Prefixes, requests_in_flight: int) -> tuple[Virtua
             there = below if to is None else parse_location(f"{to}/")
             if not is_remote(there.root):
                 raise InvalidInputError(
-                    f"no kind of store is called {there.scheme!r}",
+                    f"there is no store for the scheme {there.scheme!r}",
                     key=prefix,
                     hint=f'map the prefix to where its files are, as in virtual_prefixes={{{prefix!r}: "file:///copy/"}}',
                 )

@@ -69,7 +69,7 @@ class VirtualContainers(Record):
         if parsed.folder:
             raise InvalidInputError("the location of a virtual chunk is a file, not a folder", key=location)
         raise InvalidInputError(
-            "the location of a virtual chunk lies outside of the prefixes that are allowed",
+            "the location of a virtual chunk is outside of the prefixes that are allowed",
             key=location,
             hint=f"if you trust it, open the repository with virtual_prefixes=[{location.rpartition('/')[0] + '/'!r}]",
         )
@@ -155,7 +155,7 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
         status, version = fetched.status[i], fetched.versions[i]
         if status in {ABSENT_KEY, FOLDER} or (status != FOUND and version is None):
             raise StoreError(
-                "the file of these virtual chunks is not there",
+                "the file of these virtual chunks does not exist",
                 errno=errno.ENOENT,
                 key=locations[name],
                 hint="restore it, or map its prefix to its new location: virtual_prefixes={prefix: location}",
@@ -170,7 +170,7 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
             row = int(beyond[0])
             raise _changed(
                 locations[names[int(spans[row, 0])]],
-                f"{length[row]} bytes at {start[row]} are asked for, and it has {size[row]}",
+                f"{length[row]} bytes at {start[row]} are requested, and it has {size[row]}",
             )
     return fetched.sources, fetched.rows
 
@@ -200,7 +200,7 @@ def _unreadable(part: _Part, locations: Sequence[str], error: StoreError) -> Sto
     name = by_key.get(error.key or "")
     hint = error.hint
     if error.errno == errno.ELOOP:
-        hint = "allow the folder that it really lies in, and refer to it there"
+        hint = "allow the folder of the link's target, and refer to the file there"
     return StoreError(
         f"virtual chunks cannot be read: {error.message}",
         errno=error.errno,

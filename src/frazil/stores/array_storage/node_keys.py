@@ -100,7 +100,7 @@ def _chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
     if not isinstance(node, ArrayMetadata):
         there = "there is nothing" if node is None else "a group is"
         return InvalidInputError(
-            f"{there} at {'/' + path}, so that it has no chunks",
+            f"{there} at {'/' + path}, so it has no chunks",
             key=key,
             hint=f"set {document_key(path)!r} to the document of an array first",
         )

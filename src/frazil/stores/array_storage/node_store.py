@@ -79,7 +79,8 @@ class NodeStore(Store):
 
     def _ensure_open(self) -> NoReturn:
         raise InvalidInputError(
-            "zarr-python opens no store of Frazil", hint="zarr.open(frazil.zarr.as_store(session)) opens what is in it"
+            "zarr-python cannot open a store of Frazil",
+            hint="zarr.open(frazil.zarr.as_store(session)) opens the nodes in it",
         )
 
     def with_read_only(self, read_only: bool = False) -> NoReturn:
@@ -103,7 +104,7 @@ class NodeStore(Store):
         elif isinstance(continue_from.sources.buffers, ResumableKeys):
             batches = continue_from.sources.buffers.batches
         else:
-            raise InvalidInputError("the answer to hold came from another store")
+            raise InvalidInputError("the Fetched to hold came from another store")
         return fetch_batches(batches, names, spans, expect, single_read=single_read)
 
     def exists(self, key: str) -> bool:
@@ -191,7 +192,7 @@ class NodeStore(Store):
         path = key.rpartition("/")[0]
         try:
             if normalise(path) != path:
-                raise InvalidInputError("the path of a node has one slash between names", path=path)
+                raise InvalidInputError("a node path must have one slash between names", path=path)
         except InvalidInputError as error:
             error.key = key
             raise

@@ -125,7 +125,7 @@ def _fetch_objects(
     inner = UNASKED
     if continue_from is not None:
         if not isinstance(continue_from.sources.buffers, AnsweredBuffers):
-            raise InvalidInputError("the answer to hold came from another storage")
+            raise InvalidInputError("the Fetched to hold came from another storage")
         inner = continue_from.sources.buffers.inner
     if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
         return UNASKED

@@ -196,7 +196,7 @@ def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFold
     except (TypeError, UnicodeEncodeError):
         text = ""
     if not isinstance(text, str) or not text or "\0" in text:
-        raise InvalidInputError(f"a cache is a folder, not {path!r}", hint='cache="folder"')
+        raise InvalidInputError(f"a cache must be the path of a folder, not {path!r}", hint='cache="folder"')
     text = os.path.abspath(text)
     try:
         tagged = _is_tagged(text)
@@ -214,7 +214,7 @@ def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFold
         raise _unusable(text, OSError(EACCES, "it cannot be written"))
     if not tagged:
         raise InvalidInputError(
-            "the folder is no cache: it has other things in it" if os.path.isdir(text) else "there is no cache",
+            "the folder is not a cache: it contains other files" if os.path.isdir(text) else "there is no cache",
             path=text,
             hint="give a cache a folder of its own, new or empty",
         )

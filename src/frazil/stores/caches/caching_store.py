@@ -237,7 +237,7 @@ class KeepingStore(WrappedStore):
     ) -> Fetched:
         before = continue_from.sources.buffers
         if not isinstance(before, _Resumable):
-            raise InvalidInputError("the answer to hold came from another store")
+            raise InvalidInputError("the Fetched to hold came from another store")
         answer, versions = _Answer(names, spans), continue_from.versions
         answer.status, answer.versions, answer.sizes = (
             list(continue_from.status),
@@ -369,7 +369,7 @@ class CachingStore(KeepingStore):
         except TypeError:
             limit = -1
         if limit < 0:
-            raise InvalidInputError(f"the limit of a cache is {nbytes!r}; it is a number of bytes, 0 or more")
+            raise InvalidInputError(f"the limit of a cache is {nbytes!r}; it must be a number of bytes, 0 or more")
         self._values: Final = MemoryRanges(ByteCache(limit, entry=0), limit)
         compares = inner.capabilities.direct if validate is None else validate
         super().__init__(inner, self._values, CachePolicy(compares))

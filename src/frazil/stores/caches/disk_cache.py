@@ -202,7 +202,7 @@ def cached(
 
 def _check_limit(limit: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise InvalidInputError(f"the limit of a cache on disk is {limit!r}; it is a number of bytes, 1 or more")
+        raise InvalidInputError(f"the limit of a cache on disk is {limit!r}; it must be a number of bytes, 1 or more")
 
 
 def _again(inner: Store, folder: str, limit: int, policy: CachePolicy) -> DiskCache:

@@ -17,7 +17,7 @@ def check_key(key: str, what: str = "key") -> None:
     """A key is Unicode text of components joined by "/": none empty, none "." or "..", no NUL (Zarr v3.1 core, Abstract store interface).
     Their order is that of their UTF-8 bytes, which is how Python orders text. Raises InvalidInputError."""
     if not isinstance(key, str):
-        raise InvalidInputError(f"a {what} is text, not {type(key).__name__}", hint="give a str")
+        raise InvalidInputError(f"a {what} must be text, not {type(key).__name__}", hint="give a str")
     parts = key.split("/")
     if "" in parts or "." in parts or ".." in parts or "\0" in key:
         raise InvalidInputError(
@@ -37,9 +37,9 @@ def check_prefix(prefix: str) -> None:
     if prefix == "":
         return
     if not isinstance(prefix, str):
-        raise InvalidInputError(f"a prefix is text, not {type(prefix).__name__}", hint="give a str")
+        raise InvalidInputError(f"a prefix must be text, not {type(prefix).__name__}", hint="give a str")
     if not prefix.endswith("/"):
-        raise InvalidInputError("a prefix ends in a slash", key=prefix, hint=f"{prefix + '/'!r}")
+        raise InvalidInputError("a prefix must end in a slash", key=prefix, hint=f"{prefix + '/'!r}")
     check_key(prefix[:-1], "prefix")
 
 
@@ -51,7 +51,9 @@ def is_prefix(names: Sequence[str]) -> bool:
 def distinct_keys(keys: Iterable[str]) -> list[str]:
     """Keys to erase, each once, in order. Raises InvalidInputError."""
     if isinstance(keys, str):
-        raise InvalidInputError("keys are several, not one text", key=keys, hint="erase(key), or give a list")
+        raise InvalidInputError(
+            "keys must be a list of keys, not one text", key=keys, hint="erase(key), or give a list"
+        )
     names = list(dict.fromkeys(keys))
     for key in names:
         check_key(key)

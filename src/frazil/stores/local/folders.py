@@ -57,7 +57,7 @@ def enter_folder(folder: int, path: str) -> _kernel.Descriptor | None:
     """Opens the folder at a path ("a/b/", "" is `folder` itself) below another; None if it does not exist, or the path has a link. Raises InvalidInputError for
     a path with a NUL, which no file can have."""
     if "\0" in path:
-        raise InvalidInputError("a key has no NUL", key=path)
+        raise InvalidInputError("a key must not contain NUL", key=path)
     return _kernel.Descriptor.beneath(folder, path)
 
 
@@ -269,7 +269,7 @@ def _check_components(name: str) -> None:
     for part in name.split("/"):
         if part.endswith(LOCK_SUFFIX):
             raise InvalidInputError(
-                f"names that end in {LOCK_SUFFIX!r} are those of locks here",
+                f"names that end in {LOCK_SUFFIX!r} are reserved for locks",
                 key=name,
                 hint="choose another name",
             )

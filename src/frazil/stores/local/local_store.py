@@ -263,7 +263,7 @@ class LocalStore(Store):
                 answers.append(Changed(ABSENT if size < 0 else version))
             elif code == -2:
                 raise StoreError(
-                    "a piece of the new value cannot be read where it comes from; nothing was changed",
+                    "a piece of the new value cannot be read from its source; nothing was changed",
                     key=names[i],
                     hint="read the old value again and repeat the write",
                 )
@@ -431,7 +431,7 @@ class LocalStore(Store):
                 raise self._no_root(error) from error
             root = self._open()
         if root is None:
-            raise StoreError("the store's folder was removed while it was made", path=self.path, hint="try again")
+            raise StoreError("the store's folder was removed while it was created", path=self.path, hint="try again")
         return root
 
     def _no_root(self, error: OSError) -> StoreError:

@@ -89,7 +89,7 @@ def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names
     for (code, side), source, name in zip(answers, sources, names, strict=True):
         if code == _CHANGED:
             raise StoreError(
-                "the file was changed in place while each copy of it was made",
+                "the file changed during each attempt to copy it",
                 key=source,
                 hint="copy it while no process writes to it",
             )

@@ -26,19 +26,25 @@ _REASONS: Final[dict[int, tuple[str, str]]] = {
     errno.EACCES: ("the system does not permit it", "check owner and permissions of the file and of its folders"),
     errno.EPERM: ("the system does not permit it", "check owner and permissions of the file and of its folders"),
     errno.EISDIR: (
-        "a folder lies there, as the key is a prefix of others",
-        "choose another key, or erase_prefix what lies below",
+        "there is a folder, as the key is a prefix of other keys",
+        "choose another key, or erase the keys below it with erase_prefix",
     ),
     errno.ENOTDIR: ("a part of the key is a key itself, and so a file", "choose another key, or erase the shorter one"),
-    errno.ELOOP: ("a link lies there or on the way, and links are not followed", "open the store at the link's target"),
+    errno.ELOOP: (
+        "a symbolic link is at the key or in its path, and links are not followed",
+        "open the store at the link's target",
+    ),
     errno.EXDEV: ("the key leads out of the store's folder", "open the store at the folder that holds it"),
-    errno.ENXIO: ("what lies there is neither a file nor a folder", "remove it"),
+    errno.ENXIO: ("it is neither a file nor a folder", "remove it"),
     errno.ENAMETOOLONG: ("the name is too long for the disk", "components of a key have at most 248 bytes here"),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n), or fetch fewer objects at once"),
     errno.ENFILE: ("too many files are open", "raise the system's limit, or fetch fewer objects at once"),
-    errno.ENOLCK: ("the disk has no locks", "without them writers would lose each other's data: use another disk"),
-    errno.ENOTSUP: ("the disk cannot do it", "locks and renames are needed: use another disk"),
-    errno.ENOSYS: ("the system cannot do it", "locks and renames are needed: use another disk"),
+    errno.ENOLCK: (
+        "the disk does not support locks",
+        "without locks, writers would overwrite each other's data: use another disk",
+    ),
+    errno.ENOTSUP: ("the disk does not support it", "locks and renames are needed: use another disk"),
+    errno.ENOSYS: ("the system does not support it", "locks and renames are needed: use another disk"),
 }
 
 

@@ -62,7 +62,7 @@ def read_profile(given: Mapping[str, object]) -> Profile | None:
         from botocore.exceptions import BotoCoreError
     except ImportError:
         raise InvalidInputError(
-            f"the AWS profile {named or 'default'!r} is read by boto3, which is not installed",
+            f"the AWS profile {named or 'default'!r} needs boto3, which is not installed",
             path=files[0] if files else None,
             hint="pip install boto3, or give the credentials in the environment or as options; skip_signature=True reads what is public",
         ) from None
@@ -93,5 +93,5 @@ def _provider(session: botocore.session.Session, named: str | None) -> object | 
 def _refused(named: str | None, error: Exception) -> InvalidInputError:
     return InvalidInputError(
         f"the AWS profile {named or 'default'!r} has no credentials that can be used: {f'{error}'.partition(chr(10))[0]}",
-        hint="`aws sts get-caller-identity` shows what the tools of AWS make of it; or give access_key_id and secret_access_key",
+        hint="`aws sts get-caller-identity` shows whether the AWS tools accept it; or give access_key_id and secret_access_key",
     )

@@ -49,17 +49,17 @@ _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
     "bucket": "check the name of the bucket or container, the region and the endpoint",
-    "401": "check the credentials: they are missing, or not known there",
-    "403": "check the credentials, and that they may do this there; they may have expired",
+    "401": "check the credentials: they are missing, or unknown to the server",
+    "403": "check the credentials and their permissions; they may have expired",
     "400": "check the endpoint, the region and the name of the bucket",
     "lost": "check the network, the endpoint and that the server runs",
     "time": "check the network and that the server runs; client_options= has the time-outs (docs/object-stores.md)",
-    "never": "this server lacks what is asked of it; it needs writes under a condition (If-Match, If-None-Match: *)",
+    "never": "this server does not support the request; conditional writes (If-Match, If-None-Match: *) are required",
     "tls": "the endpoint is http:// and not https://, or its certificate is not known",
-    "token": "check the credentials: none were given or found, so they were asked of the cloud's own service; skip_signature=True reads what is public",
-    "nonsense": "check that an object store answers at this endpoint, and not a proxy or a page to log in",
-    "429": "the server is asked too often: try it later, or with fewer requests at once (requests_in_flight)",
-    "else": "check the endpoint, and that what answers there is an object store that can do this",
+    "token": "check the credentials: none were given or found, so the metadata service of the cloud was asked; skip_signature=True reads public objects",
+    "nonsense": "check that the endpoint is an object store, and not a proxy or a login page",
+    "429": "the server gets too many requests: try again later, or with fewer requests at once (requests_in_flight)",
+    "else": "check that the endpoint is an object store that supports this request",
 }
 
 
@@ -103,9 +103,9 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     said = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
     hint: str | None
     if any(name in text for name in _NO_BUCKET):
-        reason, hint = "the bucket or container is not there", _HINTS["bucket"]
+        reason, hint = "the bucket or container does not exist", _HINTS["bucket"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
-        reason, hint = "no credentials could be had", _HINTS["token"]
+        reason, hint = "no credentials could be obtained", _HINTS["token"]
     elif code and code[1] in _NOBODY:
         reason, hint = f"the server does not permit it ({said})", _HINTS["403"]
     elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
@@ -118,9 +118,9 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
     elif any(sign in text for sign in _NONSENSE):
-        reason, hint = "the answer is none that an object store gives", _HINTS["nonsense"]
+        reason, hint = "the answer is not one of an object store", _HINTS["nonsense"]
     elif "following redirect" in text:
-        reason, hint = "the server sends from one address to another", _HINTS["nonsense"]
+        reason, hint = "the server redirects to another address", _HINTS["nonsense"]
     else:
         reason, hint = _first_line(text), _HINTS["lost"]
     subject = url if "listed" in what else f"an object of {url}"
@@ -147,7 +147,7 @@ def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> t
     elif number == EPROTO or isinstance(error, InvalidInputError):
         reason, hint = _first_line(said), _HINTS["nonsense"]
     elif number == ETIMEDOUT or isinstance(error, TimeoutError):
-        reason, hint, again = "no answer came in time", _HINTS["time"], True
+        reason, hint, again = "the server did not answer in time", _HINTS["time"], True
     else:
         reason, hint, again = _first_line(said), _HINTS["lost"], True
     return StoreError(f"an object of {url} could not be read: {reason}", key=key or None, hint=hint), again

@@ -153,7 +153,7 @@ def _checked(url: str) -> tuple[str, str, str]:
     secret = ":" in host and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(host))
     if not host or secret or "@" in host or "?" in prefix or "#" in prefix:
         raise InvalidInputError(
-            "a URL of an object store has a bucket (or host) and a path alone",
+            "a URL of an object store must have only a bucket (or host) and a path",
             path=f"{scheme}://..." if secret else shown_url(url),
             hint="give credentials as options or in the environment, not in the URL",
         )
@@ -167,7 +167,7 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
     if not is_supported(client):
         raise InvalidInputError(
             f"an object store is made from a URL or an object of obstore, not from {kind}",
-            hint="obstore.store.S3Store and its like; for files of this machine give the folder",
+            hint="give a store of obstore, such as obstore.store.S3Store; for files of this machine give the folder",
         )
 
     def shared(made: Callable[[], Connection]) -> Connection:
@@ -261,7 +261,7 @@ def _built(
             if options:
                 raise InvalidInputError(
                     f"a web server takes no option {next(iter(options))!r}",
-                    hint="client_options= and retry_config= alone",
+                    hint="only client_options= and retry_config= are possible",
                 )
             return store.HTTPStore(bucket, client_options=dict(client), retry_config=dict(retry))  # type: ignore[arg-type]
         made = getattr(store, kind)(bucket, client_options=dict(client), retry_config=dict(retry), **options)
@@ -285,7 +285,7 @@ def _endpoint(kind: str, given: Mapping[str, object]) -> str:
 
 def _mapping(value: object, name: str) -> dict[str, object]:
     if not isinstance(value, Mapping):
-        raise InvalidInputError(f"{name} is {type(value).__name__}; it is a mapping of names to values")
+        raise InvalidInputError(f"{name} is {type(value).__name__}; it must be a mapping of names to values")
     return dict(value)
 
 

@@ -92,12 +92,12 @@ class _Listing:
                 return (rows if ordered else sorted(dict(rows).items(), key=itemgetter(0))), True
             told = [one["path"] for one in chunk]
             if told and len(known.union(told)) - len(known) <= len(told) // 2:  # each key comes once
-                raise self._refused("its lists begin again and again")
+                raise self._refused("its pages repeat the same keys")
             ordered = ordered and _ascend([*self._last, *told])
             if not ordered:
                 known.update(told)
                 if self._continued:
-                    raise self._refused("its lists have no order, and are too long to be put in one")
+                    raise self._refused("its pages are not sorted, and the listing is too long to be sorted here")
             self._last = told[-1:] or self._last
             # a server may not support a starting point, or ignore it: so rows are filtered again
             rows += [row for row in _below(chunk, self._root, self._prefix) if row[0] > after]

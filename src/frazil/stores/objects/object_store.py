@@ -95,10 +95,10 @@ class ObjectStore(Store):
     ) -> None:
         for name, value in (("requests_in_flight", requests_in_flight), ("bytes_in_flight", bytes_in_flight)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InvalidInputError(f"{name} is {value!r}; it is a number, 1 or more")
+                raise InvalidInputError(f"{name} is {value!r}; it must be a number, 1 or more")
         if options and not isinstance(objects, str):
             raise InvalidInputError(
-                f"the option {next(iter(options))!r} goes with a URL", hint="give it to the object of obstore"
+                f"the option {next(iter(options))!r} is only for a URL", hint="give it to the object of obstore"
             )
         self._clients: Final = (
             open_url(objects, options, requests_in_flight)
@@ -122,7 +122,8 @@ class ObjectStore(Store):
         objects, options = self._urls
         if self._clients.kind == "MemoryStore":
             raise InvalidInputError(
-                "a store in the memory of this process cannot be handed to another one", hint="use a server's"
+                "a store in the memory of this process cannot be sent to another process",
+                hint="use a store on a server",
             )
         return _again, (objects, self.requests_in_flight, self.bytes_in_flight, self.redirects, options)
 
@@ -261,7 +262,9 @@ class ObjectStore(Store):
     def _put_value(self, wanted: tuple[str, Pieces, int, Version | None]) -> Version | Changed:
         key, pieces, number, expect = wanted
         if "\\" in key and self._clients.kind == "AzureStore":
-            raise StoreError("a key with a backslash", key=key, hint="Azure takes it for a slash: choose another key")
+            raise StoreError(
+                "Azure stores no key with a backslash", key=key, hint="Azure treats it as a slash: choose another key"
+            )
         value = taken(pieces, number)
         if expect is not None:
             return self._put_if(key, joined_value(value), expect)
@@ -362,14 +365,16 @@ class ObjectStore(Store):
             return (f"{tag}\0{generation}" if gcs else tag).encode()
         version = self._reader.answer(RangeRequest(key)).version
         if version is None:
-            raise StoreError("the server returns no version of what it stored", key=key, hint="it needs ETags")
+            raise StoreError(
+                "the server returns no version of what it stored", key=key, hint="use a server that returns ETags"
+            )
         return version
 
     def _in_the_way(self, key: str) -> StoreError:
         return StoreError(
-            f"an object of {self.url} could not be written: another one is in its way",
+            f"an object of {self.url} could not be written: its key conflicts with that of another object",
             key=key,
-            hint="this server has no key beside keys that begin with it and a slash: choose another key",
+            hint="this server cannot store a key together with keys that begin with it and a slash: choose another key",
         )
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
@@ -377,9 +382,9 @@ class ObjectStore(Store):
         self.require("erasable")
         if any(expect):
             raise StoreError(
-                f"{self!r} cannot erase under a condition",
+                f"{self!r} cannot erase with a condition",
                 key=next(name for name, version in zip(names, expect, strict=True) if version),
-                hint="erase it whatever it is, or write over it",
+                hint="erase it without a condition, or overwrite it",
             )
         kept = [name for name, version in zip(names, expect, strict=True) if version is not None]
         present = {

@@ -42,7 +42,7 @@ MARK: Final = (
 )
 _LAST_BYTE: Final = 2**63 - 1
 _LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are read and dropped rather than avoided by another request
-SHORT: Final = "its answers are shorter than they say"
+SHORT: Final = "its answers are shorter than their headers state"
 _PIECE: Final = 2**20  # bytes of a body that are received at once
 
 
@@ -115,7 +115,7 @@ def check_length(length: int, most: int | None, key: str, url: str) -> None:
     most: bytes; None: any size"""
     if most is not None and length > most:
         raise StoreError(
-            f"an object of {url} could not be read: it has {length} bytes (or more), where {most} are the most that make sense",
+            f"an object of {url} could not be read: it has {length} bytes or more, and at most {most} are expected",
             key=key,
             hint="check the server; Runtime(bytes_in_flight=) raises the limit",
         )
@@ -166,7 +166,7 @@ def update_mode(version: Version) -> dict[str, str]:
     tag, _, generation = version.decode(errors="replace").partition("\0")
     if condition_of(version) is None:
         raise InvalidInputError(
-            "this version is not one that an object store can compare",
+            "an object store cannot compare this version",
             hint="take it from `fetch`, `put` or `get_versioned`",
         )
     return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}

@@ -36,13 +36,15 @@ def without_query(url: str) -> str:
 def checked_folders(folders: Sequence[str]) -> tuple[str, ...]:
     """Addresses that redirects may lead below. Raises InvalidInputError for an invalid one."""
     if isinstance(folders, str):
-        raise InvalidInputError("redirects are several addresses", hint='redirects=["https://files.example.org/data/"]')
+        raise InvalidInputError(
+            "redirects must be a list of addresses", hint='redirects=["https://files.example.org/data/"]'
+        )
     for folder in folders:
         try:
             origin_of(folder)
         except (ValueError, AttributeError):
             raise InvalidInputError(
-                "redirects are addresses of web servers", hint='redirects=["https://files.example.org/data/"]'
+                "redirects must be addresses of web servers", hint='redirects=["https://files.example.org/data/"]'
             ) from None
     return tuple(folders)
 
@@ -60,7 +62,7 @@ def next_address(url: str, location: str | None, allowed: Sequence[str] | None, 
         target, scheme, parts = "", "", urlsplit("")
     if not location or not scheme or parts.username is not None:
         raise StoreError(
-            "the server redirects to what is not an address of a web server",
+            "the server redirects to something that is not an address of a web server",
             key=key,
             hint="check the address, and the server",
         )

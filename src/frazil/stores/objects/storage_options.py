@@ -24,7 +24,7 @@ def object_options(location: object, options: Mapping[str, object]) -> dict[str,
     """Options of obstore for a location: for S3, names of fsspec are renamed, others stay. Raises InvalidInputError for a location without options, and for a
     name of fsspec without an equivalent."""
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
-        raise InvalidInputError("storage_options is not a mapping of names", hint='{"anon": True}')
+        raise InvalidInputError("storage_options must be a mapping of names to values", hint='{"anon": True}')
     scheme = location.partition("://")[0].lower() if isinstance(location, str) and "://" in location else ""
     if scheme not in ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"):
         raise InvalidInputError(
@@ -37,11 +37,12 @@ def object_options(location: object, options: Mapping[str, object]) -> dict[str,
         for name in _NESTED:
             nested = given.pop(name, None)
             if nested is not None and not isinstance(nested, Mapping):
-                raise InvalidInputError(f"{name} in storage_options is not a mapping")
+                raise InvalidInputError(f"{name} in storage_options must be a mapping")
             for inner in nested or {}:
                 if inner not in ("endpoint_url", "region_name"):
                     raise InvalidInputError(
-                        f"{name} of storage_options has no {inner!r} here", hint="endpoint_url and region_name"
+                        f"{inner!r} is not supported in {name} of storage_options",
+                        hint="give endpoint_url or region_name",
                     )
             given = {**(nested or {}), **given}
     if "anon" in given:

@@ -217,7 +217,7 @@ class WebClient:
             self._warn_of_redirect(url, target)
             url = target
         raise StoreError(
-            f"an object of {self.url} could not be read: the server redirects again and again, last to {without_query(url)}",
+            f"an object of {self.url} could not be read: the server redirects too many times, last to {without_query(url)}",
             key=key,
             hint="check the address, and the server",
         )

@@ -78,7 +78,7 @@ def backoff_of(retry: Mapping[str, object]) -> Backoff:
     """The repetition of requests that retry_config= defines. Raises InvalidInputError."""
     retries, pauses = retry.get("max_retries", REQUESTS.attempts - 1), retry.get("backoff")
     if not isinstance(retries, int) or retries < 0:
-        raise InvalidInputError(f"max_retries is {retries!r}; it is a number, 0 or more")
+        raise InvalidInputError(f"max_retries is {retries!r}; it must be a number, 0 or more")
     named = pauses if isinstance(pauses, Mapping) else {}
     return Backoff(
         retries + 1,
@@ -103,7 +103,7 @@ def _seconds(options: Mapping[str, object], name: str, default: float) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else _parsed(value) if isinstance(value, str) else 0
     if seconds <= 0:
         raise InvalidInputError(
-            f"{name} is {value!r}; it is a span of time", hint='a text such as "30s" or "500ms", or a timedelta'
+            f"{name} is {value!r}; it must be a span of time", hint='a text such as "30s" or "500ms", or a timedelta'
         )
     return seconds
 

@@ -176,7 +176,7 @@ class WebReader:
         else:
             wanted = clip_span(asked.start, asked.length, size)
         if (first, last + 1 - first) != wanted:
-            raise StoreError(f"bytes {first} to {last} of the object came, which were not asked for", errno=EPROTO)
+            raise StoreError(f"bytes {first} to {last} of the object came, which were not requested", errno=EPROTO)
         if answer.head.length not in {None, wanted[1]}:
             raise StoreError(SHORT, errno=ECONNRESET)
         return self._found(answer, asked, self._body(answer, asked, wanted[1]), size)

@@ -136,7 +136,7 @@ class AdaptedStore(Store, PartialWriter):
             objects = self._look(wanted)
         else:
             if not isinstance(continue_from.sources.buffers, _Buffers):
-                raise InvalidInputError("the answer to hold came from another store")
+                raise InvalidInputError("the Fetched to hold came from another store")
             objects, stale = self._look_again(wanted, continue_from.sources.buffers.objects)
         status = [STALE if name in stale else ABSENT_KEY if objects[name] is None else FOUND for name in names]
         if expect is not None:
@@ -191,7 +191,7 @@ class AdaptedStore(Store, PartialWriter):
             if all(versions[key] is not None for key, seen in found.items() if seen is not None):
                 return {key: seen and seen._replace(version=versions[key]) for key, seen in found.items()}
         raise StoreError(
-            "a value without a version", key=next(iter(wanted), None), hint="`version` knows all keys of `get`"
+            "a value without a version", key=next(iter(wanted), None), hint="`version` must know all keys of `get`"
         )
 
     def _look_again(
@@ -200,7 +200,7 @@ class AdaptedStore(Store, PartialWriter):
         """The objects of an earlier answer, with the spans that are wanted now, and those that changed since. Without exact versions, the spans read before are
         read again last, and must be the same."""
         if not wanted.keys() <= continue_from.keys():
-            raise InvalidInputError("the answer to hold was of other names")
+            raise InvalidInputError("the Fetched to hold has other keys")
         objects = {key: continue_from[key] for key in wanted}
         asked = {
             key: {**spans, **({} if self._exact else dict.fromkeys(seen.parts))}
@@ -241,7 +241,9 @@ class AdaptedStore(Store, PartialWriter):
             return None
         if version is not None and (not isinstance(version, bytes) or version == ABSENT):
             raise StoreError(
-                f"version gave {version!r}", key=key, hint="bytes, not empty; None for a key that is not there"
+                f"version gave {version!r}",
+                key=key,
+                hint="it must give bytes, not empty; None for a key that does not exist",
             )
         return version
 

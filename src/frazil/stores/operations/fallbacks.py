@@ -240,7 +240,7 @@ def put(can: Operations, values: Mapping[str, bytes]) -> None:
         longer = [key for key, value in values.items() if not is_readable(can) or _has_bytes(can, key, len(value) + 1)]
         if longer and not is_erasable(can):
             raise StoreError(
-                "the store cannot make a value shorter", key=longer[0], hint="it needs `set`, `erase` or `erase_values`"
+                "the store cannot shorten a value", key=longer[0], hint="it needs `set`, `erase` or `erase_values`"
             )
         erase(can, longer)
         can.set_partial_values([(key, 0, value) for key, value in values.items()])
@@ -348,7 +348,7 @@ def _below(name: str, prefix: str, keys: Iterable[str]) -> set[str]:
             continue
         if not key.startswith(prefix):
             raise StoreError(
-                f"{name} gave {key!r}, which does not begin with the prefix", key=prefix, hint="whole keys"
+                f"{name} gave {key!r}, which does not begin with the prefix", key=prefix, hint="it must give whole keys"
             )
         found.add(key)
     return found
@@ -376,4 +376,4 @@ def _bytes(key: str, value: Buffer | None) -> bytes | None:
     try:
         return None if value is None else bytes(flat_buffer(value))
     except InvalidInputError:
-        raise StoreError(f"the store holds no bytes but {type(value).__name__}", key=key) from None
+        raise StoreError(f"the value in the store must be bytes, not {type(value).__name__}", key=key) from None

@@ -37,13 +37,13 @@ def store_over(files: AbstractFileSystem, path: object, requests_in_flight: int)
     """The store over a folder or prefix of a file system. Raises InvalidInputError if no path is given, and for a file system that was created for
     coroutines."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise InvalidInputError("a file system of fsspec is a location together with a path", hint=_HINT)
+        raise InvalidInputError("a file system of fsspec is a location only together with a path", hint=_HINT)
     below = os.fspath(path)
     while isinstance(files, DirFileSystem):  # it cannot run coroutines if the file system below has none
         files, below = files.fs, str(files._join(below))
     if getattr(files, "asynchronous", False):
         raise InvalidInputError(
-            "a file system that is asynchronous is used by coroutines alone", hint="make it without asynchronous=True"
+            "an asynchronous file system can only be used by coroutines", hint="make it without asynchronous=True"
         )
     root = str(files._strip_protocol(below)).rstrip("/")
     if type(files) is LocalFileSystem:
@@ -109,7 +109,7 @@ class FileSystemOperations:
             elif answer.get("type") == "directory":
                 sizes.append(None)
             elif answer.get("size") is None:
-                raise StoreError(f"{self!r} does not tell the size of a file", key=key)
+                raise StoreError(f"{self!r} does not give the size of a file", key=key)
             else:
                 sizes.append(int(answer["size"]))
         return sizes

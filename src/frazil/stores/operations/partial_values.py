@@ -24,7 +24,9 @@ def _integer(key: str, what: str, value: int) -> int:
     try:
         number = index(value)
     except TypeError:
-        raise InvalidInputError(f"the {what} of a range is an integer, not {type(value).__name__}", key=key) from None
+        raise InvalidInputError(
+            f"the {what} of a range must be an integer, not {type(value).__name__}", key=key
+        ) from None
     if not -(2**62) < number < 2**62:
         raise InvalidInputError(f"the {what} of a range is too large: {number}", key=key)
     return number
@@ -59,7 +61,9 @@ def grouped_writes(items: Iterable[KeyStartValue]) -> dict[str, list[tuple[int, 
         check_key(key)
         start = _integer(key, "start", start)
         if start < 0:
-            raise InvalidInputError(f"a value cannot be stored from {start}", key=key, hint="a start is 0 or more")
+            raise InvalidInputError(
+                f"a value cannot be stored from byte {start}", key=key, hint="the start must be 0 or more"
+            )
         writes.setdefault(key, []).append((start, bytes(flat_buffer(value))))
     for key, parts in writes.items():
         parts.sort(key=lambda part: (part[0], len(part[1])))

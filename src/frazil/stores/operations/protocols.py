@@ -128,7 +128,8 @@ class Operations:
             if callable(method) and not inherited and name not in found:
                 if getattr(getattr(method, "__code__", None), "co_flags", 0) & _ASYNCHRONOUS:
                     raise InvalidInputError(
-                        f"{name} of {type(inner).__name__} is asynchronous", hint="operations of a store are not"
+                        f"{name} of {type(inner).__name__} is asynchronous",
+                        hint="operations of a store must not be asynchronous",
                     )
                 found[name] = method
         if not found.keys() & set(OPERATIONS):
@@ -165,7 +166,7 @@ def _with_store_errors(name: str, method: Callable[..., object]) -> Callable[...
             number = error.errno if isinstance(error, OSError) else None
             text = f"{name} of the store failed with {type(error).__name__}: {error}"
             hint = (
-                "it calls itself, perhaps by way of an operation that is made of it"
+                "it calls itself, perhaps through an operation that is derived from it"
                 if type(error) is RecursionError
                 else None
             )
@@ -179,8 +180,10 @@ def _checked(name: str, answer: object, args: tuple[object, ...]) -> object:
     """The result of an operation beyond those of the document; listings and values are checked where they are used. Raises StoreError."""
     if name == "size" and answer is not None:
         if isinstance(answer, bool) or not hasattr(answer, "__index__") or index(answer) < 0:
-            raise StoreError(f"size gave {answer!r}", key=str(args[0]), hint="a number of bytes, or None")
+            raise StoreError(f"size gave {answer!r}", key=str(args[0]), hint="it must give a number of bytes, or None")
         return index(answer)
     if name == "set_if" and answer is not None and (not isinstance(answer, bytes) or not answer):
-        raise StoreError(f"set_if gave {answer!r}", key=str(args[0]), hint="the new version, bytes, not empty; or None")
+        raise StoreError(
+            f"set_if gave {answer!r}", key=str(args[0]), hint="it must give the new version (bytes, not empty), or None"
+        )
     return answer

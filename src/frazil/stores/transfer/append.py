@@ -58,4 +58,8 @@ def append_by_put(
         if not again:
             return answers
         pending = pending[again]
-    raise StoreError(f"others changed the value before each of {WRITES.attempts} attempts", key=names[int(pending[0])])
+    raise StoreError(
+        f"others changed the value before each of {WRITES.attempts} attempts",
+        key=names[int(pending[0])],
+        hint="try again when other writers are done",
+    )

@@ -46,12 +46,12 @@ def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[b
         value: bytes | memoryview | None = None
         if blob == MISSING:
             if fetched.status[name] == UNKNOWN:
-                raise StoreError("a fetch with `single_read` is read by the kernel alone", key=names[name])
+                raise StoreError("only the kernel reads a fetch with `single_read`", key=names[name])
         elif blob < 0:
             value = _view(fetched.sources.buffers[-1 - blob], start, length)
             if len(value) != count and sizes[name] >= 0 and len(value) != clip_span(asked, count, sizes[name])[1]:
                 raise StoreError(
-                    f"the store brought {len(value)} bytes of {clip_span(asked, count, sizes[name])[1]}",
+                    f"the store returned {len(value)} bytes of {clip_span(asked, count, sizes[name])[1]}",
                     key=names[name],
                 )
         else:

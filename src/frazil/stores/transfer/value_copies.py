@@ -97,7 +97,7 @@ def _copy_small(
     fetched = source.fetch(sources, whole_spans(len(names), first))
     for source_name, status in zip(sources, fetched.status, strict=True):
         if status == FOLDER:
-            raise StoreError("a folder lies where a value should", key=source_name, hint="find out what it is")
+            raise StoreError("there is a folder where a value is expected", key=source_name, hint="find out what it is")
     found = [row for row, status in enumerate(fetched.status) if status == FOUND]
     sizes = [-1] * len(names)
     small: list[int] = []
@@ -133,7 +133,7 @@ def _copy_small(
 def _check_whole(fetched: Fetched, row: int, size: int, key: str) -> None:
     blob, start, _ = fetched.rows[row].tolist()
     if blob < 0 and len(fetched.sources.buffers[-1 - blob]) < start + size:
-        raise StoreError(f"the store brought less than the {size} bytes of the object", key=key, hint="try again")
+        raise StoreError(f"the store returned less than the {size} bytes of the object", key=key, hint="try again")
 
 
 def _put_unmeasured(target: _Target, name: str, source: _Source, source_name: str) -> int:
@@ -157,7 +157,7 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
             continue
         return size
     raise StoreError(
-        f"the object was replaced while each of {_COPIES.attempts} copies of it was made",
+        f"the object was replaced during each of {_COPIES.attempts} attempts to copy it",
         key=source_name,
         hint="copy it while no process writes to it",
     )
@@ -184,6 +184,6 @@ def pieces_of_object(source: _Source, name: str, found: Fetched, limit: int) -> 
             one, length = slice(row, row + 1), int(spans[row, 2])
             value = read_values(fetched._replace(rows=fetched.rows[one]), [name], spans[one])[0]
             if value is None or len(value) != length:
-                raise StoreError(f"the store brought less than the {length} bytes that were asked for", key=name)
+                raise StoreError(f"the store returned less than the {length} bytes that were requested", key=name)
             yield value
         del fetched  # before the next ones arrive

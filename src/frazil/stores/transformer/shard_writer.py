@@ -190,6 +190,7 @@ class ShardWriter(Record):
         raise StoreError(
             f"others changed the shard before each of {WRITES.attempts} attempts",
             key=chunk_rows.shards[chunk_rows.group[pending[0]]],
+            hint="try again when other writers are done",
         )
 
     def _attempt(

@@ -89,9 +89,9 @@ class ShardingStore(WrappedStore):
         if grid is not None and len(grid) != len(counts):
             raise InvalidInputError(f"chunks_per_shard has {len(counts)} dimensions, the chunk grid has {len(grid)}")
         if writing not in {"rebuild", "append"}:
-            raise InvalidInputError(f"shards are not written by {writing!r}", hint='"rebuild" or "append"')
+            raise InvalidInputError(f"writing is {writing!r}; it must be 'rebuild' or 'append'")
         if not 0 <= unused <= 1:
-            raise InvalidInputError(f"unused is {unused}; it is a part of a shard, 0 to 1")
+            raise InvalidInputError(f"unused is {unused}; it must be a fraction of a shard, from 0 to 1")
         try:
             level = shard_level(counts)
         except MetadataError as error:

@@ -220,7 +220,7 @@ def open_archive(path: str, *, sync: bool) -> ArchiveFile:
     raise StoreError(
         "another writer has the zip archive open",
         path=path,
-        hint="a writer inside of `with ZipStore(...)` has it until the end; write to several archives, or to a folder",
+        hint="a writer in a block `with ZipStore(...)` keeps it open until the block ends; write to several archives, or to a folder",
     )
 
 
@@ -242,7 +242,8 @@ def _create(path: str) -> None:
 def _store_errors(path: str, what: str) -> Iterator[None]:
     try:
         yield
-    except StoreError:
+    except (FormatError, StoreError) as error:
+        error.path = path
         raise
     except OSError as fault:
         reason, hint = reason_of(fault.errno or errno.EIO)

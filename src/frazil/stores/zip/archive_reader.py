@@ -379,7 +379,7 @@ def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:
         raise FormatError(
             f"an entry of the zip archive does not have the {size} bytes that its directory says",
             key=name,
-            hint="the archive is damaged, or made to fill the memory of its readers",
+            hint="the archive is damaged, or a zip bomb",
         )
     if zlib.crc32(value) != checksum:
         raise _mismatch(name)

@@ -203,7 +203,7 @@ def _take_zip64(
                 offset[row] = at
             at += 8
         if fields["disk"][row] == _FULL16 and raw[at:end] != bytes(4):
-            raise _refused("it lies in another part of the archive", names[row])
+            raise _refused("it is in another part of the archive", names[row])
 
 
 def _refuse(fields: NDArray[np.void], names: Sequence[bytes], stored: Columns, size: Columns) -> None:
@@ -213,9 +213,9 @@ def _refuse(fields: NDArray[np.void], names: Sequence[bytes], stored: Columns, s
         ("it is encrypted", (flags & _ENCRYPTED) != 0),
         ("it is a patch of another file", (flags & _PATCH) != 0),
         ("its compression method is not known here", ~deflated & (method != _STORED)),
-        ("it lies in another part of the archive", (fields["disk"] != 0) & (fields["disk"] != _FULL16)),
+        ("it is in another part of the archive", (fields["disk"] != 0) & (fields["disk"] != _FULL16)),
         ("it is not compressed, and has two sizes", (method == _STORED) & (stored != size)),
-        (f"it is a bomb, or damaged: more than {_RATIO} times larger than its compressed bytes", deflated & (size > _RATIO * (stored + 1))),
+        (f"it is a zip bomb, or damaged: more than {_RATIO} times larger than its compressed bytes", deflated & (size > _RATIO * (stored + 1))),
     ):  # fmt: skip
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
@@ -232,7 +232,7 @@ def _bounds(header: Columns, ends: Columns, directory: int, names: Sequence[byte
         row = int(order[wrong[0]])
         last = int(wrong[0]) == len(order) - 1
         raise _refused(
-            "it reaches out of the archive" if last or int(ends[row]) > directory else "it overlaps with another entry",
+            "it ends beyond the archive" if last or int(ends[row]) > directory else "it overlaps with another entry",
             names[row],
         )
     bound = np.empty(len(header), np.int64)
@@ -255,14 +255,14 @@ def check_name(text: str, kind: type[FormatError | InvalidInputError]) -> None:
     """Raises an error of this kind for names that other programs may take for a place outside of the archive, or for another name in it."""
     if "\\" in text:
         raise kind(
-            "a name in a zip archive has a backslash",
+            "a name in a zip archive must not contain a backslash",
             key=text,
-            hint="some programs take it for a slash: choose another name",
+            hint="some programs treat it as a slash: choose another name",
         )
     try:
         check_key(text, "name in a zip archive")
     except InvalidInputError as fault:
-        raise kind(fault.message, key=fault.key, hint="such a name may lead out of the archive") from None
+        raise kind(fault.message, key=fault.key, hint="such a name may refer to a file outside the archive") from None
 
 
 def _refused(problem: str, name: bytes) -> FormatError:

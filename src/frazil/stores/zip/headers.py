@@ -115,9 +115,9 @@ def head_fault(heads: NDArray[np.uint8], told: dict[str, Columns]) -> HeadFault 
     fields = np.ascontiguousarray(heads).view(_HEAD)[:, 0]
     behind = (fields["flags"] & _DESCRIPTOR) != 0
     checks = [
-        ("no header of an entry is there", fields["signature"] != b"PK\3\4"),
+        ("its header is missing", fields["signature"] != b"PK\3\4"),
         ("it is encrypted", (fields["flags"] & _ENCRYPTED) != 0),
-        ("its header names another method", fields["method"] != told["method"]),
+        ("its header has another compression method", fields["method"] != told["method"]),
         ("its header has a name of another length", fields["name"] != told["name"]),
         ("its header has another checksum", ~behind & (fields["crc"] != told["crc"])),
     ]

@@ -99,7 +99,7 @@ class ZipStore(Store):
     def __reduce__(self) -> tuple[object, ...]:
         if self._file is not None:
             raise InvalidInputError(
-                "a zip archive that is being written cannot be handed to another process",
+                "a zip archive that is being written cannot be sent to another process",
                 path=self.path,
                 hint="leave the `with` block first",
             )
@@ -137,9 +137,7 @@ class ZipStore(Store):
 
     def require(self, capability: str) -> None:
         if capability in {"writable", "erasable"} and self.file is None:
-            raise ReadOnlyError(
-                f"{self!r} can only be read", hint="write a local archive, and copy that file to where it is to be"
-            )
+            raise ReadOnlyError(f"{self!r} can only be read", hint="write a local archive, and copy the file")
         super().require(capability)
 
     # --- one directory for many writes -----------------------------------------------------------------------------------------------
@@ -236,7 +234,7 @@ class ZipStore(Store):
     ) -> Fetched:
         answer = before.sources.buffers
         if not isinstance(answer, AnsweredEntries):
-            raise InvalidInputError("the answer to hold came from another store")
+            raise InvalidInputError("the Fetched to hold came from another store")
         version = answer.inner.versions[0]
         if version is None and answer.inner.status[0] == ABSENT_KEY:
             return self._nothing(names, spans, expect)
@@ -252,7 +250,9 @@ class ZipStore(Store):
         """The archive as it is now. Raises StoreError if a folder is in its place."""
         seen = self._object.store.fetch([self._object.key], NO_SPANS)
         if seen.status[0] == FOLDER:
-            raise StoreError("a folder lies where a zip archive should", path=self.path, hint="open it as a folder")
+            raise StoreError(
+                "there is a folder where a zip archive is expected", path=self.path, hint="open it as a folder"
+            )
         return seen
 
     def _refreshed(self) -> Entries:
@@ -277,9 +277,10 @@ class ZipStore(Store):
             return Entries(NO_ENTRIES, ABSENT, b"", settled=True)
         try:
             directory = load_directory(self._object, seen)
-        except FormatError:
+        except FormatError as error:
             if self._look().versions[0] != seen.versions[0]:
                 return None
+            error.path = self.path
             raise
         if directory is None or self._look().versions[0] != seen.versions[0]:
             return None
@@ -325,7 +326,7 @@ class ZipStore(Store):
         for name in names:
             check_name(name, InvalidInputError)
             if len(name.encode()) > 2**16 - 1:
-                raise InvalidInputError("a name in a zip archive has 65535 bytes at most", key=name)
+                raise InvalidInputError("a name in a zip archive must have at most 65535 bytes", key=name)
         if pieces.append:
             return append_by_put(self, names, pieces, expect)
         values = join_pieces(pieces)

@@ -85,11 +85,11 @@ def test_a_repository_points_of_it_and_its_branches(place: Path, capfd: pytest.C
     ("source", "destination", "said"),
     [
         ("nowhere", "x", "nothing is there"),
-        ("ocean.zarr", "ocean.zarr/level1/copy", "one in the other"),
+        ("ocean.zarr", "ocean.zarr/level1/copy", "inside the other"),
         ("ocean.zarr", "sea.repo", "a repository already exists"),
         ("ocean.zarr", "sea.repo/inside", "among the files of a repository"),
         ("ocean.zarr", "sea.repo@v1", "v1"),
-        ("ocean.zarr", "sea.repo@", "nothing is named after the @"),
+        ("ocean.zarr", "sea.repo@", "there is no name after the @"),
         ("ocean.zarr", "new.repo@main/x", "there is no repository before the @"),
         ("sea.repo@nothing", "x", "nothing"),
     ],

@@ -138,13 +138,13 @@ def test_a_plain_store_with_its_layout_explained(place: Path, capfd: pytest.Capt
     assert main([*arguments, "--codecs", "zstd", "--explain", "--memory", "64MiB"]) == 0
     said = capfd.readouterr()
     assert said.out == "1 array\n"
-    assert "chunks 1 x 40 x 25" in said.err and "as asked for" in said.err
+    assert "chunks 1 x 40 x 25" in said.err and "as requested" in said.err
     temp = frazil.open_array("new.zarr/level1/temp")
     assert (temp.chunks, temp.shards) == ((1, 40, 25), (3, 40, 50))
     assert np.array_equal(temp[...], TEMP)
     assert main(["import", "ocean.nc", "new.zarr", "--variables", "flat", "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == {"snapshot": None, "branch": None, "arrays": ["flat"], "skipped": [
-        {"file": "ocean.nc", "path": "level1/temp", "attribute": None, "reason": "it was not asked for"}
+        {"file": "ocean.nc", "path": "level1/temp", "attribute": None, "reason": "it was not requested"}
     ]}  # fmt: skip
     assert main(["import", "ocean.nc", "new.zarr", "--variables", "salt"]) == 2
     for bad in (["--chunks", "t=0"], ["--chunks", "big"], ["--shards", "t"], ["--memory", "much"]):

@@ -74,7 +74,7 @@ def test_a_file_with_other_bytes_here_and_there(seed: int, valid: bytes, tmp_pat
 def test_files_that_were_found(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = defect(f"hdf5/{name}")
     if name.startswith("hang"):
-        with pytest.raises(FormatError, match="did not come to an end within 1 seconds") as caught:
+        with pytest.raises(FormatError, match="did not finish within 1 seconds") as caught:
             scan_file(path, time_limit=1)
         assert "time_limit=" in f"{caught.value.hint}"
     else:

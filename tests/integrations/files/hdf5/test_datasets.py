@@ -211,7 +211,7 @@ def test_text_of_any_length_and_structs_are_copied(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array[...], values, name)
     assert group["latin"][...].tolist() == ["ä"]  # type: ignore[index]
     assert group["filled"].fill_value == "none"  # type: ignore[union-attr]
-    with pytest.raises(InvalidInputError, match="text of any length"):
+    with pytest.raises(InvalidInputError, match="text of variable length"):
         frazil.import_file(tmp_path / "a.h5", tmp_path / "a.repo", mode="virtual", variables=["flat"])
     frazil.export_file(group, tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:

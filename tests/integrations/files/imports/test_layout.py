@@ -93,7 +93,7 @@ def test_what_the_user_asks_for() -> None:
     assert choose_layout(array, LayoutOptions((5, 5, 5), (50, 50, 50)), 2**28)[:2] == ((5, 5, 5), (50, 50, 50))
     named = choose_layout(array, LayoutOptions({"d0": 7}, {"d1": 250}), 2**28)
     assert named.chunks == (7, 200, 300) and named.shards == (105, 400, 300)
-    assert "as asked for" in named.reason
+    assert "as requested" in named.reason
     auto = choose_layout(array, LayoutOptions(), 2**28)
     assert choose_layout(array, LayoutOptions((5, 5), {"x": 5}), 2**28) == auto, "of another rank, of another name"
     for bad in ("big", 0, (1, 0, 1), {"d0": True}):

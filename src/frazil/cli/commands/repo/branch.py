@@ -30,7 +30,7 @@ def run(options: Namespace) -> None:
     if options.name is None and (options.at or options.reset or options.delete):
         options.refuse("--at, --reset and --delete need the NAME of a branch")
     if options.expect and not options.reset:
-        options.refuse("--expect has a meaning with --reset alone")
+        options.refuse("--expect has a meaning only with --reset")
     repo = open_repository(options.location)
     if options.name is None:
         found = points(repo.branches, repo.lookup_branch)

@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="the time from condemning to removing (default: 24); it must be longer than any session of the Icechunk library",
     )
     parser.add_argument(
-        "--now", action="store_true", help="remove at once; only safe if nobody writes and no session is open"
+        "--now", action="store_true", help="remove at once; only safe if no process writes and no session is open"
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
     add_json(parser)
@@ -49,7 +49,7 @@ COMMAND = Command(
         ("frazil repo gc sea.repo --dry-run", "what would be condemned and removed"),
         ("frazil repo gc sea.repo", "run it once a day: dead objects are gone after the second run"),
         ("frazil repo gc sea.repo --wait 72", "if sessions may be open for up to three days"),
-        ("frazil repo gc sea.repo --now --json", "at once, if nobody writes; as JSON"),
+        ("frazil repo gc sea.repo --now --json", "at once, if no process writes; as JSON"),
     ),
     add_arguments,
     run,

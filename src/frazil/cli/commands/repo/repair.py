@@ -17,7 +17,7 @@ _OPTIONS = (
     ("accept-loss", "give up what is lost: chunks read as fill value, attributes are empty, damaged nodes are removed"),
     ("tips", "branches that cannot be repaired without loss go back to their last complete snapshot"),
     ("history", "end histories before snapshots that are damaged or missing"),
-    ("dry-run", "tell what would be done, and write nothing"),
+    ("dry-run", "print what would be done, and write nothing"),
 )
 
 

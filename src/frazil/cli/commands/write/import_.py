@@ -53,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     how.add_argument(
         "--copy", dest="mode", action="store_const", const="copy",
-        help="decode values and write them anew: the default, but for references of kerchunk, whose values are read from below --virtual-prefix",
+        help="decode values and encode them again: the default, except for references of kerchunk, whose values are read from below --virtual-prefix",
     )  # fmt: skip
     parser.add_argument(
         "--virtual-prefix", metavar="URL", action="append", default=[],
@@ -199,7 +199,7 @@ def _groups(options: Namespace) -> list[str]:
         return [options.path]
     names = [PurePath(file).stem for file in options.file]
     if len(set(names)) < len(names):
-        options.refuse("each file becomes a group of its name: two have the same one")
+        options.refuse("each file becomes a group with its name: two files have the same name")
     return [f"{options.path.rstrip('/')}/{name}" for name in names]
 
 

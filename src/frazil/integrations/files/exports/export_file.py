@@ -86,7 +86,10 @@ def export_file(
     found = exported(node, name, variables, skip)
     if chosen in ("zarr", "zarr2"):
         if variables is not None or skip:
-            raise InvalidInputError("plain Zarr is copied whole", hint="name the array or the group to be copied")
+            raise InvalidInputError(
+                "an export to plain Zarr always has all arrays below the source",
+                hint="name the array or group to be copied with path=",
+            )
         if chosen == "zarr2":
             task = prepare_conversion(
                 node.store, destination, 2, path=node.path, overwrite=overwrite, recode=True, runtime=runtime
@@ -132,7 +135,9 @@ def _write(
     source: Exported, file: str, form: Format, overwrite: bool, budget: int, report: Callable[[int], object]
 ) -> None:
     if is_remote(file):
-        raise InvalidInputError("a file is written on this machine", key=file, hint="export it here, and upload it")
+        raise InvalidInputError(
+            "a file can only be written on this machine", key=file, hint="export it here, and upload it"
+        )
     check_output(file)
     if os.path.lexists(file) and not overwrite:
         raise AlreadyExistsError(

@@ -85,7 +85,7 @@ def _set_attribute(owner: Any, path: str, name: str, value: object) -> None:
     """Raises InvalidInputError for an attribute that the format cannot hold."""
     if name in _OWN or not name or "\0" in name:
         raise InvalidInputError(
-            f"HDF5 has no attribute {name!r} of users", path=path or "/", hint="rename it, or remove it"
+            f"an attribute in HDF5 cannot have the name {name!r}", path=path or "/", hint="rename it, or remove it"
         )
     try:
         owner.attrs[name] = value

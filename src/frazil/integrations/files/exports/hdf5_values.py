@@ -46,7 +46,7 @@ class StoredValues(Record):
             texts = values.astype(object)
             if any("\0" in text for text in texts.reshape(-1).tolist()):
                 raise InvalidInputError(
-                    "HDF5 has no text with the character NUL", path=path, hint="leave it out: skip="
+                    "HDF5 cannot hold text with the character NUL", path=path, hint="leave it out: skip="
                 )
             return texts
         if self.as_times is None:

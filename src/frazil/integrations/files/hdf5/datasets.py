@@ -58,8 +58,8 @@ _FAILURES: Final = (
 )  # errors of h5py for damaged files, and of NumPy for the numbers in them
 
 _OTHER_LAYOUT: Final = {  # by kind of dtype, the reason why no codec here can read the bytes of elements
-    "O": "it is text of any length, which lies elsewhere in the file",
-    "V": "the members of its elements lie in the file as HDF5 puts them",
+    "O": "it is text of variable length, which is stored elsewhere in the file",
+    "V": "the members of its elements are stored with offsets of HDF5",
 }
 
 Given = tuple[tuple[tuple[int, ...], bytes], ...]
@@ -196,7 +196,7 @@ class _Scan:
         check_shape(shape)
         properties = dataset.id.get_create_plist()
         if properties.get_external_count():
-            raise InvalidInputError("its data lies in other files (external storage)")
+            raise InvalidInputError("its data is in other files (external storage)")
         attributes = self._attributes(path, dataset)
         own_fill = _fill_value(dataset, dtype)
         other = _OTHER_LAYOUT.get(dtype.kind, "")
@@ -253,7 +253,7 @@ class _Scan:
         for number, _, _, name in filters:
             if not is_available(self.h5py, number):
                 raise InvalidInputError(
-                    f"its chunks went through {filter_name(number, name)}, which needs hdf5plugin: pip install 'frazil[hdf5]'"
+                    f"its chunks are encoded with {filter_name(number, name)}, which needs hdf5plugin: pip install 'frazil[hdf5]'"
                 )
         return Library("h5py", str(dataset.name), reason, tuple([number for number, *_ in filters]))
 
@@ -279,9 +279,7 @@ class _Scan:
         beyond = np.flatnonzero((chunks.lengths < 1) | (chunks.offsets + chunks.lengths > self.size))
         if beyond.size:
             chunk = tuple(chunks.coordinates[beyond[0]].tolist())
-            raise InvalidInputError(
-                f"the file is cut short: its chunk {chunk} ends behind the file's {self.size} bytes"
-            )
+            raise InvalidInputError(f"the file is cut short: its chunk {chunk} ends after the file's {self.size} bytes")
         return chunks
 
     def _shift(self, dataset: h5py.Dataset, chunks: ChunkColumns, chunk_shape: tuple[int, ...]) -> int:
@@ -293,7 +291,7 @@ class _Scan:
         for shift in (0, self.user_block):
             if self._read(int(chunks.offsets[0]) + shift, int(chunks.lengths[0])) == wanted:
                 return shift
-        raise InvalidInputError("its chunks do not lie where the HDF5 library says")
+        raise InvalidInputError("its chunks are not at the offsets that the HDF5 library reports")
 
     def _run(
         self, dataset: h5py.Dataset, dtype: np.dtype[np.generic], chunk_shape: tuple[int, ...], fill: np.generic

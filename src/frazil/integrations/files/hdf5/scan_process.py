@@ -53,7 +53,7 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HD
     time_limit  seconds that the library may take for one dataset or field, or between two reads of a remote file
     Raises the errors of these functions, InvalidInputError for an invalid limit, and FormatError if the library takes longer or ends its process."""
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float) or not 0 < time_limit < float("inf"):
-        raise InvalidInputError(f"time_limit is {time_limit!r}; it is a number of seconds above 0")
+        raise InvalidInputError(f"time_limit is {time_limit!r}; it must be a number of seconds above 0")
     _load(kind)
     state, far = state_of(file), isinstance(file, RangedFile)
     if not _HAS_PROCESSES:  # so there is no limit
@@ -126,7 +126,7 @@ class _Process:
             while True:
                 if not self._connection.poll(time_limit):
                     raise FormatError(
-                        f"{library} did not come to an end within {time_limit:g} seconds: the file is damaged, or very large",
+                        f"{library} did not finish within {time_limit:g} seconds: the file is damaged, or very large",
                         key=name,
                         hint="time_limit= gives it more seconds",
                     )

@@ -84,7 +84,7 @@ def _struct(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
         except InvalidInputError as error:
             raise InvalidInputError(f"of its member {name!r}: {error.message}") from None
         if member == TEXT:
-            raise InvalidInputError(f"its member {name!r} is text of any length, which no struct has here")
+            raise InvalidInputError(f"its member {name!r} is text of variable length, which a struct cannot have here")
         fields.append((name, member.newbyteorder("<")))
     return np.dtype(fields)
 
@@ -161,7 +161,7 @@ def codecs_of(filters: Sequence[Filter], dtype: np.dtype[np.generic]) -> tuple[M
         elif number == 32001 and len(values) >= 4:
             codecs.append(_blosc(values))
         else:
-            return f"its chunks went through {filter_name(number, name)}, which no codec here undoes"
+            return f"its chunks are encoded with {filter_name(number, name)}, which no codec here decodes"
     return tuple(codecs)
 
 

@@ -47,7 +47,7 @@ def is_plain(location: Location) -> bool:
     except NotFoundError:
         if store.get(prefix + JOURNAL_NAME) is None:
             raise InvalidInputError(
-                "what is there is neither a repository nor a group of Zarr",
+                "the destination is neither a repository nor a Zarr group",
                 path=os.fspath(location),
                 hint="choose a new location",
             ) from None
@@ -80,7 +80,7 @@ def open_destination(
     if not has_repository(location) and is_plain(location):
         if mode != "copy":
             raise InvalidInputError(
-                "only a repository refers to chunks in files", hint="import into a repository, or copy the values"
+                "only a repository can refer to chunks in files", hint="import into a repository, or copy the values"
             )
         return Destination(location, path, commits=False)
     if has_repository(location):

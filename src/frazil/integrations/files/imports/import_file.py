@@ -131,7 +131,7 @@ def import_files(
         raise InvalidInputError(
             "nothing could be imported: there is no array",
             key=", ".join([one.file for one in files]) or None,
-            hint="frazil import --dry-run FILE says what was found",
+            hint="frazil import --dry-run FILE shows what was found",
         )
     target = open_destination(destination, "", _allowed(files, prefixes), mode, runtime)
     try:

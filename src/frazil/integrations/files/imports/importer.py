@@ -94,7 +94,7 @@ def plan_import(scanned: ScannedFile, mode: Mode, layout: LayoutOptions, runtime
     """The result of an import of these variables, without writing. Raises InvalidInputError for options that do not fit."""
     budget = runtime.checked().bytes_in_flight
     if mode != "copy" and layout != LayoutOptions():
-        raise InvalidInputError("chunks, shards and codecs are those of the file, unless values are copied")
+        raise InvalidInputError("chunks, shards and codecs can be chosen only where values are copied")
     if mode == "copy" and not scanned.refers:
         _check_sizes(scanned)
     layouts = [choose_layout(array, layout, budget) for array in scanned.arrays] if mode == "copy" else []
@@ -175,7 +175,11 @@ def import_scanned(
 def _check_state(source: Source, scanned: ScannedFile, error: DataError | None = None) -> None:
     """Raises StoreError if the file has changed since the scan."""
     if source.state() != scanned.state:
-        raise StoreError("the file changed while it was imported", key=source.name) from error
+        raise StoreError(
+            "the file changed while it was imported",
+            key=source.name,
+            hint="import it again when no process writes to it",
+        ) from error
 
 
 def _refer(
@@ -184,7 +188,7 @@ def _refer(
     """Creates arrays whose chunks are parts of the file, or of its copy in the repository."""
     if not isinstance(destination, Session):
         raise InvalidInputError(
-            "only a repository refers to chunks in files", hint="import into a repository, or copy the values"
+            "only a repository can refer to chunks in files", hint="import into a repository, or copy the values"
         )
     check_references(scanned.arrays, source.name)
     make_groups(destination.root, path, dict(scanned.groups))

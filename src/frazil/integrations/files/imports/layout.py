@@ -55,7 +55,7 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     is_text, itemsize = array.dtype.kind == "O", element_nbytes(array.dtype)
     asked = _asked(options.chunks, array, "chunks")
     if asked is not None:
-        chunks, reason = asked, "as asked for"
+        chunks, reason = asked, "as requested"
     elif options.chunks == SAME:
         chunks, reason = array.chunk_shape, "as in the file"
     else:
@@ -68,7 +68,7 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     if options.shards is None:
         return ArrayLayout(chunks, None, _codecs(array, options), told)
     if wanted is not None:
-        return ArrayLayout(chunks, wanted, _codecs(array, options), f"{told}; shards {_text(wanted)}: as asked for")
+        return ArrayLayout(chunks, wanted, _codecs(array, options), f"{told}; shards {_text(wanted)}: as requested")
     if is_text:
         return ArrayLayout(chunks, None, _codecs(array, options), f"{told}; no shards, as text may be of any length")
     shards = choose_shards(array.shape, chunks, itemsize, stored, budget)

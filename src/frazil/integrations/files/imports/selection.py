@@ -14,8 +14,8 @@ from frazil.integrations.files.scanned import Skipped
 if TYPE_CHECKING:
     from frazil.integrations.files.scanned import ScannedFile
 
-_SKIPPED: Final = "it was asked to be skipped"
-_NAMED_NOT: Final = "it was not asked for"
+_SKIPPED: Final = "it was skipped as requested"
+_NAMED_NOT: Final = "it was not requested"
 _MOST_NAMED: Final = 10  # variables in one error
 
 

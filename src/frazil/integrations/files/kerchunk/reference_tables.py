@@ -137,7 +137,7 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
         raise FormatError(f"the table of references is damaged: {error}", key=source.name) from error
     for name, kinds in _COLUMNS.items():
         if not all(isinstance(value, kinds) or (value is None and name in ("path", "raw")) for value in table[name]):
-            raise FormatError(f"the column {name!r} has other values than references have", key=source.name)
+            raise FormatError(f"the column {name!r} has values that references cannot have", key=source.name)
     return table
 
 

@@ -105,9 +105,7 @@ def _references(document: object, name: str) -> dict[str, object]:
         raise FormatError(
             "the file has no references to arrays of Zarr v2",
             key=name,
-            hint="`frazil copy` copies a hierarchy of Zarr, whose folder it takes"
-            if "zarr_format" in document
-            else None,
+            hint="`frazil copy` copies a hierarchy of Zarr: give it the folder" if "zarr_format" in document else None,
         )
 
     texts = {str(key): str(value) for key, value in templates.items()}

@@ -81,10 +81,10 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
             for member in members.infolist():
                 path = member.filename.removesuffix(_ENDING)
                 if path == member.filename:
-                    skipped.append(Skipped(path, None, "it is no array of NumPy", loses_values=False))
+                    skipped.append(Skipped(path, None, "it is not an array of NumPy", loses_values=False))
                     continue
                 if member.header_offset < 0 or any(array.path == path for array in arrays):
-                    raise zipfile.BadZipFile(f"its directory makes no sense at {member.filename!r}")
+                    raise zipfile.BadZipFile(f"its directory is wrong at {member.filename!r}")
                 found, left = _member(file, members, member, state.size, path, name)
                 arrays += found
                 skipped += left
@@ -97,7 +97,7 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
     except _DAMAGED as error:
         raise FormatError(f"the zip file is damaged: {error}", key=name) from error
     if not arrays and all(not part.loses_values for part in skipped):
-        raise FormatError("the zip file holds no arrays of NumPy", key=name)
+        raise FormatError("the zip file has no arrays of NumPy", key=name)
     groups: dict[str, dict[str, Json]] = {
         "": {},
         **{"/".join(array.path.split("/")[:n]): {} for array in arrays for n in range(1, array.path.count("/") + 1)},
@@ -197,7 +197,7 @@ def read_header(file: IO[bytes], name: str) -> NpyHeader:
     try:
         version = npy.read_magic(file)
         if version not in _HEADERS:
-            raise FormatError(f"its version {version} is not known here", key=name)
+            raise FormatError(f"its version {version} is not supported here", key=name)
         shape, fortran, dtype = _HEADERS[version](file)
     except (OSError, FrazilError, *_DAMAGED[:3]):
         raise
@@ -239,7 +239,7 @@ def _decoded(source: Source, array: ScannedArray) -> NDArray[np.generic]:
                 while spooled.tell() <= expected and (piece := member.read(_PIECE)):
                     spooled.write(piece)
                 if spooled.tell() != expected or (header.shape, header.dtype) != (array.shape, array.dtype):
-                    raise ChunkDecodeError("its size is not that of its header", key=source.name, path=array.path)
+                    raise ChunkDecodeError("its size is not the one in its header", key=source.name, path=array.path)
                 spooled.flush()
                 order = "F" if header.fortran else "C"
                 values: NDArray[np.generic] = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # it needs only a file

@@ -96,7 +96,7 @@ def _scanned(tiff: Any, series: Any, path: str, place: str, file: BinaryIO, size
     names = tuple([_NAMES.get(axis, axis.lower()) for axis in series.axes])
     attributes = _attributes(series)
     if len(set(_FILE_NAME.findall(tiff.ome_metadata or ""))) > 1 or any(page is None for page in series.pages):
-        raise InvalidInputError("pages of it are in other files, or missing: this file alone does not have it")
+        raise InvalidInputError("some of its pages are in other files, or missing")
     if series.dataoffset is not None:
         return scan_run(
             file, size, path, dtype, shape, int(series.dataoffset), attributes=attributes, dimension_names=names
@@ -128,11 +128,11 @@ def _attributes(series: Any) -> dict[str, Json]:
 def _undecodable(page: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], inner: tuple[int, ...]) -> str:
     """The reason why our codecs cannot decode the tiles of a series; "" if they can."""
     if int(page.compression) not in _CODECS:
-        return f"its tiles are compressed with {getattr(page.compression, 'name', page.compression)}, which no codec here undoes"
+        return f"its tiles are compressed with {getattr(page.compression, 'name', page.compression)}, which no codec here decodes"
     if int(page.predictor) != 1:
         return f"its tiles have the predictor {getattr(page.predictor, 'name', page.predictor)}"
     if int(page.fillorder) != 1 or int(page.bitspersample) != 8 * dtype.itemsize:
-        return f"its elements have {page.bitspersample} bits, in an order of their own"
+        return f"its elements have {page.bitspersample} bits, in a packed or reversed order"
     if int(getattr(page, "photometric", 1)) == 6:
         return "its colours are YCbCr"
     if not inner:
@@ -158,7 +158,7 @@ def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], ra
     coordinates = np.indices(grid, np.int64).reshape(len(grid), -1).T
     flat, held = offsets.reshape(-1), lengths.reshape(-1)
     if (flat > size - held).any():
-        raise InvalidInputError(f"the file is cut short: a tile ends behind the file's {size} bytes")
+        raise InvalidInputError(f"the file is cut short: a tile ends after the file's {size} bytes")
     there = np.flatnonzero(held > 0)
     return ChunkColumns(np.ascontiguousarray(coordinates[there]), flat[there], held[there])
 
