@@ -7,10 +7,13 @@ import tracemalloc
 from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import formatdate
+from itertools import count
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pytest
+from tests.no_backoff import no_pauses
 from tests.servers.scripted import Request, answer, scripted
 
 import frazil
@@ -312,6 +315,31 @@ def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: 
 def test_without_a_clock_of_the_server_no_time_is_trusted() -> None:
     with scripted(lambda _: answer(200, BODY, Last_Modified=formatdate(1_000_000_000, usegmt=True))) as server:
         assert ObjectStore(server.url).fetch(["a"], WHOLE).version_may_repeat == [True]
+
+
+@pytest.mark.parametrize("changes", [1, 1000])
+def test_ranges_of_two_files_are_not_put_together(changes: int) -> None:
+    """Of a server that tells neither ETags nor times, the sizes tell that a file was replaced between two ranges of one read."""
+    lock, served = Lock(), count()
+
+    def script(request: Request) -> bytes:
+        with lock:
+            number = min(next(served), changes)
+        first, last = map(int, request.headers["range"].removeprefix("bytes=").split("-"))
+        body = bytes([number % 256]) * (100 + number)
+        return answer(206, body[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(body)}")
+
+    spans = np.array([[0, 0, 10], [0, 20, 10]], np.int64)
+    with scripted(script) as server, no_pauses():
+        store = ObjectStore(server.url, **QUICK)
+        if changes == 1:
+            fetched = store.fetch(["a"], spans)
+            assert [bytes(buffer) for buffer in fetched.sources.buffers] == [b"\1" * 10] * 2
+            assert fetched.sizes.tolist() == [101]
+        else:
+            with pytest.raises(StoreError, match="replaced 100 times") as caught:
+                store.fetch(["a"], spans)
+            assert caught.value.key == "a"
 
 
 # --- time-outs -----------------------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.multipart import put_parts
 from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest, update_mode
 from frazil.stores.objects.redirects import checked_folders
-from frazil.stores.objects.responses import put_together
+from frazil.stores.objects.responses import are_of_several, put_together
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.port import StorePort
@@ -223,11 +223,7 @@ class ObjectStore(Store):
         for _ in attempts(READS):
             again: dict[int, RangeRequest] = {}
             for rows in of_name:
-                if (
-                    len(rows) > 1
-                    and len({(answers[i].state, answers[i].version) for i in rows}) > 1
-                    and not asked[rows[0]].expect
-                ):
+                if len(rows) > 1 and not asked[rows[0]].expect and are_of_several([answers[i] for i in rows]):
                     # of the newest seen, which an earlier answer is of too where only one object was replaced
                     newest = answers[rows[-1]].version
                     again |= {
