@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import formatdate
-from itertools import count
+from itertools import chain, count, repeat
 from pathlib import Path
 from threading import Lock
 
@@ -355,16 +355,19 @@ def test_a_server_that_never_answers(option: str) -> None:
         assert len(server.requests) == 3
 
 
-def test_an_answer_that_drips() -> None:
-    """The time for a whole answer ends also where bytes keep coming."""
-
-    def drops() -> Iterator[bytes]:
-        yield answer(200, Content_Length=10**9, ETag='"1"')
-        while True:
-            yield b"x"
-
-    with scripted(lambda _: drops()) as server:
-        refused(ObjectStore(server.url, client_options={"timeout": "200ms"}, retry_config={"max_retries": 0}))
+@pytest.mark.parametrize(
+    ("begins", "goes_on"),
+    [
+        (answer(200, Content_Length=10**9, ETag='"1"'), b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", b"Trailer: x\r\n"),
+    ],
+)
+def test_an_answer_that_drips(begins: bytes, goes_on: bytes) -> None:
+    """The time for a whole answer ends also where bytes keep coming: of its body, of heads before its own, of trailers."""
+    with scripted(lambda _: chain([begins], repeat(goes_on))) as server:
+        store = ObjectStore(server.url, client_options={"timeout": "200ms"}, retry_config={"max_retries": 0})
+        refused(store, match="no answer came in time")
 
 
 def test_options_that_make_no_sense() -> None:

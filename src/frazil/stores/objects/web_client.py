@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from http import client as http_client
 
     import urllib3
+
+    from frazil.stores.objects import timed_pools as pools
 else:
     http_client = LateModule("http.client")
+    pools = LateModule("frazil.stores.objects.timed_pools")
     urllib3 = LateModule("urllib3")
 
 __all__ = ["Head", "WebAnswer", "WebClient", "WebConnections"]
@@ -121,7 +124,7 @@ class WebConnections:
             found = self._managers.get((proxy, secure))
             if found is None:
                 tls = self._tls() if secure or (proxy or "").startswith("https:") else None
-                found = self._managers[proxy, secure] = _made_manager(proxy, tls)
+                found = self._managers[proxy, secure] = _made_manager(proxy, tls, self.options.whole)
         return found
 
     def _tls(self) -> ssl.SSLContext:
@@ -256,18 +259,22 @@ class WebClient:
             answer.end()
 
 
-def _made_manager(proxy: str | None, tls: ssl.SSLContext | None) -> urllib3.PoolManager:
+def _made_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float) -> urllib3.PoolManager:
+    """whole: seconds for a response"""
     if proxy is None:
-        return urllib3.PoolManager(maxsize=_IDLE, ssl_context=tls)
-    parts = urlsplit(proxy)
-    user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return urllib3.ProxyManager(
-        proxy,
-        maxsize=_IDLE,
-        ssl_context=tls,
-        proxy_ssl_context=tls,
-        proxy_headers=urllib3.make_headers(proxy_basic_auth=user),
-    )
+        manager = urllib3.PoolManager(maxsize=_IDLE, ssl_context=tls)
+    else:
+        parts = urlsplit(proxy)
+        user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        manager = urllib3.ProxyManager(
+            proxy,
+            maxsize=_IDLE,
+            ssl_context=tls,
+            proxy_ssl_context=tls,
+            proxy_headers=urllib3.make_headers(proxy_basic_auth=user),
+        )
+    manager.pool_classes_by_scheme = pools.timed_pools(whole)
+    return manager
 
 
 def _head(response: urllib3.BaseHTTPResponse) -> Head:
