@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 import tracemalloc
 from collections.abc import Iterator
 from datetime import timedelta
@@ -368,6 +369,23 @@ def test_an_answer_that_drips(begins: bytes, goes_on: bytes) -> None:
     with scripted(lambda _: chain([begins], repeat(goes_on))) as server:
         store = ObjectStore(server.url, client_options={"timeout": "200ms"}, retry_config={"max_retries": 0})
         refused(store, match="no answer came in time")
+
+
+@pytest.mark.parametrize(
+    "proxy", ["http://user:sec/ret@127.0.0.1:9", "http://user:sec]ret@[127.0.0.1:9", "socks5://user:secret@127.0.0.1:9"]
+)
+def test_a_proxy_that_is_no_url_is_told_as_such(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing of it is shown, as any part may be one of the password."""
+    monkeypatch.setenv("http_proxy", proxy)
+    error = refused(ObjectStore("http://nowhere.invalid", **QUICK), match="the URL of the proxy cannot be used")
+    assert "sec" not in "".join(traceback.format_exception(error))
+    assert "percent-encoded" in f"{error.hint}"
+
+
+def test_a_proxy_that_does_not_answer() -> None:
+    options = {**QUICK, "client_options": {"proxy_url": "http://user:secret@127.0.0.1:9"}}
+    error = refused(ObjectStore("http://nowhere.invalid", **options), match="the proxy does not answer")
+    assert "secret" not in f"{error}"
 
 
 def test_options_that_make_no_sense() -> None:

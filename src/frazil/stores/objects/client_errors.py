@@ -143,7 +143,9 @@ def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> t
     said = error.message if isinstance(error, FrazilError) else getattr(error, "strerror", None) or str(error)
     if isinstance(error, ssl.SSLError) and not isinstance(error, _BROKEN_OFF):
         reason, hint = "the request could not be made", _HINTS["tls"]
-    elif number == EPROTO or isinstance(error, InvalidInputError):
+    elif isinstance(error, InvalidInputError):
+        reason, hint = _first_line(said), error.hint or _HINTS["nonsense"]
+    elif number == EPROTO:
         reason, hint = _first_line(said), _HINTS["nonsense"]
     elif number == ETIMEDOUT or isinstance(error, TimeoutError):
         reason, hint, again = "no answer came in time", _HINTS["time"], True

@@ -149,10 +149,10 @@ def _checked(url: str) -> tuple[str, str, str]:
             path=shown_url(url),
             hint="s3://bucket/prefix, gs://, az://, https://",
         )
-    scheme, host, prefix = found
+    scheme, host, _ = found
     # without an "@" a colon is that of a password with a slash in it, as keys of S3 often have, or the mark of a port
     secret = ":" in host and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(host))
-    if not host or secret or "@" in host or "?" in prefix or "#" in prefix:
+    if not host or secret or "@" in host or "?" in url or "#" in url:
         raise InvalidInputError(
             "a URL of an object store has a bucket (or host) and a path alone",
             path=f"{scheme}://..." if secret else shown_url(url),
@@ -298,6 +298,6 @@ def _without_credentials(url: str) -> str:
 
 def shown_url(url: str) -> str:
     """Any text that was given as a URL, for messages: without what may be secret in it, a password with a slash too. Different URLs may become equal."""
-    head = url.partition("?")[0]
+    head = url.partition("?")[0].partition("#")[0]
     scheme, mark, rest = head.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if mark else head
