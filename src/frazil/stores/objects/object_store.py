@@ -260,50 +260,60 @@ class ObjectStore(Store):
         value = taken(pieces, number)
         if expect is not None:
             return self._put_if(key, joined_value(value), expect)
-        at_once = min(8, self.requests_in_flight)
+        at_once, path = min(8, self.requests_in_flight), self._clients.below + key
+        mark = _new_mark() if value.rows[:, 2].sum() >= _MULTIPART else None  # of what goes in parts
         try:
-            if is_large(value, _MULTIPART):
+            if mark is not None and is_large(value, _MULTIPART):
                 return self._put_version(
-                    key, put_parts(self._clients.connection.writer, self._clients.below + key, parts_of(value), at_once)
+                    key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, at_once)
                 )
             import obstore
 
-            whole = joined_value(value)
-            large = len(whole) >= _MULTIPART
             result = obstore.put(
                 self._clients.connection.writer,
-                self._clients.below + key,
-                whole,
-                use_multipart=large,
+                path,
+                joined_value(value),
+                use_multipart=mark is not None,
                 chunk_size=_PART,
                 max_concurrency=at_once,
+                attributes=None if mark is None else {MARK: mark},
             )
         except FrazilError:
             raise
         except Exception as error:
-            if meaning_of(error) == "exists":
-                raise self._in_the_way(key) from None
-            raise failure(error, "could not be written", key, self.url) from None
+            return self._put_after(error, key, mark)
         return self._put_version(key, result)
 
     def _put_stream(self, key: str, parts: Iterator[bytes]) -> Version:
         """Puts a value in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
         check_process(self)
+        mark = _new_mark()
         try:
-            return self._put_version(key, put_parts(self._clients.connection.writer, self._clients.below + key, parts))
+            return self._put_version(
+                key, put_parts(self._clients.connection.writer, self._clients.below + key, parts, mark)
+            )
         except FrazilError:  # of whoever makes the parts
             raise
         except Exception as error:
-            if meaning_of(error) == "exists":
-                raise self._in_the_way(key) from None
-            raise failure(error, "could not be written", key, self.url) from None
+            return self._put_after(error, key, mark)
+
+    def _put_after(self, error: Exception, key: str, mark: str | None) -> Version:
+        """The version of what a failed write stored all the same: the answer to the end of its parts was lost, and the client's next attempt was refused, as they are no parts any
+        more. Raises StoreError where nothing was stored."""
+        with suppress(StoreError):  # that it cannot be read now is not what went wrong first
+            present, author = (None, None) if mark is None else self._mark_of(key)
+            if present is not None and author == mark:
+                return present
+        if meaning_of(error) == "exists":
+            raise self._in_the_way(key) from None
+        raise failure(error, "could not be written", key, self.url) from None
 
     def _put_if(self, key: str, value: bytes | memoryview, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
         it is what the lost one wrote. (Versions and bytes do not tell: somebody else may have written the same.)"""
         import obstore
 
-        mark = os.urandom(12).hex()
+        mark = _new_mark()
         mode: object = "create" if expect == ABSENT else update_mode(expect)
         failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
         may_be_done = False
@@ -444,6 +454,10 @@ class ObjectStore(Store):
             raise
         except Exception as error:
             raise failure(error, "could not be listed", list_rows.args[1], self.url) from None
+
+
+def _new_mark() -> str:
+    return os.urandom(12).hex()
 
 
 def _again(
