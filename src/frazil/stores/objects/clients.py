@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
-from frazil.stores.objects.aws_profiles import read_profile
+from frazil.stores.objects.aws_profiles import NAMES, read_profile
 from frazil.stores.objects.connections import Connection, environment, shared_connection
 from frazil.stores.objects.web_client import WebConnections
 from frazil.stores.objects.web_options import backoff_of, web_options
@@ -36,7 +36,7 @@ _CLASSES: Final = {
 }
 # where it is told what stands for the cloud's own endpoint: options, then variables of the environment
 _ENDPOINTS: Final = {
-    "S3Store": (("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url"), ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
+    "S3Store": (NAMES["endpoint"], ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
     "AzureStore": (
         ("endpoint", "azure_storage_endpoint", "azure_endpoint"),
         ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
@@ -278,7 +278,7 @@ def _built(
 
 def _endpoint(kind: str, given: Mapping[str, object]) -> str:
     options, variables = _ENDPOINTS[kind]
-    found = [given[name] for name in options if name in given]
+    found = [value for name, value in given.items() if name.lower() in options]
     found += [os.environ[name] for name in variables if name in os.environ]
     return str(found[0]) if found else ""
 
