@@ -43,6 +43,8 @@ _TOO_MANY: Final = 429
 _LATER: Final = 408
 _NEVER: Final = 501  # it has not what is asked of it, and will not have it the next time
 _NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # of answers with a good status
+_FOUND_NO_PATH: Final = "object with invalid path"  # a key in a list that the client has no path for
+_NO_PATH: Final = ("Could not parse path", "Expected string path", _FOUND_NO_PATH)
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
@@ -58,6 +60,7 @@ _HINTS: Final = {
     "token": "check the credentials: none were given or found, so they were asked of the cloud's own service; skip_signature=True reads what is public",
     "nonsense": "check that an object store answers at this endpoint, and not a proxy or a page to log in",
     "429": "the server is asked too often: try it later, or with fewer requests at once (requests_in_flight)",
+    "path": "no client can ask for a key with an empty part, a part . or .., or a control character: choose another one, or rename what is there",
     "else": "check the endpoint, and that what answers there is an object store that can do this",
 }
 
@@ -85,7 +88,7 @@ def meaning_of(error: Exception) -> Meaning:
         return "exists"
     if status or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         return "failed"
-    return "failed" if _never_sent(text) else "lost"
+    return "failed" if _never_sent(text) or _is_no_path(text) else "lost"
 
 
 def is_too_busy(error: Exception) -> bool:
@@ -116,6 +119,8 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
         )
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
+    elif _is_no_path(text):
+        reason, hint = _first_line(text) if _FOUND_NO_PATH in text else "this is no key for its client", _HINTS["path"]
     elif any(sign in text for sign in _NONSENSE):
         reason, hint = "the answer is none that an object store gives", _HINTS["nonsense"]
     elif "following redirect" in text:
@@ -161,6 +166,10 @@ def _status(text: str) -> int:
 
 def _never_sent(text: str) -> bool:
     return "builder error" in text or "URL scheme is not allowed" in text
+
+
+def _is_no_path(text: str) -> bool:
+    return any(sign in text for sign in _NO_PATH)
 
 
 def _first_line(text: str) -> str:
