@@ -22,7 +22,7 @@ from frazil.errors import RedirectWarning, StoreError
 from frazil.stores import MemoryStore
 from frazil.stores.caches.disk_cache import DiskCache
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.values import WHOLE
+from frazil.stores.values import FOUND, STALE, WHOLE
 
 MOMENT = timedelta(milliseconds=1)
 QUICK = {"retry_config": {"max_retries": 1, "backoff": {"init_backoff": MOMENT, "max_backoff": 2 * MOMENT, "base": 2}}}
@@ -341,6 +341,64 @@ def test_ranges_of_two_files_are_not_put_together(changes: int) -> None:
             with pytest.raises(StoreError, match="replaced 100 times") as caught:
                 store.fetch(["a"], spans)
             assert caught.value.key == "a"
+
+
+@pytest.mark.parametrize("status", [405, 501])
+def test_servers_that_know_get_alone(status: int) -> None:
+    def script(request: Request) -> bytes:
+        if request.method == "HEAD":
+            return answer(status)
+        if request.path != "/a":
+            return answer(404)
+        return answer(206, BODY[:1], Content_Range="bytes 0-0/100", ETag='"1"')
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url, **QUICK)
+        assert store.sizes(["a", "b"]).tolist() == [100, -1]
+        assert [store.exists("a"), store.exists("b")] == [True, False]
+
+
+def test_tags_that_are_not_ascii() -> None:
+    """Which are allowed in ETags (RFC 9110, section 8.8.3): the same bytes go back."""
+    tag = '"é\xff"'
+
+    def script(request: Request) -> bytes:
+        return answer(200 if request.headers.get("if-match", tag) == tag else 412, BODY, ETag=tag)
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url, **QUICK)
+        first = store.fetch(["a"], WHOLE)
+        assert store.fetch(["a"], WHOLE, expect=first.versions).status == [FOUND]
+        assert server.requests[-1].headers["if-match"] == tag
+
+
+def test_files_of_known_time_and_unknown_size_are_read_in_parts() -> None:
+    """Bodies in chunks, from the beginning whatever is asked: how far one was read is nothing of its version."""
+    memory = MemoryStore()
+    array = frazil.create_array(memory, shape=(16, 16), dtype="int16", chunks=(2, 4), shards=(8, 8))
+    array[...] = expected = np.arange(1, 257).reshape(16, 16)
+    day = [1]
+
+    def script(request: Request) -> bytes:
+        value = memory.get(request.path[1:])
+        if value is None:
+            return answer(404)
+        changed = formatdate(1_700_000_000 + 86400 * day[0], usegmt=True)
+        head = answer(200, Content_Length=None, Transfer_Encoding="chunked", Last_Modified=changed, Date=formatdate())
+        return head if request.method == "HEAD" else head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(value), value)
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url, **QUICK)
+        np.testing.assert_array_equal(frazil.open_array(store, "r")[3:9:2, 5:], expected[3:9:2, 5:])
+        spans = np.array([[0, 0, 10], [0, -5, 5]], np.int64)
+        first = store.fetch(["c/0/0"], spans)
+        assert [bytes(buffer) for buffer in first.sources.buffers] == [
+            memory.get("c/0/0")[:10],
+            memory.get("c/0/0")[-5:],
+        ]
+        assert store.fetch(["c/0/0"], spans, continue_from=first).status == [FOUND]
+        day[0] += 1
+        assert store.fetch(["c/0/0"], spans, continue_from=first).status == [STALE]
 
 
 # --- time-outs -----------------------------------------------------------------------------------------------------------------------------

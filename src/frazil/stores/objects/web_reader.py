@@ -36,6 +36,7 @@ _DISTINCT_AFTER: Final = (
     2  # seconds after which a file's time of change, which servers tell in whole seconds, is not that of another change
 )
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"})  # of HTTP
+_NO_HEADS: Final = frozenset({405, 501})  # of servers that know GET alone
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 
 _ABSENT: Final = Answer("absent")
@@ -43,15 +44,13 @@ _CHANGED: Final = Answer("changed")
 
 
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
-    """The version of a file: its strong ETag; else its time of change and size. And whether the next file may have it too (Fetched.version_may_repeat): times are whole
+    """The version of a file: its strong ETag; else its time of change and the size that the head of the answer tells (-1: none). And whether the next file may have it too (Fetched.version_may_repeat): times are whole
     seconds, so of one that the server's own clock says to be just over nothing is known."""
     tag = headers.get("etag")
     if tag is not None and tag and not tag.startswith("W/"):
-        return tag.encode("latin-1"), False
+        return tag.encode(), False
     changed, now = _time(headers.get("last-modified")), _time(headers.get("date"))
     if changed is None or changed <= 0:
-        return None, False
-    if size < 0:
         return None, False
     return f"{changed} {size}".encode(), now is None or changed > now - _DISTINCT_AFTER
 
@@ -89,6 +88,8 @@ class WebReader:
 
     def _look_up(self, asked: RangeRequest) -> Answer:
         def take(answer: WebAnswer) -> Answer | None:
+            if answer.head.status in _NO_HEADS:
+                return None
             refused = self._refusal(answer, asked)
             if refused is not None:
                 return refused
@@ -232,7 +233,9 @@ class WebReader:
         return self._found(answer, asked, data[begin : begin + kept], size)
 
     def _found(self, answer: WebAnswer, asked: RangeRequest, data: memoryview | bytes, size: int) -> Answer:
-        version, version_may_repeat = web_version(answer.head.headers, size)
+        head = answer.head
+        told = -1 if head.status == 200 and head.length is None else size  # not by how far this body was read
+        version, version_may_repeat = web_version(head.headers, told)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
         return Answer("found", data, version, size, version_may_repeat)
