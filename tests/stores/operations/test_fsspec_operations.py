@@ -104,6 +104,43 @@ def test_a_failure_is_an_error_and_no_fill_value() -> None:
         frazil.open_array((fsspec.filesystem("memory"), f"/{uuid.uuid4()}"))
 
 
+class Unavailable(MemoryFileSystem):
+    """As HTTPFileSystem: whatever goes wrong, `info` raises FileNotFoundError from it."""
+
+    broken = False
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        try:
+            if self.broken:
+                raise OSError("503")
+            return super().info(path, **kwargs)  # type: ignore[no-any-return]
+        except OSError as error:
+            raise FileNotFoundError(path) from error
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+        if self.broken:
+            raise OSError("503")
+        return super().cat_file(path, start, end, **kwargs)
+
+
+def test_a_server_that_is_busy_has_no_missing_shards() -> None:
+    files, name = Unavailable(skip_instance_cache=True), f"/{uuid.uuid4()}"
+    array = frazil.create_array((files, name), shape=(16,), dtype="i4", chunks=(2,), shards=(8,))
+    array[:8] = 1
+    assert array[...].tolist() == [1] * 8 + [0] * 8
+    store = array.store
+    files.broken = True
+    for call in (
+        lambda: array[0],
+        lambda: array[15],
+        lambda: store.get_partial_values([("c/0", (-4, None))]),
+        lambda: store.sizes(["c/0", "c/1"]),
+        lambda: store.exists("c/0"),
+    ):
+        with pytest.raises(StoreError, match="503"):
+            call()
+
+
 @pytest.mark.parametrize("kind", ["dict", "fsspec", "zarr"])
 def test_copies_and_rechunks_go_there(kind: str) -> None:
     """Their stores compare versions among writers of one process alone."""

@@ -98,19 +98,35 @@ class FileSystemOperations:
 
     def sizes(self, keys: Sequence[str]) -> list[int | None]:
         self.files.invalidate_cache()
+        answers = self._map("info", [(self._path(key),) for key in keys])
+        self._check_missing(keys, answers)
         sizes: list[int | None] = []
-        for key, answer in zip(keys, self._map("info", [(self._path(key),) for key in keys]), strict=True):
-            if isinstance(answer, Exception):
-                if not isinstance(answer, self._missing):
-                    raise answer
-                sizes.append(None)
-            elif answer.get("type") == "directory":
+        for key, answer in zip(keys, answers, strict=True):
+            if isinstance(answer, Exception) or answer.get("type") == "directory":
                 sizes.append(None)
             elif answer.get("size") is None:
                 raise StoreError(f"{self!r} does not tell the size of a file", key=key)
             else:
                 sizes.append(int(answer["size"]))
         return sizes
+
+    def _check_missing(self, keys: Sequence[str], answers: Sequence[object]) -> None:
+        """Raises the first error of `info` that does not say that a file is not there. HTTPFileSystem says so after any failure, which is the cause of its error then: such a file is
+        read, which fails as it should."""
+        doubtful: list[str] = []
+        for key, answer in zip(keys, answers, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, self._missing):
+                raise answer
+            if isinstance(answer, Exception) and answer.__cause__ is not None:
+                doubtful.append(key)
+        if not doubtful:
+            return
+        found = self._map("cat_file", [(self._path(key), 0, 1) for key in doubtful])
+        for key, answer in zip(doubtful, found, strict=True):
+            if not isinstance(answer, Exception):
+                raise StoreError(f"{self!r} tells no size of a file that can be read", key=key, hint="try again")
+            if not isinstance(answer, self._missing):
+                raise answer
 
     def size(self, key: str) -> int | None:
         return self.sizes([key])[0]
