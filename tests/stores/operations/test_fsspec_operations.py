@@ -53,6 +53,17 @@ class TestRefusing(StoreTests):
         return resolve((Refusing(), f"/{uuid.uuid4()}"))[0]
 
 
+class Walking(MemoryFileSystem):
+    """As most file systems list all files."""
+
+    find = fsspec.AbstractFileSystem.find
+
+
+class TestWalking(StoreTests):
+    def make_store(self) -> Store:
+        return resolve((Walking(), f"/{uuid.uuid4()}"))[0]
+
+
 def test_arrays() -> None:
     files = fsspec.filesystem("memory")
     name = f"/{uuid.uuid4()}/sea.zarr"
@@ -139,6 +150,34 @@ def test_a_server_that_is_busy_has_no_missing_shards() -> None:
     ):
         with pytest.raises(StoreError, match="503"):
             call()
+
+
+class HalfListed(Walking):
+    """A connection that breaks while folders are listed."""
+
+    broken = ""
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        if self.broken and path.endswith(self.broken):
+            raise TimeoutError("no answer")
+        return super().ls(path, detail, **kwargs)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(is_async: bool) -> None:
+    files, name = HalfListed(skip_instance_cache=True), f"/{uuid.uuid4()}"
+    store = resolve((AsyncFileSystemWrapper(files) if is_async else files, name))[0]
+    for key in ("a/b/c", "a/d", "e"):
+        store.set(key, b"1")
+    assert store.list() == ["a/b/c", "a/d", "e"]
+    for folder in (name, "/a", "/a/b"):
+        files.broken = folder
+        for call in (store.list, lambda: store.erase_prefix("a/")) if folder != name else (store.list,):
+            with pytest.raises(StoreError, match="TimeoutError"):
+                call()
+    files.broken = ""
+    assert store.list() == ["a/b/c", "a/d", "e"]
+    assert store.list_prefix("a/") == ["a/b/c", "a/d"]
 
 
 @pytest.mark.parametrize("kind", ["dict", "fsspec", "zarr"])

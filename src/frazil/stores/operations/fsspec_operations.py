@@ -9,7 +9,8 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fsspec.asyn import sync
+from fsspec import AbstractFileSystem
+from fsspec.asyn import AsyncFileSystem, sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
@@ -20,7 +21,6 @@ from frazil.stores.operations.protocols import MISSING_ERRORS
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
     from fsspec.mapping import FSMap
 
 __all__ = ["FileSystemOperations", "store_over", "store_over_map"]
@@ -151,7 +151,12 @@ class FileSystemOperations:
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
-    def list_prefix(self, prefix: str) -> list[str]:
+    @property
+    def list_prefix(self) -> Callable[[str], list[str]] | None:
+        """None: not from this file system, of which `list_dir` lists each folder."""
+        return None if _leaves_out_folders(self.files) else self._list_prefix
+
+    def _list_prefix(self, prefix: str) -> list[str]:
         self.files.invalidate_cache()
         try:
             found = self._call("find", self._path(prefix.removesuffix("/")))
@@ -200,6 +205,14 @@ class FileSystemOperations:
             return await asyncio.gather(*map(one, calls), return_exceptions=True)
 
         return list(sync(self.files.loop if self._loop is None else self._loop(), run))
+
+
+def _leaves_out_folders(files: AbstractFileSystem) -> bool:
+    """Whether `find` is the one of fsspec itself: where a folder cannot be listed, after an error of the network too, it goes on without it."""
+    kind = type(getattr(files, "sync_fs", files))
+    if issubclass(kind, AsyncFileSystem):
+        return kind._find is AsyncFileSystem._find
+    return kind.find is AbstractFileSystem.find
 
 
 def _answer(files: AbstractFileSystem, name: str, arguments: tuple[object, ...]) -> object:
