@@ -341,3 +341,19 @@ def test_a_whole_value_is_no_answer_to_a_range(asked: tuple[int, int | None]) ->
     assert store.get("a") == WithoutRanges.value
     with no_pauses():
         refusal(StoreError, lambda: store.get_partial_values([("a", asked)]))
+
+
+class Signed:
+    """Its errors show what it asked for, as those of aiohttp do."""
+
+    def get_partial_values(self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes]:
+        raise OSError(
+            "403\n, url='https://me:secret@files.example.org/x?sig=secret&e=1', not https://a.example.org/b?sig=secret"
+        )
+
+
+def test_errors_of_others_have_a_key_and_no_secrets() -> None:
+    told = refusal(StoreError, lambda: adapt(Signed()).get("a/b"))
+    assert "secret" not in f"{told}"
+    assert "OSError: 403 , url='https://files.example.org/x', not https://a.example.org/b" in told.message
+    assert told.key == "a/b"

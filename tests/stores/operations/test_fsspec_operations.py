@@ -148,8 +148,9 @@ def test_a_server_that_is_busy_has_no_missing_shards() -> None:
         lambda: store.sizes(["c/0", "c/1"]),
         lambda: store.exists("c/0"),
     ):
-        with pytest.raises(StoreError, match="503"):
+        with pytest.raises(StoreError, match="503") as caught:
             call()
+        assert caught.value.key in {"c/0", "c/1"}
 
 
 class HalfListed(Walking):
@@ -178,6 +179,12 @@ def test_a_folder_that_cannot_be_listed_is_no_empty_one(is_async: bool) -> None:
     files.broken = ""
     assert store.list() == ["a/b/c", "a/d", "e"]
     assert store.list_prefix("a/") == ["a/b/c", "a/d"]
+
+
+def test_a_signature_is_not_shown() -> None:
+    store = resolve((Failing(), "https://files.example.org/x?sig=secret"))[0]
+    assert "secret" not in repr(store)
+    assert "files.example.org/x" in repr(store)
 
 
 @pytest.mark.parametrize("kind", ["dict", "fsspec", "zarr"])

@@ -7,17 +7,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fsspec import AbstractFileSystem
 from fsspec.asyn import AsyncFileSystem, sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.operations.adapted_store import AdaptedStore
-from frazil.stores.operations.protocols import MISSING_ERRORS
+from frazil.stores.operations.protocols import MISSING_ERRORS, store_failure, without_secrets
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class FileSystemOperations:
         self._requests = requests_in_flight
 
     def __repr__(self) -> str:
-        return f"{type(self.files).__name__}({self.root!r})"
+        return f"{type(self.files).__name__}({without_secrets(self.root)!r})"
 
     # --- values --------------------------------------------------------------------------------------------------------------------
 
@@ -92,9 +92,9 @@ class FileSystemOperations:
         if isinstance(error, self._missing):
             return None
         size = self.size(key) if start else None
-        if size is not None and size <= start:
-            return b""
-        raise error
+        if size is None or size > start:
+            _fail("cat_file", error, key)
+        return b""
 
     def sizes(self, keys: Sequence[str]) -> list[int | None]:
         self.files.invalidate_cache()
@@ -116,7 +116,7 @@ class FileSystemOperations:
         doubtful: list[str] = []
         for key, answer in zip(keys, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, self._missing):
-                raise answer
+                _fail("info", answer, key)
             if isinstance(answer, Exception) and answer.__cause__ is not None:
                 doubtful.append(key)
         if not doubtful:
@@ -126,7 +126,7 @@ class FileSystemOperations:
             if not isinstance(answer, Exception):
                 raise StoreError(f"{self!r} tells no size of a file that can be read", key=key, hint="try again")
             if not isinstance(answer, self._missing):
-                raise answer
+                _fail("cat_file", answer, key)
 
     def size(self, key: str) -> int | None:
         return self.sizes([key])[0]
@@ -137,17 +137,17 @@ class FileSystemOperations:
     def set_values(self, values: Mapping[str, bytes]) -> None:
         calls = [(self._path(key), value) for key, value in values.items()]
         answers = self._map("pipe_file", calls)
-        for (path, value), answer in zip(calls, answers, strict=True):
+        for key, (path, value), answer in zip(values, calls, answers, strict=True):
             if isinstance(answer, FileNotFoundError):  # a file system with folders, which need to be there
                 self._call("makedirs", self.files._parent(path), True)
                 self._call("pipe_file", path, value)
             elif isinstance(answer, Exception):
-                raise answer
+                _fail("pipe_file", answer, key)
 
     def erase_values(self, keys: Collection[str]) -> None:
-        for answer in self._map("rm_file", [(self._path(key),) for key in keys]):
+        for key, answer in zip(keys, self._map("rm_file", [(self._path(key),) for key in keys]), strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, self._missing):
-                raise answer
+                _fail("rm_file", answer, key)
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
@@ -205,6 +205,12 @@ class FileSystemOperations:
             return await asyncio.gather(*map(one, calls), return_exceptions=True)
 
         return list(sync(self.files.loop if self._loop is None else self._loop(), run))
+
+
+def _fail(name: str, error: Exception, key: str) -> NoReturn:
+    if isinstance(error, FrazilError | MemoryError):
+        raise error
+    raise store_failure(name, error, key) from error
 
 
 def _leaves_out_folders(files: AbstractFileSystem) -> bool:
