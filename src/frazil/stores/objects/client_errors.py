@@ -36,6 +36,7 @@ _NOBODY: Final = {
 }  # codes of credentials that do not hold, whatever the status is
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
+_OF_ONE_KEY: Final = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z]{1,60})\)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?[^\s)]*")
 _ADDRESS: Final = re.compile(r"://[^/@\s]*@")
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
@@ -101,14 +102,14 @@ def is_too_busy(error: Exception) -> bool:
 def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     """The error that a request ends with. what: such as "could not be read"; url: of the store, without secrets."""
     text, kind = str(error), type(error).__name__
-    status, code = _status(text), _CODE.search(text)
+    status, code = _status(text), _CODE.search(text) or _OF_ONE_KEY.search(text)
     said = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
     hint: str | None
     if any(name in text for name in _NO_BUCKET):
         reason, hint = "the bucket or container is not there", _HINTS["bucket"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be had", _HINTS["token"]
-    elif code and code[1] in _NOBODY:
+    elif code and (code[1] in _NOBODY or (code[1] == "AccessDenied" and not status)):
         reason, hint = f"the server does not permit it ({said})", _HINTS["403"]
     elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         reason, hint = f"the server does not permit it ({said or kind})", _HINTS["401" if status == 401 else "403"]

@@ -15,7 +15,7 @@ from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, Store
 from frazil.metadata.warnings import tell
 from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
-from frazil.stores.objects.connections import check_process
+from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.multipart import put_parts
 from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest, update_mode
@@ -288,10 +288,10 @@ class ObjectStore(Store):
         """Puts a value in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
         check_process(self)
         mark = _new_mark()
+        path = self._clients.below + key
         try:
-            return self._put_version(
-                key, put_parts(self._clients.connection.writer, self._clients.below + key, parts, mark)
-            )
+            with client_panics(key):
+                return self._put_version(key, put_parts(self._clients.connection.writer, path, parts, mark))
         except FrazilError:  # of whoever makes the parts
             raise
         except Exception as error:
@@ -408,7 +408,10 @@ class ObjectStore(Store):
             paths = [self._clients.below + key for key in keys]
             obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
         except Exception as error:
-            if meaning_of(error) != "absent":
+            # a 404 need not be about the keys, of which a request may have many
+            if meaning_of(error) != "absent" or any(
+                self._reader.answer(RangeRequest(key)).state != "absent" for key in keys
+            ):
                 raise failure(error, "could not be erased", keys[0], self.url) from None
 
     def copy_in(
