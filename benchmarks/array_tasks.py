@@ -1,4 +1,4 @@
-"""What each task on an array makes beforehand, what it times and how its result is checked. Lower is better in every metric.
+"""What each task on an array prepares, what it times and how it checks the result. Lower is better in every metric.
 
 repository_tasks.py adds those that need a repository."""
 
@@ -27,7 +27,7 @@ Metrics = dict[str, float]
 
 
 class Wrong(Exception):
-    """The engine answered, but not the truth."""
+    """The engine answered, but the answer is wrong."""
 
 
 class Clock:
@@ -57,7 +57,7 @@ def check(got: Any, expected: Any) -> None:
 
 
 def bytes_written() -> int:
-    """By this process so far: what it passed to write(), or the pages it made dirty where that is more (memory maps)."""
+    """Bytes written by this process so far: those passed to write(), or the pages it made dirty if that is more (memory maps)."""
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return max(int(fields["wchar"]), int(fields["write_bytes"]))
 
@@ -93,7 +93,7 @@ class ArrayTasks:
     def __init__(self, engine: engines.Engine, name: str, scratch: Path, server: str) -> None:
         self.engine, self.name, self.scratch, self.server = engine, name, scratch, server
         self.path, self.new = str(scratch / name / "array"), str(scratch / name / "new")
-        self.fixture: object = None  # what lies at self.path
+        self.fixture: object = None  # the content of self.path
         self.turn = 0  # how often a task changed it
         self.loaded: tuple[Path, np.ndarray] | None = None
 
@@ -106,7 +106,7 @@ class ArrayTasks:
         }
 
     def prepare(self, row: Row) -> None:
-        """Makes what the row needs, untimed, unless the row before left it."""
+        """Prepares what the row needs, untimed, unless it is left from the previous row."""
         make = self.fixtures.get(row.task)
         wanted = (make, row.spec, row.start)
         if make and self.fixture != wanted:
@@ -147,7 +147,7 @@ class ArrayTasks:
         self.engine.commit("array")
 
     def make_many(self, row: Row) -> None:
-        """Arrays without chunks, whose documents are the same bytes."""
+        """Arrays without chunks, all with the same document."""
         for i in range(row.count):
             self.engine.create(f"{self.path}/{i}", row.spec)
 
@@ -230,7 +230,7 @@ class ArrayTasks:
         return self.one_element(row, self.engine.open_appending)
 
     def one_element(self, row: Row, opened: Callable[[str], Any]) -> Metrics:
-        """Changes another element each time, in the array as `opened` opens it."""
+        """Changes a different element each time, in an array opened with `opened`."""
         array = opened(self.path)
         values, self.turn = self.values(row.spec), self.turn + 1
         box: Box = tuple(
@@ -252,7 +252,7 @@ class ArrayTasks:
         return self.step_by_step(row, self.engine.create)
 
     def step_by_step(self, row: Row, created: Callable[[str, Spec], Any]) -> Metrics:
-        """Appends one step after the other to an array as `created` creates it."""
+        """Appends one step after another to an array created with `created`."""
         values = self.values(row.spec)
         empty = replace(row.spec, shape=(0, *row.spec.shape[1:]))
         array, before = created(self.fresh(self.new), empty), bytes_written()
@@ -267,7 +267,7 @@ class ArrayTasks:
 
     def memory(self, row: Row) -> Metrics:
         array = self.engine.open(self.path)
-        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
         before = memory_kib("VmRSS")
         got = self.engine.read(array, row.box)
         above = memory_kib("VmHWM") - before

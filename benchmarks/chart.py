@@ -1,8 +1,9 @@
-"""The chart of speeds in the README: for each task the time that other engines need, as a multiple of Frazil's.
+"""The chart of speeds in the README: for each task, the times of other engines as multiples of Frazil's.
 
     python benchmarks/chart.py last.json more.json >docs/images/speed.svg
 
-The files are those of `compare.py --json`; a task is taken from the one that has most engines for it. Medians are compared within one run, where the engines take turns."""
+The files are those of `compare.py --json`; a task is taken from the file with the most engines for it. Medians are compared only within one run, in which the
+engines take turns."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from math import ceil, floor, log2
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-ENGINES: Final = {  # as compare.py names them: what the chart says, and the colour
+ENGINES: Final = {  # names as in compare.py: the label in the chart, and the colour
     "frazil": ("Frazil", "#14506e"),
     "zarrs": ("zarr-python with zarrs", "#e08a2c"),
     "tensorstore": ("tensorstore", "#5f9e6e"),
@@ -35,7 +36,7 @@ LEFT, WIDTH, TOP, LINE = 330, 430, 74, 30
 
 
 class Task(NamedTuple):
-    """seconds: Frazil's; times: of each engine, as a multiple of them"""
+    """seconds: Frazil's; times: of each engine, as multiples of `seconds`"""
 
     label: str
     seconds: float
@@ -43,7 +44,7 @@ class Task(NamedTuple):
 
 
 def tasks(runs: list[dict[str, Any]]) -> list[Task]:
-    """What the files have of the tasks above, in their order."""
+    """The results of the tasks above in the files, in the order of the tasks."""
     found = []
     for row, label in TASKS.items():
         of_runs = []
@@ -106,7 +107,7 @@ def chart(found: list[Task], about: str) -> str:
 
 
 def about(runs: list[dict[str, Any]]) -> str:
-    """Versions of the other engines, and how it was measured."""
+    """Versions of the other engines, and how the times were measured."""
     versions = {
         name: version
         for run in runs

@@ -1,9 +1,9 @@
-"""What a small commit costs beside the files that it writes: the same files written, linked and synced by bare system calls, in turns with commits.
+"""What a small commit costs beyond writing its files: in turns with commits, the same files are written, linked and synced by bare system calls.
 
     python benchmarks/commit_rows.py [FOLDER] [--rounds 20] [--commits 20]
 
-A commit of one element writes a manifest, a snapshot and a branch file. `durable` syncs each file, and then its folder. Prints, without and with syncs: milliseconds of a commit, of
-its files alone, and the ratio, round by round; in seconds, and in CPU time."""
+A commit of one element writes a manifest, a snapshot and a branch file. `durable` syncs each file, and then its folder. Prints, without and with syncs:
+milliseconds of a commit, of its files alone, and the ratio, round by round, in wall time and in CPU time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ import numpy as np
 
 import frazil
 
-FILES = (("manifests", 97), ("snapshots", 795), ("refs", 35))  # bytes of what a small commit writes
+FILES = (("manifests", 97), ("snapshots", 795), ("refs", 35))  # sizes of the files of a small commit
 
 
 class Bare:
-    """The system calls that nothing can do without: a file without a name, written, synced, linked to its name, and its folder synced."""
+    """The system calls that are always needed: create a file without a name, write it, sync it, link it to its name, and sync its folder."""
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
         self.sync, self.number, self.folders = sync, 0, []
@@ -62,7 +62,7 @@ class Commits:
 
 
 def timed(step: Callable[[], None], count: int) -> tuple[float, float]:
-    """Milliseconds and CPU milliseconds of a step."""
+    """Milliseconds and CPU milliseconds per step."""
     start, before = time.perf_counter(), time.process_time()
     for _ in range(count):
         step()

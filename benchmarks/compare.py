@@ -2,9 +2,9 @@
 
     python compare.py --engines frazil,zarr,zarrs,tensorstore --rows read,write,random --repeat 5 --json out.json
 
-Each engine lives in a worker process of its own (worker.py). The table shows the minimum, the median, and how many times as
-fast (or as small) as the best peer an engine is: the median over the rounds of best peer / engine. Peers are all engines of
-the same kind but frazil's own; the floor is no peer. Where all engines agree within 1 %, one line stands for all."""
+Each engine runs in its own worker process (worker.py). The table shows the minimum, the median, and how many times as fast (or as small) as the best peer an
+engine is: the median over the rounds of best peer / engine. Peers are all engines of the same kind except frazil's own; the floor is not a peer. If all engines
+agree within 1 %, one line represents all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Samples = list[dict[str, float]]  # one engine's metrics, a dict for each round
 
 @dataclasses.dataclass
 class Worker:
-    """A worker process, started at the first question, and again at the next one after it died."""
+    """A worker process. It starts at the first request, and again at the next request after it died."""
 
     name: str
     command: list[str]
@@ -62,7 +62,7 @@ class Worker:
             question.write(pickle.dumps((verb, row)))
             question.flush()
         except BrokenPipeError:
-            pass  # its last words, if any, are in the pipe
+            pass  # its last output, if any, is in the pipe
         if not select.select([answer], [], [], self.timeout)[0]:
             self.close(kill=True)
             return {"error": f"failed: no answer in {self.timeout:.0f} s"}
@@ -90,7 +90,7 @@ class Comparison:
         self.results: list[dict[str, Any]] = []
 
     def greet(self) -> None:
-        """Leaves out the engines that do not start, with a note."""
+        """Leaves out the engines that do not start, and prints a note."""
         for worker in self.workers:
             reply = worker.ask("hello")
             if "ok" in reply:
@@ -122,7 +122,7 @@ class Comparison:
                 worker.ask("drop")
 
     def workers_of(self, row: Row) -> list[Worker]:
-        """Those whose engines do rows of this kind."""
+        """The workers whose engines can run rows of this kind."""
         return [
             worker
             for worker in self.workers
@@ -130,13 +130,13 @@ class Comparison:
         ]
 
     def measure(self, row: Row) -> tuple[dict[str, Samples], dict[str, str]]:
-        """What each engine of the row's kinds took in every round; of those that failed, why."""
+        """What each engine of the row's kinds took in every round, and the reason for those that failed."""
         workers = self.workers_of(row)
         samples: dict[str, Samples] = {worker.name: [] for worker in workers}
         failures: dict[str, str] = {}
         shuffled = random.Random(
             row.name
-        )  # nobody always comes after the same one, whose dirty pages are still being written
+        )  # so that no engine always follows the same one, whose dirty pages are still being written
         for verb in ("prepare", *("measure" for _ in range(self.repeat))):
             for worker in shuffled.sample(workers, len(workers)):
                 if worker.name in failures:
@@ -153,7 +153,7 @@ class Comparison:
         return samples, failures
 
     def report(self, title: str, samples: dict[str, Samples], failures: dict[str, str]) -> None:
-        """Prints and keeps one row."""
+        """Prints and stores one row."""
         lines = []
         for metric in dict.fromkeys(key for rounds in samples.values() for key in rounds[0]):
             values = {name: [found[metric] for found in rounds] for name, rounds in samples.items()}
@@ -202,7 +202,7 @@ class Comparison:
 
 
 def ratio_to_best(own: list[float], peers: list[list[float]]) -> float | None:
-    """The median over the rounds of best peer / own; best is the peer of the lowest median. None without a peer."""
+    """The median over the rounds of best peer / own; best is the peer with the lowest median. None if there is no peer."""
     if not peers:
         return None
     pairs = zip(min(peers, key=median), own, strict=True)

@@ -1,4 +1,5 @@
-"""What writers of one branch cost each other: many threads that commit disjoint chunks of one array, on a store in memory and on a slow one, and many processes on a disk.
+"""How much writers of one branch slow each other down: many threads that commit disjoint chunks of one array, on a store in memory and on a slow store, and
+many processes on a disk.
 
     python benchmarks/contention_rows.py memory [--peer PYTHON] [--repeat 3]    32 writers x 10 commits, beside icechunk on its memory store (in its own Python)
     python benchmarks/contention_rows.py slow                                   the same on a store of 20 ms a request, over as many commits one after the other; requests
@@ -26,7 +27,7 @@ import numpy as np
 WRITERS, COMMITS = 32, 10
 PROCESSES, EACH = 8, 1250
 CHUNK = 16  # elements
-SECONDS = 0.02  # of a request to the slow store
+SECONDS = 0.02  # per request to the slow store
 
 
 def used() -> float:
@@ -36,7 +37,7 @@ def used() -> float:
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> tuple[float, float]:
-    """Seconds and CPU seconds of work(0), work(1) and so on, each in a thread. Raises what one of them raised."""
+    """Seconds and CPU seconds of work(0), work(1) and so on, each in a thread. Raises an exception that one of them raised."""
     failures: list[BaseException] = []
 
     def run(number: int) -> None:
@@ -65,7 +66,7 @@ def check(values: Any, writers: int, commits: int, length: int) -> None:
 
 
 def chunk(writer: int, turn: int, commits: int = COMMITS) -> slice:
-    """What a writer writes with one commit."""
+    """The part that a writer writes in one commit."""
     number = writer * commits + turn
     return slice(number * CHUNK, (number + 1) * CHUNK)
 
@@ -74,7 +75,7 @@ def chunk(writer: int, turn: int, commits: int = COMMITS) -> slice:
 
 
 def frazil_array(place: Any, count: int, *, durable: bool = False) -> Any:
-    """A repository with the array that is written, of so many chunks."""
+    """A repository with the array to write, of this many chunks."""
     import frazil
 
     repo = frazil.Repository.create(place, durable=durable)
@@ -132,7 +133,7 @@ def icechunk_memory() -> tuple[float, float]:
 
 
 def memory(peer: str | None, repeat: int) -> None:
-    """Both engines in turns, each run in a process of its own."""
+    """Both engines in turns, each run in its own process."""
     engines = {"frazil": sys.executable} | ({"icechunk": peer} if peer else {})
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in engines}
     for turn in range(repeat):
@@ -153,7 +154,7 @@ def memory(peer: str | None, repeat: int) -> None:
 
 
 def slow(repeat: int) -> None:
-    """The same on a slow store: how long against commits one after the other, and how many requests a commit takes."""
+    """The same on a slow store: the time compared with commits one after another, and the requests per commit."""
     from frazil.stores import MemoryStore
     from frazil.testing import CountingStore, SlowStore
 

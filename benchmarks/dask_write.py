@@ -3,9 +3,9 @@
     PYTHON benchmarks/dask_write.py frazil FOLDER          # a Python that has the engine, dask and distributed
     PYTHON benchmarks/dask_write.py icechunk FOLDER --runs 5 --megabytes 1024
 
-Both write float32 values that each task makes for itself (so that nothing but writing takes long), from chunks that do not lie on the target's (--aligned: they do), on
-a LocalCluster of processes. Neither syncs files. Printed are the seconds of each run, from the lazy array to the commit, and the number of elements that are wrong
-when the array is read again; the exit status is 1 where there are any. FOLDER is to be on the disk to measure; what is written there is removed."""
+Both write float32 values that each task computes itself (so that only writing takes long), from chunks that are not aligned with the target's (--aligned: they
+are), on a LocalCluster of processes. Neither syncs files. Prints the seconds of each run, from the lazy array to the commit, and the number of elements that
+are wrong when the array is read again. The exit status is 1 if there are any. FOLDER must be on the disk to measure; the files written there are removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Read = Callable[[Path], Any]
 
 
 def values(block_info: Any = None) -> NDArray[np.float32]:
-    """A smooth field with some noise, the same for an element whatever the chunks are: value = f(place)."""
+    """A smooth field with some noise. The value of an element depends only on its position, not on the chunks."""
     (z, z_end), (y, y_end), (x, x_end) = block_info[None]["array-location"]
     return field(slice(z, z_end), slice(y, y_end), slice(x, x_end))
 
@@ -79,7 +79,7 @@ def with_icechunk(folder: Path, shape: tuple[int, ...], source: da.Array) -> Non
     zarr.create_array(session.store, name="data", shape=shape, dtype="float32", chunks=CHUNK, shards=SHARD)
     fork = session.fork()
     array = zarr.open_array(fork.store, path="data", mode="r+")
-    # it writes what it is given: chunks that do not lie on shards would be raced for
+    # this engine writes the chunks of the dask array: if they are not aligned with shards, tasks race for a shard
     merged = icechunk.dask.store_dask(sources=[source.rechunk(SHARD)], targets=[array])
     session.merge(merged)
     session.commit("written by a cluster")

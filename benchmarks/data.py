@@ -1,4 +1,4 @@
-"""What fills the arrays: deterministic, made once by the driver as .npy files that every worker loads."""
+"""The data of the arrays: deterministic, made once by the driver as .npy files that every worker loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from rows import Shape, Spec
 
-# Real input, which is not part of the project: beside the checkout, or where FRAZIL_BENCH_DATA says.
+# Real input, which is not part of the project: next to the checkout, or at FRAZIL_BENCH_DATA.
 FOLDER = Path(os.environ.get("FRAZIL_BENCH_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 ERA = FOLDER / "eraint_uvz.nc"
 
@@ -21,12 +21,12 @@ def file_of(spec: Spec, scratch: Path) -> Path:
 
 
 def missing(spec: Spec) -> str | None:
-    """What a spec's values are made from, when that is not here."""
+    """The input of a spec's values, if it is missing."""
     return None if spec.values != "era" or ERA.is_file() else ERA.name
 
 
 def ensure(spec: Spec, scratch: Path) -> None:
-    """Makes the file of a spec's values unless it is there."""
+    """Makes the file of a spec's values unless it exists."""
     path = file_of(spec, scratch)
     if spec.values != "none" and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def random(shape: Shape) -> np.ndarray:
 
 
 def fields(shape: Shape) -> np.ndarray:
-    """float32 (time, field, latitude, longitude): a wave that moves, and noise of a thousandth of it; compresses as fields of a forecast do."""
+    """float32 (time, field, latitude, longitude): a moving wave, and noise of a thousandth of it; compresses as forecast fields do."""
     steps, _, height, width = shape
     noise = np.random.default_rng(0)
     wave = np.sin(np.arange(height) / 9)[:, None] * np.cos(np.arange(width) / 17)

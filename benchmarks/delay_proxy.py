@@ -1,9 +1,9 @@
-"""A proxy of TCP in a process of its own that holds each request back for a while, and counts the requests. It knows of HTTP only that what a client sends after
-an answer is a new request: none is sent while another one is under way, and none is announced (Expect: 100-continue).
+"""A TCP proxy in its own process that delays each request and counts the requests. All it knows of HTTP is that data sent by a client after an answer is a new
+request: no request is sent while another one is active, and none is announced (Expect: 100-continue).
 
     python delay_proxy.py PORT SECONDS              # of the server, and to wait; prints the proxy's own port
 
-GET /__count__ answers how many requests there were since it was last asked."""
+GET /__count__ returns the number of requests since the last such call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Proxy:
         self.port, self.delay, self.count = port, delay, 0
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of a client, for which there is one to the server."""
+        """One connection of a client, with its own connection to the server."""
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self.port)
         answered = asyncio.Event()
         answered.set()

@@ -1,4 +1,4 @@
-"""The tasks with the Zarr v3 draft of 2022, which no peer reads: the same array in both dialects, and a conversion beside plain copying."""
+"""The tasks with the Zarr v3 draft of 2022, which no peer reads: the same array in both dialects, and a conversion compared with plain copying."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 from array_tasks import ArrayTasks, Clock, Metrics, check
 from rows import Row
 
-ALTERNATIONS = 4  # within one measurement, whose ratio is of the quickest ones: they are to be equal, and noise is not
+ALTERNATIONS = 4  # per measurement; the ratio uses the fastest ones, so that both are equal and noise does not count
 
 
 def frazil() -> Any:
-    """Imported in the worker that has it."""
+    """Imported only in the worker that has it."""
     import frazil
 
     return frazil
@@ -28,12 +28,12 @@ class DraftTasks(ArrayTasks):
     }
 
     def make_both(self, row: Row) -> None:
-        """The array of the final specification, and the same bytes in shards of the draft's transformer."""
+        """The array in the final specification, and the same bytes in shards of the draft's transformer."""
         self.make_array(row)
         frazil().convert(self.path, f"{self.path}.draft", zarr_format="draft-2021", overwrite=True)
 
     def make_draft(self, row: Row) -> None:
-        """One place, in the draft of December 2022."""
+        """One location, in the draft of December 2022."""
         self.make_array(row)
         frazil().convert(self.path, zarr_format="draft")
 
@@ -64,7 +64,7 @@ class DraftTasks(ArrayTasks):
         seconds = {}
         for name in self._in_turn(list(ways)):
             self.fresh(self.new)
-            os.sync()  # nobody has to wait for what the one before wrote
+            os.sync()  # so that no measurement waits for the writes of the one before
             with Clock() as clock:
                 ways[name]()
             seconds[name] = clock.seconds
@@ -81,7 +81,7 @@ class DraftTasks(ArrayTasks):
         }
 
     def _in_turn(self, names: list[str]) -> list[str]:
-        """Another one first each time."""
+        """Starts with another one each time."""
         self.turn += 1
         at = self.turn % len(names)
         return names[at:] + names[:at]

@@ -1,10 +1,11 @@
-"""Import of a NetCDF4 file: frazil.import_file against xarray's to_zarr, the same chunks and codec on both sides.
+"""Import of a NetCDF4 file: frazil.import_file against xarray's to_zarr, with the same chunks and codec.
 
     PYTHON benchmarks/import_rows.py FOLDER [--megabytes 2048] [--budget 256] [--repeat 3] [--codecs zstd2,lz4]     # a Python with frazil, xarray, zarr and netCDF4
 
-The files have float32 of (time, 720, 1440): "contiguous", and "deflate 4" with shuffle in chunks of one map. Each run is a process of its own, in turns; all of them find compiled modules, as
-those of an installed package are. Printed are medians of the seconds, the CPU seconds of all threads and processes, and the peak of resident memory. "codec" is the CPU seconds that
-compressing these chunks, and decompressing those of the file, take alone, with the same libraries: what no import can save. The results are compared outside of the timed part."""
+The files have float32 of (time, 720, 1440): "contiguous", and "deflate 4" with shuffle in chunks of one map. Each run is its own process, in turns; all of them
+use compiled modules, as an installed package does. Prints medians of the seconds, the CPU seconds of all threads and processes, and the peak of resident
+memory. "codec" is the CPU seconds for compressing these chunks and decompressing those of the file alone, with the same libraries: no import can save them. The
+results are compared outside of the timed part."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def zarr_codecs(codec: str) -> list[Any]:
 
 
 def by_xarray(source: Path, target: Path, codec: str, budget: int) -> None:
-    """Slices of the budget, one after the other, as to_zarr without dask reads a variable whole."""
+    """Slices of the budget, one after another, as to_zarr without dask reads a variable whole."""
     import xarray as xr
 
     encoding: dict[str, Any] = {"t": {"chunks": CHUNKS, "compressors": zarr_codecs(codec)}}
@@ -90,7 +91,7 @@ ENGINES = {"frazil": by_frazil, "xarray": by_xarray}
 
 
 def run_one(engine: str, source: Path, target: Path, codec: str, budget: int) -> None:
-    """In a process of its own: seconds, CPU seconds, MiB."""
+    """Runs in its own process. Returns seconds, CPU seconds, MiB."""
     before, cpu = time.perf_counter(), time.process_time()
     ENGINES[engine](source, target, codec, budget)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -100,7 +101,7 @@ def run_one(engine: str, source: Path, target: Path, codec: str, budget: int) ->
 
 
 def codec_seconds(source: Path, codec: str) -> float:
-    """CPU seconds of decompressing the file's chunks and compressing ours, by a sample of maps on one thread."""
+    """CPU seconds for decompressing the file's chunks and compressing ours, estimated from a sample of maps on one thread."""
     import netCDF4
     import numcodecs
 
@@ -139,7 +140,7 @@ def compare(folder: Path, source: Path, kind: str, codec: str, options: argparse
     """One row: both engines in turns."""
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
     rounds: dict[str, list[list[float]]] = {engine: [] for engine in ENGINES}
-    for number in range(options.repeat + 1):  # the first compiles modules, and reads the file into memory
+    for number in range(options.repeat + 1):  # the first run compiles modules, and reads the file into memory
         for engine in ENGINES:
             target = folder / f"{kind}-{engine}.zarr"
             shutil.rmtree(target, ignore_errors=True)

@@ -1,9 +1,9 @@
-"""How long Ctrl-C takes in large reads and writes: seconds from the signal to KeyboardInterrupt, in a process of its own for each.
+"""How long Ctrl-C takes in large reads and writes: seconds from the signal to KeyboardInterrupt, each in its own process.
 
     python benchmarks/interrupts.py [--kinds "read gzip,write zstd 19"] [--repeat 3] [--source ../before/src] [--json out.json]
 
-Frazil alone, from src/ of this checkout or of another. The goal is 0.2 s. The signal comes when the operation has gone on for half a second; an operation that was done by
-then is an error. S3 is a server on this machine (.servers, made by tools/servers)."""
+Frazil alone, from src/ of this checkout or of another. The goal is 0.2 s. The signal comes half a second after the start of the operation; an operation that
+has already ended is an error. S3 is a server on this machine (.servers, made by tools/servers)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIDE = 2**20  # elements (bytes) of an inner chunk
 SHARD = 2**26
 FILLED = "import frazil, numpy as np, os, sys\nroot = sys.argv[1]\n"
 
-# What is made beforehand: an array of `shards` shards, all of them the same file.
+# Prepared beforehand: an array of `shards` shards, all of them the same file.
 ARRAY = """
 def filled(shards, codecs, chunk=2**20, shard=2**26):
     array = frazil.create_array(root + "/a", shape=(shards * shard,), dtype="u1", chunks=(chunk,), shards=(shard,), codecs=codecs, fill_value=255)
@@ -34,7 +34,7 @@ def filled(shards, codecs, chunk=2**20, shard=2**26):
     for number in range(1, shards):
         os.link(root + "/a/c/0", f"{root}/a/c/{number}")
 """
-# Read one element of so many, so that little memory is touched.
+# Reads one element of this many, so that little memory is touched.
 READ = "array = frazil.open_array(root + '/a')\nrun = lambda: array[::4096]"
 POINTS = "array = frazil.open_array(root + '/a')\nat = np.random.default_rng(2).integers(0, array.shape[0], 2**18)\nrun = lambda: array.vindex[at]"
 ORTHOGONAL = POINTS.replace("vindex[at]", "oindex[np.unique(at)]")
@@ -56,7 +56,7 @@ values = np.random.default_rng(1).integers(0, 16, 2**29, dtype="u1")
 frazil.create_array(store, data=values, chunks=(2**20,), shards=(2**25,), codecs=[], fill_value=255)
 """
 REMOTE_READ = f"import json\narray = frazil.open_array({STORE})\ndef run():\n    for _ in range(20): array[...]"
-# kind: (what is made beforehand, what is interrupted)
+# kind: (what is prepared, what is interrupted)
 KINDS = {
     "read zstd": (ARRAY + "filled(160, [frazil.codecs.Zstd()])", READ),
     "read gzip": (ARRAY + "filled(80, [frazil.codecs.Gzip(level=5)])", READ),
@@ -106,7 +106,7 @@ except KeyboardInterrupt:
 
 
 def seconds(kind: str, endpoint: str, source: Path) -> float:
-    """Of one interrupted operation. Raises SystemExit where it was not interrupted."""
+    """Seconds of one interrupted operation. Raises SystemExit if it was not interrupted."""
     made, interrupted = KINDS[kind]
     printed = ""
     environment = {**os.environ, **s3_server.NO_PROXY, "PYTHONPATH": str(source)}

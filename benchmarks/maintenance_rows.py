@@ -1,9 +1,9 @@
-"""What maintenance costs: verification of many chunk files, and of the values of an array beside plain reading; garbage collection of many chunk files, of which 1% are
-garbage, and expiry of most of a long history.
+"""The cost of maintenance: verification of many chunk files, and of the values of an array compared with plain reading; garbage collection of many chunk files,
+of which 1% are garbage; and expiry of most of a long history.
 
     python benchmarks/maintenance_rows.py [chunk files] [snapshots]
 
-Prints for each step the seconds and the peak of resident memory of its own process. A repository is made in a folder of the system's for temporary files."""
+Prints for each step the seconds and the peak of resident memory of its own process. Repositories are created in the system's folder for temporary files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ import numpy as np
 
 import frazil
 
-COLUMNS = 10_000  # chunk files that are written at once
+COLUMNS = 10_000  # chunk files written in one call
 BYTES = 600
-GARBAGE = 100  # one of so many is garbage
+GARBAGE = 100  # one of this many is garbage
 
 
 def make_chunks(place: str, count: int) -> None:
-    """A repository of so many chunk files of 600 bytes each, which are too large for manifests, and 1% more that nothing refers to."""
+    """A repository of this many chunk files of 600 bytes each, which are too large for manifests, and 1% more that are not referenced."""
     repo = frazil.Repository.create(place, durable=False, chunk_packing="off")
     session = repo.writable_session()
     array = session.root.create_array("a", shape=(count, BYTES), dtype="u1", chunks=(1, BYTES), codecs=[])
@@ -42,7 +42,7 @@ def make_chunks(place: str, count: int) -> None:
 
 
 def make_history(place: str, count: int) -> None:
-    """A repository with so many snapshots."""
+    """A repository with this many snapshots."""
     repo = frazil.Repository.create(place, durable=False)
     session = repo.writable_session()
     for number in range(count):
@@ -51,7 +51,7 @@ def make_history(place: str, count: int) -> None:
 
 
 def collect(place: str) -> str:
-    """One run; what was condemned is two days old afterwards."""
+    """One run. Afterwards the condemned files count as two days old."""
     done = frazil.Repository.open(place, durable=False).garbage_collect()
     for path in (Path(place) / "gc/condemned").glob("*"):
         os.utime(path, (time.time() - 2 * 86400,) * 2)
@@ -59,7 +59,7 @@ def collect(place: str) -> str:
 
 
 def make_values(place: str) -> None:
-    """A repository with digests, and an array of 512 MiB in it, in chunks of 1 MiB that zstd makes smaller."""
+    """A repository with digests, and an array of 512 MiB in it, in chunks of 1 MiB that zstd compresses."""
     repo = frazil.Repository.create(place, durable=False, chunk_digests="crc32c")
     with repo.transaction(message="values") as root:
         array = root.create_array("v", shape=(512, 2**18), dtype="f4", chunks=(1, 2**18))
@@ -75,7 +75,7 @@ def verify(place: str, *, decode: bool = False, digests: bool = False) -> str:
 
 
 def read(place: str) -> str:
-    """All values, without keeping any."""
+    """Reads all values and keeps none."""
     array = frazil.Repository.open(place).readonly_session().root["v"]
     assert isinstance(array, frazil.Array)
     for row in range(0, 512, 64):
@@ -84,14 +84,14 @@ def read(place: str) -> str:
 
 
 def expire(place: str, count: int) -> str:
-    """Lets 90% expire."""
+    """Expires 90%."""
     repo = frazil.Repository.open(place, durable=False)
     done = repo.expire(older_than=timedelta(0), keep_last=count // 10)
     return f"{len(done.snapshots)} expired, {done.left} left"
 
 
 def measured(label: str, step: Callable[..., object], *arguments: object) -> None:
-    """Runs a step in a process of its own."""
+    """Runs a step in its own process."""
     context = get_context("spawn")
     queue = context.Queue()
     process = context.Process(target=_run, args=(queue, step, arguments))
@@ -116,7 +116,7 @@ def main() -> None:
         make_chunks(place, chunks)
         measured(f"verify of {chunks} chunk files", verify, place)
         make_values(f"{folder}/values")
-        for _ in range(3):  # interleaved, as other work on the machine changes
+        for _ in range(3):  # interleaved, as the load of the machine changes
             measured("reading 512 MiB", read, f"{folder}/values")
             measured("verify of 512 MiB with decode", partial(verify, decode=True), f"{folder}/values")
             measured("verify of 512 MiB with digests", partial(verify, digests=True), f"{folder}/values")

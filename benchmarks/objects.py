@@ -1,11 +1,11 @@
-"""Compares reading and writing in object storage: one S3 server on this machine, the same sharded cube in it, engines in turns, every result checked.
+"""Compares reading and writing in object storage: one S3 server on this machine with one sharded cube, engines in turns, every result checked.
 
     python benchmarks/objects.py [--delay 20] [--before ../before/src] [--server .servers/bin/versitygw] [--repeat 5] [--size 512] [--json out.json]
 
-Run it with the Python of the peers' environment (it needs numpy, obstore, zarr, tensorstore); frazil is taken from src/, and `frazil_before`, where --before
-names the src/ of another commit (its kernel built), from there. Each engine lives in a process of its own. All plain engines read
-the same objects, which frazil wrote; `frazil_repo` reads the same values from a repository in the bucket, and icechunk from one of its own. Each plain engine
-writes to a cube of its own. What is timed begins with an open array. With --delay a proxy holds each request back for so many milliseconds."""
+Run it with the Python of the peers' environment (it needs numpy, obstore, zarr, tensorstore); frazil is imported from src/, and `frazil_before` from the src/
+of another commit that --before names (with its kernel built). Each engine runs in its own process. All plain engines read the same objects, which frazil wrote;
+`frazil_repo` reads the same values from a repository in the bucket, and icechunk from its own repository. Each plain engine writes to its own cube. Timing
+begins when the array is open. With --delay a proxy delays each request by this many milliseconds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Box = list[list[int]]  # start and end along each dimension
 
 
 def values(size: int) -> np.ndarray:
-    """Smooth, with noise in the low bits: it compresses about as measured fields do."""
+    """Smooth, with noise in the low bits: it compresses about as well as measured fields."""
     axis = np.linspace(0, 12, size)
     smooth = np.sin(axis)[:, None, None] + np.cos(axis)[None, :, None] + np.sin(axis / 2)[None, None, :]
     noise = np.random.default_rng(1).integers(0, 16, (size,) * 3, dtype=np.uint16)
@@ -148,7 +148,7 @@ def write(engine: str, array: Any, box: tuple[slice, ...], source: np.ndarray) -
 
 
 class Work:
-    """What a worker does for one line of the driver."""
+    """Executes one line of the driver."""
 
     def __init__(self, engine: str, endpoint: str, size: int) -> None:
         self.engine, self.endpoint, self.truth, self.own = engine, endpoint, values(size), values(size)
@@ -164,7 +164,7 @@ class Work:
         return {"wrong": wrong} if wrong else took
 
     def write(self, boxes: list[tuple[slice, ...]]) -> dict[str, float]:
-        """Other values each time. What was written is read back, untimed, with its surroundings."""
+        """Different values each time. Afterwards the written part and its surroundings are read back, untimed."""
         array = opened(self.engine, self.endpoint, write=True)
         for box in boxes:
             self.own[box] ^= 1
@@ -180,7 +180,7 @@ class Work:
 
 
 def worker(engine: str, endpoint: str, size: int) -> None:
-    """Answers lines of JSON, ["read" or "write", boxes]."""
+    """Answers lines of JSON: ["read" or "write", boxes]."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     work = Work(engine, endpoint, size)
@@ -294,13 +294,13 @@ def environment(source: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(source.resolve()), **s3_server.NO_PROXY}
 
 
-Samples = dict[str, list[dict[str, float]]]  # engine -> what each round took
+Samples = dict[str, list[dict[str, float]]]  # engine -> seconds of each round
 
 
 def measure(
     title: str, workers: dict[str, subprocess.Popen[str]], question: list[Any], repeat: int, results: list[Any]
 ) -> Samples:
-    """The engines in another order in each round. One that fails is left out from then on, with a line in results."""
+    """Runs the engines in another order in each round. An engine that fails is left out of later rounds, with a line in results."""
     samples: Samples = {name: [] for name in workers}
     shuffled = random.Random(title)
     for turn in range(repeat + 1):
@@ -329,7 +329,7 @@ def show(title: str, samples: Samples) -> None:
 
 
 def lines_of(title: str, samples: Samples) -> Iterable[dict[str, Any]]:
-    """As in the report of compare.py; ratio: to the best plain peer."""
+    """Format as in the report of compare.py; ratio: to the best plain peer."""
     for metric in ("s", "cpu s"):
         found = {name: [one[metric] for one in rounds] for name, rounds in samples.items()}
         peers = [values for name, values in found.items() if not name.startswith("frazil") and name not in REPOSITORIES]

@@ -1,9 +1,10 @@
-"""Measures the memory that reads, writes and copies hold beside their result on a remote store: 64 shards of 8 MiB in a real S3 server on this machine.
+"""Measures the memory that reads, writes and copies on a remote store use beyond their result: 64 shards of 8 MiB in a real S3 server on this machine.
 
     python benchmarks/remote_memory.py [--repeat 3] [--in-flight 1,64] [--json out.json]
 
-Frazil alone, from src/ of this checkout. Each call runs in a new process, whose high-water mark of resident memory (VmHWM) is read from outside of Python. What is
-counted begins after a small read, so that modules and the client are there; the result of a read is not counted. Every result is checked, uncounted."""
+Frazil alone, from src/ of this checkout. Each call runs in a new process, whose high-water mark of resident memory (VmHWM) is read from outside of Python.
+Measurement begins after a small read, when modules and the client are loaded; the result of a read is not counted. Every result is checked outside of the
+measurement."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def row_name(call: str, in_flight: int) -> str:
 
 
 def values(turn: int = 0) -> np.ndarray:
-    """Noise: a shard is as large encoded as decoded."""
+    """Noise: an encoded shard is as large as a decoded one."""
     return np.random.default_rng(turn).integers(0, 2**16, SHAPE, dtype=np.uint16)
 
 
@@ -51,7 +52,7 @@ def values(turn: int = 0) -> np.ndarray:
 
 
 class Calls:
-    """Each returns the bytes of its result, which are not counted, and what checks it."""
+    """Each returns the bytes of its result, which are not counted, and a function that checks the result."""
 
     def __init__(self, endpoint: str, folder: Path, in_flight: int) -> None:
         import frazil
@@ -82,12 +83,12 @@ class Calls:
         self.create(self.folder / "cube")[...] = data
 
     def measure(self, name: str) -> float:
-        """MiB that a call holds at most, beside its result."""
+        """The maximum of MiB that a call uses beyond its result."""
         self.array = self.frazil.open_array(self.store("cube"), mode="r+", runtime=self.runtime)
         _ = self.array[0, 0, 0]
         self.source = values(1) if name == "write_all" else None
         self.out: Any = None
-        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
         before = memory_kib("VmRSS")
         getattr(self, name)()
         above = memory_kib("VmHWM") - before
@@ -115,7 +116,7 @@ class Calls:
         assert np.array_equal(self.created[...], values(1))
 
     def write_part(self) -> None:
-        """One plane across every shard: in each, one inner chunk of four along the axis is merged, the others are carried over."""
+        """One plane across every shard: in each, one inner chunk of four along the axis is merged, the others are copied."""
         self.array[5::128, :, :] = 7
 
     def check_write_part(self) -> None:
@@ -214,7 +215,7 @@ def ask(call: str, endpoint: str, folder: Path, in_flight: int) -> dict[str, Any
 
 
 def line_of(row: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """As in the report of compare.py."""
+    """Format as in the report of compare.py."""
     failures = [one["error"] for one in found if "error" in one]
     if failures:
         return {"row": row, "engine": "frazil", "error": failures[0]}

@@ -2,8 +2,8 @@
 
     python benchmarks/remote_requests.py [--chunks 100000] [--json out.json]
 
-Frazil alone, from src/ of this checkout; each command is a process of its own. What opening takes is counted apart (`frazil info` of an array without chunks), and
-taken off. A page of a listing in S3 has 1,000 keys."""
+Frazil alone, from src/ of this checkout; each command is its own process. Requests of opening are counted separately (`frazil info` of an array without
+chunks), and subtracted. A page of a listing in S3 has 1,000 keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fill(endpoint: str, chunks: int) -> None:
 
 
 def run(arguments: list[str], endpoint: str) -> tuple[int, str]:
-    """Requests of a command, and what it printed."""
+    """The number of requests of a command, and its output."""
     source = str(HERE.parent / "src")
     environment = {**os.environ, "PYTHONPATH": source, **s3_server.environment(endpoint)}
     s3_server.requests_since(endpoint)

@@ -1,4 +1,4 @@
-"""The tasks that need a repository; those of array_tasks.py work in one too."""
+"""The tasks that need a repository. Those of array_tasks.py can also run in one."""
 
 from __future__ import annotations
 
@@ -105,5 +105,5 @@ class RepositoryTasks(ArrayTasks):
 
 
 def tree(count: int) -> list[str]:
-    """Names of count arrays, 100 in a group."""
+    """Names of `count` arrays, 100 in a group."""
     return [f"g{i // 100}/a{i % 100}" for i in range(count)]

@@ -1,4 +1,4 @@
-"""The rows of the comparison, as data. What each task does and times is in worker.py; what fills an array is in data.py."""
+"""The rows of the comparison, as data. worker.py has what each task does and times; data.py has the values of arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLAIN, FLOOR, REPOSITORY = "plain", "floor", "repository"  # the kinds of engine
 
 @dataclass(frozen=True)
 class Spec:
-    """One array: its layout and what fills it. With shards, chunks are the inner chunks. No codecs: raw bytes."""
+    """One array: its layout and its values. With shards, chunks are the inner chunks. No codecs: raw bytes."""
 
     values: str
     shape: Shape
@@ -33,14 +33,14 @@ class Row:
     name: str
     task: str
     spec: Spec
-    tags: tuple[str, ...]  # what --rows selects by, beside the task
+    tags: tuple[str, ...]  # the tags that --rows selects by, besides the task
     kinds: tuple[str, ...] = (PLAIN,)
     box: Box = ()  # read: the selection
     size: Shape = ()  # random: the extent of each read
     count: int = 0  # random reads, openings, appends or commits in one measurement
-    start: int = 0  # commits, references or arrays that are there before it
+    start: int = 0  # commits, references or arrays that exist before it
     fresh: bool = False  # measure in a new process each time
-    own: bool = False  # frazil alone: the peers would take hours, or all of the memory
+    own: bool = False  # frazil alone: the peers would need hours, or all of the memory
 
 
 def zstd(level: int) -> tuple[dict[str, Any], ...]:
@@ -114,7 +114,7 @@ def costs(n: int, shard: int, grid: int) -> list[Row]:
 
 
 def climate(times: int, shard: int) -> list[Row]:
-    """Row 7: ERA-Interim u, v, z as float64, tiled in time; the edge of every shard is ragged (241 = 3 x 61 + 58)."""
+    """Row 7: ERA-Interim u, v, z as float64, tiled in time; every shard has partial chunks at its edge (241 = 3 x 61 + 58)."""
     blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 8, "blocksize": 0}
     spec = Spec(
         "era",
@@ -136,7 +136,7 @@ def climate(times: int, shard: int) -> list[Row]:
 
 
 def series(steps: int, shard: int) -> list[Row]:
-    """Row 11: a series in time, written as it comes: one step, four fields, at a time."""
+    """Row 11: a time series, written as it arrives: one step of four fields at a time."""
     spec = Spec("fields", (steps, 4, 90, 180), "float32", (1, 1, 90, 180), (shard, 4, 90, 180), zstd(0))
     name = f"4-D float32 series: {steps} appends of a step"
     return [
@@ -146,7 +146,7 @@ def series(steps: int, shard: int) -> list[Row]:
 
 
 def repositories(tiny: int, small: int, commits: int, history: int, refs: int, arrays: int, appends: int) -> list[Row]:
-    """Row 8: what a transaction costs. (The cube in a repository is among cubes().)"""
+    """Row 8: the cost of a transaction. (The cube in a repository is among cubes().)"""
     rows = []
     for chunks, values in ((tiny, 16), (small, 128)):
         spec = Spec("random", (chunks * values,), "float64", (values,))

@@ -1,4 +1,5 @@
-"""A real S3 server on this machine (versitygw), and a proxy before it that makes each request slower and counts them. What is measured there is not known here."""
+"""A real S3 server on this machine (versitygw), and a proxy in front of it that delays each request and counts the requests. This module does not know what is
+measured."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(folder: Path, server: Path = SERVER) -> Iterator[str]:
-    """The endpoint of a server with one empty bucket (BUCKET), whose data lies in `folder`."""
+    """The endpoint of a server with one empty bucket (BUCKET), whose data is in `folder`."""
     (folder / BUCKET).mkdir(parents=True)
     port = free_port()
     process = subprocess.Popen(
@@ -51,7 +52,7 @@ def serving(folder: Path, server: Path = SERVER) -> Iterator[str]:
 
 @contextmanager
 def delayed(endpoint: str, seconds: float) -> Iterator[str]:
-    """Another endpoint of the same server, where each request is held back for so many seconds."""
+    """Another endpoint of the same server, which delays each request by this many seconds."""
     command = [sys.executable, str(HERE / "delay_proxy.py"), endpoint.rpartition(":")[2], str(seconds)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout
@@ -63,7 +64,7 @@ def delayed(endpoint: str, seconds: float) -> Iterator[str]:
 
 
 def requests_since(endpoint: str) -> int:
-    """How many requests came to a delayed endpoint since it was last asked."""
+    """The number of requests to a delayed endpoint since the last such call."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     return int(direct.open(f"{endpoint}/__count__").read())
 
@@ -74,7 +75,7 @@ def frazil_options(endpoint: str) -> dict[str, Any]:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """The same as variables, for programs."""
+    """The same as environment variables, for programs."""
     return {
         **NO_PROXY,
         "AWS_ENDPOINT_URL": endpoint,

@@ -1,4 +1,4 @@
-"""A folder over HTTP with range requests, counting what it is asked for. GET /__count__ answers the count and sets it to 0."""
+"""Serves a folder over HTTP with range requests, and counts the requests. GET /__count__ returns the count and sets it to 0."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(folder: Path) -> str:
-    """Serves the folder from a daemon thread; the URL."""
+    """Serves the folder from a daemon thread. Returns the URL."""
     Handler.folder = folder.resolve()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,10 +1,10 @@
-"""Reads what runs of the harness measured and says which of the project's targets they met.
+"""Reads the results of the harness and reports which of the project's targets they meet.
 
     python targets.py out.json [objects.json memory.json requests.json] [--markdown]
 
-Here are the targets and how each is read from the reports of compare.py, objects.py, remote_memory.py and remote_requests.py; nothing is measured here but the
-lines of the sources. Ratios are to the best peer of the same run, round by round (compare.py, "x best"). Seconds mean something only on a quiet machine: the
-ratio in CPU time stands beside them where the row has it."""
+This module has the targets and how each is read from the reports of compare.py, objects.py, remote_memory.py and remote_requests.py. It measures nothing except
+the lines of the sources. Ratios are to the best peer of the same run, round by round (compare.py, "x best"). Seconds are meaningful only on a quiet machine:
+the ratio in CPU time is shown next to them if the row has it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ BEFORE = "frazil_before"  # src/ of an earlier commit
 REPOSITORY = "frazil_repo"  # without syncing, as its peers
 ZARR = ("zarr", "zarr_fused")
 
-Report = Mapping[str, Any]  # what compare.py --json writes
-Line = Mapping[str, Any]  # what one engine measured in one row, one metric
-Measured = tuple[float, str]  # the value that is judged, and what it was made from
+Report = Mapping[str, Any]  # the output of compare.py --json
+Line = Mapping[str, Any]  # the results of one engine in one row, for one metric
+Measured = tuple[float, str]  # the value to compare with the target, and what it was computed from
 
 
 class Target(NamedTuple):
@@ -36,14 +36,14 @@ class Target(NamedTuple):
     goal: float
     unit: str  # "x" is a ratio
     at_least: bool  # or at most
-    read: Callable[[Report, Sequence[str], str], Measured | None]  # None: the run does not have what it needs
+    read: Callable[[Report, Sequence[str], str], Measured | None]  # None: the run does not have the data
     rows: tuple[str, ...]  # patterns, as sizes differ in a quick run
     metric: str
-    engine: str = OWN  # whose failure is a target missed
+    engine: str = OWN  # a failure of these is a missed target
 
 
 class Verdict(NamedTuple):
-    """A target with what a run measured for it. `met` is None when the run did not measure it."""
+    """A target with the value that a run measured. `met` is None if the run did not measure it."""
 
     target: Target
     met: bool | None
@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
 
 
 def judge(report: Report, targets: Iterable[Target]) -> list[Verdict]:
-    """Each target, in their order. A row that failed, or whose result was wrong, is a target missed."""
+    """Each target, in their order. A row that failed, or whose result was wrong, is a missed target."""
     return [_verdict(report, target) for target in targets]
 
 
@@ -77,7 +77,7 @@ def _verdict(report: Report, target: Target) -> Verdict:
 
 
 def lines_of(report: Report, row: str, metric: str) -> dict[str, Line]:
-    """Engine -> its line, of the row whose name fits the pattern."""
+    """Engine -> its line, for the row whose name matches the pattern."""
     return {
         line["engine"]: line
         for line in report["rows"]
@@ -86,7 +86,7 @@ def lines_of(report: Report, row: str, metric: str) -> dict[str, Line]:
 
 
 def best_peer(lines: Mapping[str, Line], report: Report) -> str:
-    """What the best other engine of the same kind measured, as a text."""
+    """The value of the best other engine of the same kind, as a text."""
     own_kind = report["engines"][OWN]["kind"]
     peers = {
         name: line["median"]
@@ -97,7 +97,7 @@ def best_peer(lines: Mapping[str, Line], report: Report) -> str:
 
 
 def ratio_to_best(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
-    """Times as fast (or as small) as the best peer."""
+    """How many times as fast (or as small) as the best peer."""
     lines = lines_of(report, rows[0], metric)
     if OWN not in lines or lines[OWN]["ratio"] is None:
         return None
@@ -107,13 +107,13 @@ def ratio_to_best(report: Report, rows: Sequence[str], metric: str) -> Measured 
 
 
 def cpu(report: Report, rows: Sequence[str], metric: str) -> str:
-    """The same ratio in CPU time, as a text; nothing where it was not measured."""
+    """The same ratio in CPU time, as a text; empty if it was not measured."""
     line = lines_of(report, rows[0], f"cpu {metric}").get(OWN)
     return "" if line is None or line["ratio"] is None else f"; {line['ratio']:.3g} x in CPU time"
 
 
 def median_value(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
-    """The median as it is."""
+    """The median itself."""
     lines = lines_of(report, rows[0], metric)
     return (lines[OWN]["median"], best_peer(lines, report)) if OWN in lines else None
 
@@ -151,7 +151,7 @@ def growth(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
 
 
 def repository_ratio(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
-    """Times as fast (or as small) as the better of the peer's pipelines, in a repository."""
+    """How many times as fast (or as small) as the better of the peer's pipelines, in a repository."""
     lines = lines_of(report, rows[0], metric)
     if REPOSITORY not in lines or lines[REPOSITORY]["ratio"] is None:
         return None
@@ -165,7 +165,7 @@ def repository_ratio(report: Report, rows: Sequence[str], metric: str) -> Measur
 
 
 def repository_value(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
-    """The median in a repository as it is."""
+    """The median in a repository itself."""
     lines = lines_of(report, rows[0], metric)
     return (lines[REPOSITORY]["median"], "") if REPOSITORY in lines else None
 
@@ -200,7 +200,7 @@ SHEET = r"\d+\^2 inner 16\^2 raw: "
 POKE = r"one element into a \d+ MiB shard"
 SLOW = r"\d+\^3 in S3, 20 ms a request: "
 LINES = "lines of array engine and stores"
-ONE_TASK = 24  # MiB of a task of remote_memory.py: a shard of 8 MiB fetched, carried over, and encoded anew
+ONE_TASK = 24  # MiB of a task of remote_memory.py: a shard of 8 MiB is fetched, copied, and encoded again
 SLACK = 32  # MiB
 
 
@@ -303,7 +303,7 @@ def table(verdicts: Iterable[Verdict], *, markdown: bool = False) -> list[str]:
 
 
 def merged(reports: Sequence[Report]) -> Report:
-    """Several reports as one, with the lines of the sources as they are now."""
+    """Several reports as one, with the current number of lines of the sources."""
     engines = {name: engine for report in reports for name, engine in report["engines"].items()}
     rows = [line for report in reports for line in report["rows"]]
     count = float(source_lines.rebuilt_lines(ROOT))

@@ -1,4 +1,4 @@
-"""One engine in one process, driven by compare.py: pickled (verb, row) in on stdin, a pickled reply out on stdout."""
+"""One engine in one process, driven by compare.py: reads pickled (verb, row) from stdin and writes a pickled reply to stdout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answer(worker: ArrayTasks, verb: str, row: Row | None) -> dict[str, Any]:
 
 def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what an engine prints must not reach the pipe
+    os.dup2(2, 1)  # output of an engine must not get into the pipe
     name, scratch, server = sys.argv[1:]
     try:
         engine = engines.load(name)

@@ -1,9 +1,11 @@
-"""xarray over Frazil and over zarr-python: the same stores opened with engine="frazil" and engine="zarr" (its default pipeline, and its fused one where it has that).
+"""xarray over Frazil and over zarr-python: the same stores opened with engine="frazil" and engine="zarr" (its default pipeline, and its fused one if it has
+that).
 
     PYTHON benchmarks/xarray_rows.py FOLDER [--megabytes 1024] [--repeat 5]     # a Python with frazil, xarray and zarr
 
-The data is float64 of ERA-Interim (eraint_uvz.nc, found as data.py finds it), tiled along time and sharded; and a group of 200 small variables. Rounds are in turns. Printed are
-CPU seconds (of all threads) and seconds, the median and the minimum, and how many times as fast Frazil is as the faster of the others. What is read is compared outside the timed part."""
+The data is float64 of ERA-Interim (eraint_uvz.nc, found as data.py finds it), tiled along time and sharded; and a group of 200 small variables. Rounds are in
+turns. Prints CPU seconds (of all threads) and seconds, the median and the minimum, and how many times as fast Frazil is as the faster of the others. Results
+are compared outside the timed part."""
 
 from __future__ import annotations
 

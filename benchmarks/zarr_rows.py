@@ -1,9 +1,9 @@
-"""zarr-python's arrays through Frazil's codec pipeline and through its own; and strings in Frazil and in zarr-python.
+"""zarr-python's arrays through Frazil's codec pipeline and through its own pipeline; and strings in Frazil and in zarr-python.
 
     PYTHON benchmarks/zarr_rows.py FOLDER [--side 512] [--strings 10000000] [--repeat 3]     # a Python with frazil and zarr
 
-The array is uint16 of side^3, smooth + noise, shards 256^3, inner chunks 32^3, zstd 0. Strings have 5 to 50 bytes, chunks of 100,000, zstd 3. Printed are the seconds and CPU seconds
-(all threads), medians of rounds in turns, and how many times as fast Frazil is. What is read is compared outside the timed part."""
+The array is uint16 of side^3, smooth + noise, shards 256^3, inner chunks 32^3, zstd 0. Strings have 5 to 50 bytes, chunks of 100,000, zstd 3. Prints the
+seconds and CPU seconds (all threads), medians of rounds in turns, and how many times as fast Frazil is. Results are compared outside the timed part."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests, in folders that mirror src/frazil. What several tests share lives beside them and is imported as tests.<module>."""
+"""Tests, in folders that mirror src/frazil. Modules that several tests share are next to them and are imported as tests.<module>."""

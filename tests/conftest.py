@@ -1,6 +1,7 @@
-"""Profiles of the property tests, and the servers that tests ask for by name. `default` is what an editor runs, `ci` what `make test` runs, `nightly` looks longer.
+"""Profiles of the property tests, and the fixtures of servers. An editor runs `default`, `make test` runs `ci`, and `nightly` searches longer.
 
-The examples of `ci` are the same each time; others are looked for by `nightly` (`make campaign`). None has a deadline: on a shared machine time says nothing about the code."""
+The examples of `ci` are the same each time; `nightly` (`make campaign`) searches for others. None has a deadline: on a shared machine, time is no measure of
+the code."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ settings.register_profile("ci", settings.get_profile("default"), max_examples=60
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000, print_blob=True)
 settings.load_profile("default")
 
-# A shell that runs the tests in the background has them ignore interrupts, and with them all programs that they start.
+# A shell that runs the tests in the background makes them, and all programs that they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded now stays to the end: collections of garbage do not look through it again and again."""
+    """Objects loaded so far live to the end: the garbage collector need not scan them repeatedly."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What lies beside the project and not in it: data of other programs, and an environment with an old zarr-python. Tests skip where it is absent."""
+"""Data outside of the project: files of other programs, and an environment with an old zarr-python. Tests skip if it is absent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDER = "shared"
 
 
 def data(name: str) -> Path:
-    """A file of `shared/data`, which lies beside the project or above it; FRAZIL_SHARED names the folder where it lies elsewhere."""
+    """A file of `shared/data`, which is next to the project or above it; FRAZIL_SHARED names the folder if it is elsewhere."""
     for folder in _folders():
         if (folder / "data" / name).is_file():
             return folder / "data" / name
@@ -21,7 +21,7 @@ def data(name: str) -> Path:
 
 
 def defect(name: str) -> Path:
-    """A file of `shared/defects`, where external testing keeps the input of its reproductions; found as those of `data`."""
+    """A file of `shared/defects`, the input of reproductions from external testing; found like those of `data`."""
     for folder in _folders():
         if (folder / "defects" / name).is_file():
             return folder / "defects" / name
@@ -45,7 +45,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _roots() -> Iterator[Path]:
-    """The project, and the one that it is a working tree of."""
+    """The project, and the one of which it is a working tree."""
     yield ROOT
     link = ROOT / ".git"
     if link.is_file():

@@ -1,4 +1,4 @@
-"""Does without the pauses before something is tried again, which tests/stores/transfer/test_retry.py is about."""
+"""Skips the pauses before retries, which tests/stores/transfer/test_retry.py tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @contextmanager
 def no_pauses() -> Iterator[None]:
-    """As long as the block lasts, attempts follow each other at once; also a decorator. Not where rivals in threads get their turn in the pauses."""
+    """During the block, retries follow at once; also a decorator. Not for tests in which rival threads run during the pauses."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("frazil.stores.transfer.retry.time", SimpleNamespace(**{**vars(time), "sleep": lambda _: None}))
         yield

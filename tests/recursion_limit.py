@@ -1,4 +1,4 @@
-"""A Python with few frames, so that what recurses fails at few levels already: trees of thousands of levels are slow, and pytest cannot remove them."""
+"""A Python with few frames, so that recursion fails at a few levels already: trees of thousands of levels are slow, and pytest cannot remove them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["few_frames"]
 
 @contextmanager
 def few_frames(more: int) -> Iterator[None]:
-    """While the block runs, calls may nest `more` frames deeper than here."""
+    """During the block, calls may nest `more` frames deeper than here."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(_depth() + more)
     try:

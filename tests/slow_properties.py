@@ -1,4 +1,4 @@
-"""Properties whose examples are slow. `make test` tries a share of what other properties get; `make campaign` tries that share of many more."""
+"""Properties whose examples are slow. `make test` tries a fraction of the usual number of examples; `make campaign` tries that fraction of many more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def search(*, share: int) -> Callable[[Test], Test]:
-    """A decorator for properties: one example where others get `share` of them."""
+    """A decorator for properties: one example per `share` examples of others."""
 
     def marked(test: Test) -> Test:
         fewer = settings(max_examples=max(1, settings().max_examples // share))

@@ -14,7 +14,7 @@ DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "fl
 
 
 class Layout(NamedTuple):
-    """The arguments of create_array, beside fill_value and dtype."""
+    """The arguments of create_array, except fill_value and dtype."""
 
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
@@ -39,7 +39,7 @@ compressors = st.one_of(
 
 @st.composite
 def chains(draw: st.DrawFn, rank: int, most: int = 2) -> tuple[Codec, ...]:
-    """Any legal chain without shards."""
+    """Any valid chain without shards."""
     before = [Transpose(draw(st.permutations(range(rank)))) for _ in range(draw(st.integers(0, 1)))]
     endian = draw(st.sampled_from(["little", "big"]))
     return (*before, Bytes(endian), *draw(st.lists(compressors, max_size=most)))
@@ -47,7 +47,7 @@ def chains(draw: st.DrawFn, rank: int, most: int = 2) -> tuple[Codec, ...]:
 
 @st.composite
 def index_chains(draw: st.DrawFn, rank: int) -> tuple[Codec, ...]:
-    """Any legal chain for a shard index."""
+    """Any valid chain for a shard index."""
     before = [Transpose(draw(st.permutations(range(rank + 1)))) for _ in range(draw(st.integers(0, 1)))]
     return (*before, Bytes(draw(st.sampled_from(["little", "big"]))), *[Crc32c()] * draw(st.integers(0, 2)))
 
@@ -117,7 +117,7 @@ def orthogonal_selections(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[obje
 
 
 def values(seed: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Any bit patterns (NaN payloads, negative zeros), half of them one and the same."""
+    """Any bit patterns (NaN payloads, negative zeros), half of them equal."""
     rng = np.random.default_rng(seed)
     raw = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
     if dtype.kind == "b":

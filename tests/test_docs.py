@@ -1,4 +1,4 @@
-"""What README.md and the pages of docs/ say is so: Python blocks and the notebook run, commands exist, the page on the command line is up to date."""
+"""README.md and the pages of docs/ are correct: Python blocks and the notebook run, commands exist, the page on the command line is up to date."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_page_on_repositories_runs(
     for line in blocks("sh", REPOSITORIES)[0].splitlines():
         program, *arguments = shlex.split(line.split("  #")[0])
         assert program == "frazil"
-        assert main(arguments) == (1 if "init" in arguments else 0)  # where one is already
+        assert main(arguments) == (1 if "init" in arguments else 0)  # if one already exists
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of a cluster that is shut down
@@ -92,7 +92,7 @@ def test_the_page_on_repositories_runs(
 def test_the_page_on_dask_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = "".join(blocks("python", (ROOT / "docs" / "dask.md").read_text()))
-    assert page.count("(512, 512, 512)") == 1  # of which the first 1 % do here
+    assert page.count("(512, 512, 512)") == 1  # 1 % of it suffices here
     exec(compile(page.replace("(512, 512, 512)", "(150, 100, 90)"), "dask.md", "exec"), {"__name__": "dask_page"})
     repo = frazil.Repository.open("sea.repo")
     assert [commit.message for commit in repo.history()][:2] == ["computed later", "a corner"]
@@ -108,7 +108,7 @@ def test_the_page_on_xarray_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_four_programs_of_the_page_on_xarray_run(s3: S3, tmp_path: Path) -> None:
-    """Each in a process of its own."""
+    """Each in its own process."""
     times = np.arange("2026-01-01", "2026-01-25", dtype="datetime64[D]").astype("datetime64[ns]")
     values = np.random.default_rng(1).uniform(0, 30, (2, 24, 40, 50))
     ocean = xr.Dataset(
@@ -149,7 +149,7 @@ def test_the_page_on_zarr_python_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     page = "".join(blocks("python", (ROOT / "docs" / "zarr-python.md").read_text()))
     with zarr.config.set(
         {"codec_pipeline.path": zarr.config.get("codec_pipeline.path")}
-    ):  # what the page sets ends with it
+    ):  # settings of the page end with it
         exec(compile(page, "zarr-python.md", "exec"), {"__name__": "zarr_page"})
     repo = frazil.Repository.open("sea.repo")
     assert next(iter(repo.history())).message == "the first day"
@@ -176,7 +176,7 @@ def test_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_page_with_python_is_run() -> None:
-    """A new page is added to a test here: each of its blocks is one of these languages."""
+    """A new page is added to a test here: each of its blocks is in one of these languages."""
     here = Path(__file__).read_text()
     for page in sorted((ROOT / "docs").glob("*.md")):
         languages = set(re.findall(r"^```([a-z][^\n]*)$", page.read_text(), re.MULTILINE))
@@ -203,7 +203,7 @@ def test_commands_of_a_page_are_there(page: Path) -> None:
 
 
 def _options(words: list[str]) -> set[str]:
-    """The options of the command that words begin with."""
+    """The options of the command at the start of these words."""
     parser = build_parser()
     for word in words:
         commands = next((action for action in parser._actions if isinstance(action, _SubParsersAction)), None)

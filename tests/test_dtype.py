@@ -1,4 +1,4 @@
-"""The data types of zarr.dtype, by its names: they say what zarr-python's say."""
+"""The data types of zarr.dtype, by its names: they give the same results as zarr-python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Late modules and names: they are what a plain import would give, once somebody asks for them."""
+"""Late modules and names: on first use, they equal the result of a plain import."""
 
 from __future__ import annotations
 

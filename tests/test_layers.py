@@ -1,4 +1,4 @@
-"""Holds the project to its layers, its sizes and its habits. The rules are in tests/rules; here they meet the sources."""
+"""Checks the project's layers, sizes and habits. tests/rules has the rules; this file applies them to the sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 # "path" for a file, "path function" for a body, and why it may be longer than the rest.
 TOO_LONG: dict[str, str] = {}
 
-# Modules that are imported when something of them is first asked for (src/frazil/late.py), and why: whoever does without them waits for none.
+# Modules that are imported on first use (src/frazil/late.py), and why: programs that do not need them do not wait for them.
 _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
     "frazil.api.destinations": "only who creates something asks the guard of destinations",
@@ -146,7 +146,7 @@ LATE: dict[str, str] = {
     ),
 }
 
-# "path" and why its public functions may speak of Any.
+# "path" and why its public functions may have Any in their signatures.
 SAYS_ANY: dict[str, str] = {}
 
 

@@ -1,4 +1,4 @@
-"""Names of zarr-python that are not here: the errors say what to use in their place, and what they name exists."""
+"""Names of zarr-python that do not exist here: the errors name a replacement, and the replacement exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that users import, the tree of errors, and what an import may load: changes here are changes for users."""
+"""The names that users import, the tree of errors, and the imports that an import may load: changes here are changes for users."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SLOW = {
     "multiprocessing",
     "urllib.request",
     "random",
-    "numpy.typing",  # for type checkers alone: import it under TYPE_CHECKING
+    "numpy.typing",  # only for type checkers: import it under TYPE_CHECKING
     "threading",  # its Lock is _thread.allocate_lock
 }
 
@@ -80,7 +80,7 @@ def test_an_import_loads_nothing_slow() -> None:
 
 
 def test_an_import_loads_few_modules() -> None:
-    """Each costs a fraction of a millisecond: what few users need is imported late (docs/design/011-done-once.md)."""
+    """Each costs a fraction of a millisecond: rarely used modules are imported late (docs/design/011-done-once.md)."""
     code = "import frazil, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     ours = [name for name in loaded if name.split(".")[0] == "frazil"]

@@ -1,4 +1,4 @@
-"""The README does what it says: its code runs, its commands and its links are there."""
+"""The README is correct: its code runs, its commands and its links exist."""
 
 from __future__ import annotations
 

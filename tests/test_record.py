@@ -1,4 +1,4 @@
-"""Records do what typing.NamedTuple does."""
+"""Records behave like typing.NamedTuple."""
 
 from __future__ import annotations
 

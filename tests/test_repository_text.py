@@ -1,4 +1,4 @@
-"""No file of the project names the machine it was written on, or where packages are downloaded from; and what it says of other files is true."""
+"""No file of the project names the machine it was written on, or where packages are downloaded from; and its references to other files are valid."""
 
 from __future__ import annotations
 

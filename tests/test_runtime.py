@@ -1,4 +1,4 @@
-"""frazil.config: what a call takes that is given no runtime."""
+"""frazil.config: the settings of a call without a runtime."""
 
 from __future__ import annotations
 

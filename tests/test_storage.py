@@ -83,7 +83,7 @@ with store:
 
 
 def test_a_new_archive_takes_the_place_of_one_whose_writer_was_killed(tmp_path: Path) -> None:
-    """The journal goes with the archive: it would be restored into a later file that gets the same inode."""
+    """The journal is removed with the archive: otherwise it would be restored into a later file with the same inode."""
     path = tmp_path / "a.zip"
     assert subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False).returncode < 0
     assert {file.name for file in tmp_path.iterdir()} == {"a.zip", "a.zip.journal"}

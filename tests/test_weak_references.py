@@ -1,4 +1,4 @@
-"""Weak references without callbacks: what lives is found, what has ended takes no room, and a fork renews what must be."""
+"""Weak references without callbacks: living objects are found, dead ones take no room, and a fork renews what it must."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def named(node: ast.AST) -> str | None:
 
 
 def references(text: str) -> list[str]:
-    """What has Python run code where an object ends."""
+    """Code that makes Python run other code when an object dies."""
     found = [name for node in nodes(text) if (name := named(node)) in CALLBACKS]
     calls = [node for node in nodes(text) if isinstance(node, ast.Call) and named(node.func) in {"ref", "proxy"}]
     return found + [ast.unparse(call) for call in calls if len(call.args) + len(call.keywords) > 1]

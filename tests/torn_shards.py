@@ -1,4 +1,4 @@
-"""Shards as an append leaves them that is killed while it writes."""
+"""Shards in the state after an append was killed while it wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JOURNAL = ".__append.__lock"
 
 
 def journal_of(shard: Path, writes: Sequence[tuple[int, bytes]] = (), head: int = 0) -> bytes:
-    """The journal of an append of these writes to the file as it is now. head: how many of its first bytes are overwritten."""
+    """The journal of an append of these writes to the current file. head: how many of its first bytes are overwritten."""
     stat, data = shard.stat(), shard.read_bytes()
     sample = data[max(head, len(data) - 64) :]
     end = len(data) + sum(len(written) for at, written in writes if at >= len(data))
@@ -26,7 +26,7 @@ def journal_of(shard: Path, writes: Sequence[tuple[int, bytes]] = (), head: int 
 
 
 def tear(shard: Path) -> bytes:
-    """Lets an append to a shard with its index at the end be killed while it writes; the bytes of the shard before."""
+    """Kills an append to a shard with its index at the end while it writes. Returns the shard's bytes before."""
     before = shard.read_bytes()
     Path(f"{shard}{JOURNAL}").write_bytes(journal_of(shard))
     with shard.open("ab") as file:

@@ -1,6 +1,6 @@
 """Adapters, one file per engine, each with a class Engine. An adapter is loaded only in its own worker process.
 
-Here lies what they share: the verbs that worker.py calls. A verb that an engine lacks raises Unsupported."""
+This module has what they share: the verbs that worker.py calls. A verb that an engine lacks raises Unsupported."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Unsupported(Exception):
 
 
 class Engine:
-    """Arrays in a folder. Options that keep decoded chunks between reads are off in every adapter."""
+    """Arrays in a folder. Every adapter turns off options that keep decoded chunks between reads."""
 
     kind = PLAIN
     modules: tuple[str, ...] = ()  # what a user imports
 
     def create(self, path: str, spec: Spec) -> Any:
-        """A new array, open for writing, where nothing is yet."""
+        """A new array, open for writing, at a path where nothing exists yet."""
         raise Unsupported("create")
 
     def open(self, path: str, write: bool = False) -> Any:
-        """The array at a path (or, to read, an http URL), with nothing remembered from before."""
+        """The array at a path (or, for reading, an http URL), with empty caches."""
         raise Unsupported("open")
 
     def read(self, array: Any, box: Box) -> np.ndarray:
@@ -36,11 +36,11 @@ class Engine:
         return values
 
     def open_appending(self, path: str) -> Any:
-        """The array, open for writes that put new inner chunks behind those that a shard has, in place of writing it anew."""
+        """The array, open for writes that append new inner chunks to existing shards instead of rewriting the shards."""
         raise Unsupported("not available: shards are written anew")
 
     def create_appending(self, path: str, spec: Spec) -> Any:
-        """A new array for writes as those of open_appending, where the engine has them; else one as any other."""
+        """A new array for writes like those of open_appending, if the engine has them; else an ordinary one."""
         return self.create(path, spec)
 
     def element(self, array: Any, place: tuple[int, ...]) -> Any:
@@ -59,22 +59,22 @@ class Engine:
         array[box] = values
 
     def append(self, array: Any, rows: np.ndarray) -> Any:
-        """Grows the array along its first axis by rows, and writes them there; the array to go on with."""
+        """Grows the array along its first axis by rows, and writes them there. Returns the array to continue with."""
         array.append(rows, axis=0)
         return array
 
     def commit(self, message: str) -> None:
-        """Makes what was written last; nothing to do in a plain store."""
+        """Commits the last writes; does nothing in a plain store."""
 
 
 class RepositoryEngine(Engine):
     """Arrays in a transactional repository. create() and open() use the array named "data"."""
 
     kind = REPOSITORY
-    virtual_folder: Path  # set from outside: virtual references may point to files in it
+    virtual_folder: Path  # set by the caller: virtual references may point to files in it
 
     def connect(self, path: str) -> None:
-        """Opens the repository at path, or makes it; begin() then starts a writable session on main."""
+        """Opens the repository at path, or creates it; begin() then starts a writable session on main."""
         raise Unsupported("connect")
 
     def begin(self) -> None:
@@ -92,11 +92,11 @@ class RepositoryEngine(Engine):
         raise Unsupported("set_references")
 
     def history(self, path: str) -> int:
-        """How many snapshots main has."""
+        """The number of snapshots of main."""
         raise Unsupported("history")
 
     def list_arrays(self, path: str) -> dict[str, tuple[int, ...]]:
-        """Opens the repository; the path and the shape of every array in it."""
+        """Opens the repository. Returns the path and the shape of every array in it."""
         raise Unsupported("list_arrays")
 
     def create(self, path: str, spec: Spec) -> Any:

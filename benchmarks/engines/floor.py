@@ -61,7 +61,7 @@ class Engine(engines.Engine):
                 raise engines.Unsupported("no cc") from None
             if built.returncode:
                 raise engines.Unsupported("floor.c does not build (libzstd-dev?): " + built.stderr.splitlines()[0])
-            self.library = ctypes.CDLL(library)  # stays mapped when the file goes
+            self.library = ctypes.CDLL(library)  # stays mapped when the file is removed
         self.specs: dict[str, Spec] = {}
 
     def create(self, path: str, spec: Spec) -> Array:

@@ -1,4 +1,4 @@
-"""tensorstore, with its cache off (cache_pool of 0 bytes, also its default), so that every read decodes anew."""
+"""tensorstore, with its cache off (cache_pool of 0 bytes, also its default), so that every read decodes again."""
 
 from __future__ import annotations
 

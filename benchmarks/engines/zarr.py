@@ -35,7 +35,7 @@ class Engine(engines.Engine):
         return values
 
     def checked(self, array: Any) -> Any:
-        """The array, unless zarr fell back to another pipeline than the one that is measured (it does so silently)."""
+        """The array. Raises if zarr fell back to another pipeline than the measured one (which it does silently)."""
         used = type(array._async_array.codec_pipeline).__name__
         if used != self.pipeline.rsplit(".", 1)[1]:
             raise engines.Unsupported(f"zarr fell back to {used}")

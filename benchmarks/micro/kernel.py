@@ -1,9 +1,9 @@
-"""Measures the kernel alone: CPU and wall milliseconds, minimum of several rounds in shuffled order; planning in Python is not counted.
+"""Measures the kernel alone: CPU and wall milliseconds, minimum of several rounds in shuffled order, without planning in Python.
 
     python benchmarks/micro/kernel.py [folder for the files]
 
-Rows: read and write of a smooth 512^3 uint16 array (shards of 256^3, zstd level 0) at three sizes of inner chunks, one random inner chunk,
-sheets of 4096^2 raw in inner chunks of 16^2, and what a call costs at all."""
+Rows: read and write of a smooth 512^3 uint16 array (shards of 256^3, zstd level 0) at three sizes of inner chunks, one random inner chunk, raw sheets of 4096^2
+in inner chunks of 16^2, and the cost of an empty call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def smooth(n: int) -> NDArray[np.uint16]:
 
 
 class Boxes(NamedTuple):
-    """Inner chunks of a regular grid in the order of their shards, and which shard each lies in."""
+    """Inner chunks of a regular grid in the order of their shards, and the shard of each."""
 
     which: Columns
     entries: Columns
@@ -62,7 +62,7 @@ def grid(shape: Sequence[int], shard: Sequence[int], inner: Sequence[int]) -> Bo
 
 
 class Shards(NamedTuple):
-    """Shards in files, without an index: it is kept here as rows."""
+    """Shards in files, without an index: the index is kept here as rows."""
 
     program: _kernel.Program
     boxes: Boxes

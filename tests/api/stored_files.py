@@ -1,4 +1,4 @@
-"""What must hold of the files of a repository after every commit, read through frazil.formats and nothing above it."""
+"""What must hold for the files of a repository after every commit, read only through frazil.formats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_snapshots(store: Store) -> dict[ObjectId, SnapshotFile]:
 
 
 def check_files(store: Store, *, garbage: bool = True, reached: Collection[str] | None = None) -> None:
-    """garbage: whether chunk files may be left that no snapshot refers to;  reached: the snapshots that count, where others may be left by commits that did not happen"""
+    """garbage: whether there may be chunk files that no snapshot refers to;  reached: the snapshots that count, if others may be left by failed commits"""
     manifests: dict[ObjectId, Manifest] = {}
     keys = store.list_prefix("chunks/")
     sizes = dict(zip(keys, store.sizes(keys).tolist(), strict=True))

@@ -1,4 +1,5 @@
-"""A repository that is read through memory and a folder on disk, while others commit, trim and damage: every snapshot is what it was, every tip is the newest."""
+"""A repository that is read through caches in memory and in a folder, while others commit, trim and damage: every snapshot is unchanged, every tip is the
+newest."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ def test_every_read_is_that_of_its_snapshot(
 
 
 def test_a_warm_chunk_costs_no_request() -> None:
-    """In memory, by another session, too: only the tip of the branch is looked for."""
+    """In memory, by another session, too: only the tip of the branch is requested."""
     store = CountingStore(MemoryStore())
     repo = frazil.Repository.create(store)
     with repo.transaction(message="first") as root:

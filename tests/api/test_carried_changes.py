@@ -1,4 +1,4 @@
-"""Changes that are carried over, by a rebase or from a fork: nodes that took each other's places, and ids that mean another node on the other side."""
+"""Changes that are carried over, by a rebase or from a fork: nodes that swapped places, and ids that mean another node on the other side."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_group_is_not_removed_with_what_another_fork_put_there(repo: frazil.Re
 
 
 def test_ids_that_were_given_again_are_other_nodes(repo: frazil.Repository) -> None:
-    """After a reset the branch gives an id anew that a session knows as another node's."""
+    """After a reset the branch assigns an id again that a session knows as another node's."""
     base = repo.lookup("main")
     with repo.transaction(message="gone soon") as root:
         small(root, "p", 3)
@@ -148,7 +148,7 @@ def test_ids_that_were_given_again_are_other_nodes(repo: frazil.Repository) -> N
 
 
 def test_ids_mean_nothing_where_nobody_counts_them() -> None:
-    """Without the flag, the id of an array that was removed is given to the next one."""
+    """Without the flag, the next array gets the id of the removed one."""
     repo = frazil.Repository.create(MemoryStore(), compatible="alpha-library")
     with repo.transaction(message="first") as root:
         small(root, "p", 1)

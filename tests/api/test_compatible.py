@@ -1,6 +1,6 @@
-"""Repositories for the alpha library (`compatible="alpha-library"`): nothing is written there that it cannot open, drops or misreads.
+"""Repositories for the alpha library (`compatible="alpha-library"`): Frazil writes nothing there that the library cannot open, drops or misreads.
 
-What the library accepts was tried with the library itself, built from its source; these tests check the bytes that we write against that."""
+We tried with the library itself, built from its source, what it accepts; these tests compare the bytes that we write with that."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_that_is_there_stays_as_it_is() -> None:
 @pytest.mark.parametrize("dtype", ["bool", "i1", "u1", "f4"])
 @pytest.mark.parametrize("codecs", ["auto", [], ["bytes"], [{"name": "bytes"}, "crc32c"]])
 def test_every_codec_has_a_configuration(dtype: str, codecs: str | list[str]) -> None:
-    """The library writes null into documents where a codec has none, and zarr-python does not open them."""
+    """The library writes null into documents if a codec is missing, and zarr-python does not open them."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible=ALPHA)
     with repo.transaction(message="one array") as root:
@@ -70,7 +70,7 @@ def test_every_codec_has_a_configuration(dtype: str, codecs: str | list[str]) ->
 @pytest.mark.parametrize("kind", [MemoryStore, LocalStore])
 @pytest.mark.rule("I186")
 def test_branches_that_the_library_cannot_open(name: str, kind: type[Store], tmp_path: Path) -> None:
-    """It panics on names that it percent-encodes on a local disk. Tags it reads."""
+    """It panics on names that it percent-encodes on a local disk. It can read tags with such names."""
     store = kind(tmp_path) if kind is LocalStore else kind()
     repo = frazil.Repository.create(store, compatible=ALPHA)
     before = store.list()
@@ -79,7 +79,7 @@ def test_branches_that_the_library_cannot_open(name: str, kind: type[Store], tmp
     assert store.list() == before
     repo.create_tag(name, "main")
     assert repo.tags == [name]
-    # a branch that the library itself made: it lies in S3 under its literal name, and can be opened there
+    # a branch that the library itself created: S3 has it under its literal name, and it can be opened there
     folder = "".join([f"%{byte:02X}" if chr(byte) in '*~%#[]"' or byte > 127 else chr(byte) for byte in name.encode()])
     data = store.get("refs/branch.main/ZZZZZZZZ.json")
     assert data is not None
@@ -105,7 +105,7 @@ def test_branches_that_the_library_opens(name: str) -> None:
 
 
 def test_branches_are_not_deleted() -> None:
-    """The format has no way to say that a branch is deleted, so that the library would commit to it and bring it back."""
+    """The format cannot mark a branch as deleted, so the library would commit to it and bring it back."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible=ALPHA)
     repo.create_branch("dev", "main")
@@ -131,7 +131,7 @@ def test_a_branch_that_nobody_can_read_is_deleted() -> None:
 
 
 def test_the_library_is_kept_out_of_other_repositories(tmp_path: Path) -> None:
-    """It takes the first name in the folder of `main` for a branch file, whatever it is to open, and stops with an error that shows the name."""
+    """It takes the first name in the folder of `main` for a branch file, and stops with an error that shows the name."""
     frazil.Repository.create(tmp_path / "ours")
     frazil.Repository.create(tmp_path / "theirs", compatible=ALPHA)
     frazil.copy(tmp_path / "ours", tmp_path / "copy")

@@ -1,4 +1,4 @@
-"""Consolidated metadata: written, opened, found stale, and read in place of listings where a location cannot list."""
+"""Consolidated metadata: written, opened, found stale, and read instead of listings if a location cannot list."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_stale_copies_are_found(change: str) -> None:
         case _:
             group["empty"].attrs["x"] = 1
     assert copied is not None
-    store.set("zarr.json", copied)  # as programs leave it that do not drop the copies
+    store.set("zarr.json", copied)  # as left by programs that do not remove the copies
     with pytest.raises(MetadataError, match="stale"):
         frazil.open_consolidated(store)
     if change != "new":

@@ -1,4 +1,4 @@
-"""The guard of destinations, tested over every function and command that takes one: a repository with its history stays as it is, whoever is to write over it."""
+"""The guard of destinations, tested with every function and command that takes one: none of them overwrites a repository with its history."""
 
 from __future__ import annotations
 

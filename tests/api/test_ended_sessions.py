@@ -1,4 +1,4 @@
-"""What becomes of handles when their transaction is over, and when their repository was removed and made anew."""
+"""What handles do when their transaction has ended, and when their repository was removed and created again."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ ENDINGS: dict[str, Callable[[frazil.Array], object]] = {
 def test_arrays_of_a_transaction_say_that_it_is_over(
     repo: frazil.Repository, raised: type[BaseException] | None, name: str
 ) -> None:
-    """Also those that it made, and that are gone where it raised."""
+    """Also those that it created itself, and that are gone after it raised."""
     arrays: list[frazil.Array] = []
     with suppress(KeyError, KeyboardInterrupt), repo.transaction(message="first") as root:
         arrays.append(root.create_array("t", data=np.arange(4.0), chunks=(2,), shards=(4,)))

@@ -1,4 +1,4 @@
-"""Forks: whose chunk files are whose, which forks a session takes back, and that a merge takes everything or says what is in the way."""
+"""Forks: which fork owns which chunk files, which forks a session accepts, and that a merge takes everything or names the conflict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.stores import MemoryStore
 pytestmark = pytest.mark.usefixtures("each_format")
 
 
-SIDE = 2**20 + 2**16  # bytes of a chunk that is a file of its own
+SIDE = 2**20 + 2**16  # bytes of a chunk that has its own file
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def value_of(root: frazil.Group) -> int:
 
 
 def anew(store: MemoryStore) -> frazil.Group:
-    """The root as somebody sees it who remembers nothing."""
+    """The root as seen by a handle with empty caches."""
     return frazil.Repository.open(store).readonly_session().root
 
 
@@ -201,7 +201,7 @@ def test_a_discarded_fork_gives_nothing(repo: frazil.Repository) -> None:
 
 
 def act(what: str) -> Callable[[frazil.Group], None]:
-    """One change that a side makes: a word, and paths."""
+    """One change of a side: a word, and paths."""
     word, *paths = what.split()
 
     def made(root: frazil.Group) -> None:
@@ -284,7 +284,7 @@ def test_what_cannot_be_together(one: str, other: str, kinds: set[str], way: str
         before = listing(session.root)
         with pytest.raises(ConflictError) as caught:
             session.merge(*(forks if way == "fork" else forks[1:]))
-        assert kinds & {conflict.kind for conflict in caught.value.conflicts}  # what goes with it may be told, too
+        assert kinds & {conflict.kind for conflict in caught.value.conflicts}  # related conflicts may be reported, too
         assert listing(session.root) == before
 
 
@@ -307,7 +307,7 @@ def test_what_cannot_be_together(one: str, other: str, kinds: set[str], way: str
     ],
 )
 def test_what_goes_together(one: str, other: str, committed: bool) -> None:
-    """Either way round, with the same outcome, which is also committed."""
+    """In both directions, with the same result, which is also committed."""
     found = []
     for first, second in ((one, other), (other, one)):
         store = MemoryStore()

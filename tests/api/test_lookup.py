@@ -58,7 +58,7 @@ def test_as_of_is_the_newest_that_is_old_enough(times: list[int], wanted: int) -
     infos = [SnapshotInfo(info(number).id, time, "") for number, time in enumerate(times)]
     for number, own in enumerate(infos):
         files.write_snapshot(own.id, snapshot(own, infos[:number][::-1]))
-    stands_for = wanted // 1000 * 1000 + 999  # the whole of the microsecond
+    stands_for = wanted // 1000 * 1000 + 999  # including the whole microsecond
     expected = [own.id for own in infos if own.written_at <= stands_for]
     time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=wanted // 1000)
     if expected:

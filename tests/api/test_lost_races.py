@@ -1,4 +1,4 @@
-"""Commits that others overtake between their look at the branch and their write of it: a retry uses again what it can, and the rest is removed.
+"""Commits that others overtake between reading the branch and writing it: a retry reuses files as far as possible, and removes the rest.
 
 Lost races without a retry are in tests/faults/test_interrupted_commits.py."""
 
@@ -23,8 +23,8 @@ Rival = Callable[[frazil.Group, int], None]
 
 
 class Overtaken(MemoryStore):
-    """Before each of the next `races` writes of a branch, `rival` commits. written: how often a file was put, by name, except by rivals. fails: the writes of a branch that
-    come then are not answered, and not done"""
+    """Before each of the next `races` writes of a branch, `rival` commits. written: how often a file was put, by name, except by rivals. fails: later writes of
+    a branch get no answer, and are not done"""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Overtaken(MemoryStore):
         return super().put_many(names, pieces, expect)
 
     def counted(self, folder: str) -> int:
-        """How many files of a folder were put, of which none was put twice."""
+        """The number of files put in a folder; none may be put twice."""
         names = [name for name in self.written if name.startswith(folder)]
         assert all(self.written[name] == 1 for name in names)
         return len(names)
@@ -105,7 +105,7 @@ def test_a_hundred_lost_races_write_manifests_once(rival: Rival, packing: str) -
     again = frazil.Repository.open(store).readonly_session(snapshot=snapshot)
     np.testing.assert_array_equal(again.root["mine"][...], np.arange(4000) % 251)
     assert again.root.attrs["text"] == "long" * 100
-    with repo.transaction(message="next") as root:  # whose manifests are made of those that were used again
+    with repo.transaction(message="next") as root:  # whose manifests consist of the reused ones
         root["mine"][0] = 9
     assert frazil.Repository.open(store).readonly_session().root["mine"][:2].tolist() == [9, 1]
 
@@ -120,11 +120,11 @@ def check_every_file_is_used(store: MemoryStore) -> None:
 
 
 def test_what_a_retry_cannot_use_is_removed() -> None:
-    """Each rival writes to the same array, so that its manifests are merged anew."""
+    """Each rival writes to the same array, so that its manifests are merged again."""
     store = Overtaken()
     repo = repository(store, attributes_file_bytes=100)
     session = session_with_changes(repo)
-    session.root["mine"][0:1000] = 0  # what the rivals write
+    session.root["mine"][0:1000] = 0  # the values that the rivals write
     store.rival, store.races = lambda root, number: root["mine"].__setitem__(0, 1 + number % 200), 30
     session.commit("mine", rebase="disjoint")
     store.rival = None
@@ -134,7 +134,7 @@ def test_what_a_retry_cannot_use_is_removed() -> None:
 
 
 def test_a_commit_that_gives_up_leaves_nothing() -> None:
-    """Here because the second rival writes the same chunk."""
+    """It gives up because the second rival writes the same chunk."""
     store = Overtaken()
     repo = repository(store)
     session = session_with_changes(repo)
@@ -155,7 +155,7 @@ def test_a_commit_that_gives_up_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("then", ["commit", "rival"])
 def test_a_manifest_that_an_unknown_commit_uses_again_stays(then: str) -> None:
-    """Until it is known that the commit did not happen: then it goes like every other."""
+    """Only until it is known that the commit did not happen: then it is removed like every other."""
     store = Overtaken()
     repo = repository(store)
     session = session_with_changes(repo)
@@ -176,7 +176,7 @@ def test_a_manifest_that_an_unknown_commit_uses_again_stays(then: str) -> None:
 
 
 def test_new_nodes_that_get_other_ids_have_manifests_of_their_own() -> None:
-    """The rival makes a node, too, so that the manifest of the session's names a node that is another's."""
+    """The rival creates a node, too, so that the manifest of the session names an id that now belongs to another node."""
     store = Overtaken()
     repo = repository(store)
     session = repo.writable_session()

@@ -1,4 +1,4 @@
-"""Random changes by a session and two forks of it, against a plain model: a merge takes over all that both sides changed, or nothing and says what is in the way."""
+"""Random changes by a session and two forks of it, against a plain model: a merge takes all changes of both sides, or none and names the conflict."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ changes = st.lists(
 
 
 class Modelled:
-    """A node of the model: path and name; of an array, its length and values, else None."""
+    """A node of the model: path and name. For an array its length and values, else None."""
 
     def __init__(self, path: str, length: int | None) -> None:
         self.path, self.name, self.length = path, 0, length
@@ -42,7 +42,7 @@ class Modelled:
 
 
 class Model:
-    """Nodes by numbers that no two nodes share, and a session that is changed with them."""
+    """Nodes by unique numbers, and a session that is changed with them."""
 
     def __init__(self, session: frazil.Session, numbers: count[int], nodes: dict[int, Modelled]) -> None:
         self.session, self.numbers, self.nodes = session, numbers, nodes
@@ -57,7 +57,7 @@ class Model:
         return [key for key, node in self.nodes.items() if f"{node.path}/".startswith(f"{path}/")]
 
     def is_free(self, path: str) -> bool:
-        """Whether a node may be made there, with the groups above it."""
+        """Whether a node may be created there, with the groups above it."""
         parts = path.split("/")
         groups = [self.at("/".join(parts[:end])) for end in range(1, len(parts))]
         return self.at(path) is None and all(group is None or group.length is None for group in groups)
@@ -70,7 +70,7 @@ class Model:
         self.nodes[next(self.numbers)] = Modelled(path, length)
 
     def change(self, word: str, which: int, other: int) -> None:
-        """One change, where it can be made."""
+        """One change, if it is possible."""
         root, path, to = self.session.root, PATHS[which], PATHS[other]
         node = self.at(path)
         if word in ("array", "group"):
@@ -121,7 +121,7 @@ class Model:
 
 
 class Together(Exception):
-    """Two changes that cannot both be there."""
+    """Two changes that cannot be combined."""
 
 
 def either(begun: object, ours: object, theirs: object) -> object:
@@ -133,7 +133,7 @@ def either(begun: object, ours: object, theirs: object) -> object:
 
 
 def united(begun: dict[int, Modelled], ours: dict[int, Modelled], theirs: dict[int, Modelled]) -> dict[int, Modelled]:
-    """All that both changed. Raises Together."""
+    """All changes of both sides. Raises Together."""
     made: dict[int, Modelled] = {}
     for key in begun.keys() | ours.keys() | theirs.keys():
         sides = [side[key] for side in (ours, theirs) if key in side]
@@ -158,7 +158,7 @@ def united_node(begun: Modelled, ours: Modelled, theirs: Modelled) -> Modelled:
 
 
 def settled(nodes: dict[int, Modelled], new: set[int]) -> dict[int, Modelled]:
-    """The same, where groups of one path that both made are one. Raises Together for what is no hierarchy."""
+    """The same, but groups that both sides created at one path become one. Raises Together if the result is not a hierarchy."""
     by_path: dict[str, int] = {}
     for key in sorted(nodes, key=lambda key: key in new):
         node = nodes[key]

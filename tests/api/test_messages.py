@@ -1,4 +1,4 @@
-"""What users read: errors that say what to do instead, signatures, and what a prompt shows."""
+"""What users see: errors that suggest a solution, signatures, and what a prompt shows."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_names_of_branches_tags_and_snapshots_that_are_mixed_up(tmp_path: Path) 
 
 
 def test_no_name_is_a_command_to_a_terminal() -> None:
-    """Names of nodes are anybody's: no text of ours has a control character of one, nor a line that it made up."""
+    """Names of nodes are untrusted: no text of ours contains their control characters, or lines that they forge."""
     name = "a\x1b[31m\nb\x9b"
     store = MemoryStore()
     group = frazil.create_group(store).create_group(name)

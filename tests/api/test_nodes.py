@@ -1,4 +1,4 @@
-"""Opening and creating by the names of zarr-python: every mode of open, and store= as a name of the location."""
+"""Opening and creating by the names of zarr-python: every mode of open, and store= as an alias of the location."""
 
 from __future__ import annotations
 

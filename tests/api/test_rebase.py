@@ -1,4 +1,4 @@
-"""What a rebase may and may not do: appends against writes behind a resize, lost answers, handles, solvers, nothing left to commit."""
+"""What a rebase may and may not do: appends against writes after a resize, lost answers, handles, solvers, nothing left to commit."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_commit_whose_answer_was_lost_is_not_made_twice(each_format: str) -> N
         array = session.root["t"]
         before = array.shape[0]
         array.append([2] * 4)
-        assert len(array[...]) == before + 4  # what the commit needs is remembered
+        assert len(array[...]) == before + 4  # the data that the commit needs is cached
         puts, reads = store.calls["put_many"], store.calls["fetch"]
         store.plan = FaultPlan([Fault("put_many", puts + 2, "lose"), *(Fault("fetch", reads + n) for n in (2, 3, 4))])
         with pytest.raises(CommitUnknownError):
@@ -285,6 +285,6 @@ def test_who_keeps_losing_waits_longer_each_time(monkeypatch: pytest.MonkeyPatch
     with repo.transaction(message="first of them") as root:
         root["t"].attrs["turn"] = 5
     session.commit("mine", rebase="disjoint")
-    assert len(pauses) == 5  # what this repository committed is seen at once
+    assert len(pauses) == 5  # commits of this repository object are visible at once
     assert all(0.5 * 0.001 * 2**at <= one <= 0.001 * 2**at for at, one in enumerate(pauses))
     assert repo.readonly_session().root.attrs["mine"] == 1

@@ -1,4 +1,4 @@
-"""Repositories as users work with them: commits, readers, conflicts, rebases, appends, forks, time travel. On a store in memory and on disk."""
+"""Repositories as users use them: commits, readers, conflicts, rebases, appends, forks, time travel. On a store in memory and on disk."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_commit_is_seen_by_later_sessions_alone(repo: frazil.Repository) -> No
     assert (newest.id, newest.parent, newest.message) == (identity, oldest.id, "first")
     assert newest.metadata == {"ship": "Polarstern"}
     assert oldest.parent is None
-    array[0, 0] = 9  # the session goes on
+    array[0, 0] = 9  # the session continues
     session.commit("second")
     assert repo.readonly_session().root["sea/temp"][0, 0] == 9
     assert repo.readonly_session(snapshot=identity[:6]).root["sea/temp"][0, 0] == 1

@@ -1,4 +1,4 @@
-"""What opening, creating and repositories ask of a store, counted: no request that another one answers too."""
+"""The store requests of opening, creating and repositories, counted: no request that another one already answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES = np.random.default_rng(3).random((512, 512))
 
 
 def asked(store: CountingStore) -> list[str]:
-    """The requests since the last look: the operation, and the folder of the key."""
+    """The requests since the last call: the operation, and the folder of the key."""
     found = [f"{done.operation} {done.key.partition('/')[0]}" for done in store.requests]
     store.clear()
     return found
@@ -41,7 +41,7 @@ def array_of(session: frazil.Session) -> frazil.Array:
 
 
 TIP = ["list refs", "fetch refs"]
-LOOK = ["fetch refs", "fetch refs"]  # in one round: the branch file that is known, and the next
+LOOK = ["fetch refs", "fetch refs"]  # in one round: the known branch file, and the next one
 
 
 def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:
@@ -57,7 +57,7 @@ def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:
 
 
 def test_so_it_is_where_the_chunk_lies_in_a_small_shard() -> None:
-    """Which is fetched whole: its index and its inner chunks are one request."""
+    """The whole shard is fetched: its index and its inner chunks are one request."""
     store = CountingStore(MemoryStore())
     with frazil.Repository.create(store).transaction(message="data") as root:
         root.create_array("x", data=VALUES, chunks=(16, 16), shards=(64, 64), codecs=[])
@@ -127,7 +127,7 @@ def test_a_commit_looks_ahead_and_is_three_requests_beside_its_chunks() -> None:
 
 
 def test_creating_a_repository_is_few_requests() -> None:
-    """One of the files in refs/ keeps the alpha library out, which a compatible repository has not."""
+    """One of the files in refs/ keeps the alpha library out. A compatible repository does not have it."""
     store = CountingStore(MemoryStore())
     repo = frazil.Repository.create(store)
     assert asked(store) == ["list refs", "fetch repo", "fetch refs", "list ", "put snapshots", "put refs", "put refs"]
@@ -172,7 +172,7 @@ USES: dict[str, Callable[[frazil.Repository], object]] = {
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_the_first_use_says_that_no_repository_is_there(use: Callable[[frazil.Repository], object]) -> None:
-    """Where looking for it is a request, which that use makes anyway."""
+    """If looking for it is a request, the first use makes that request anyway."""
     store = CountingStore(MemoryStore())
     repo = frazil.Repository.open(store)
     assert store.count() == 0

@@ -1,4 +1,4 @@
-"""Rows that a rebase copies: in boxes of bytes_in_flight, whatever the array's shape and sharding; only chunks that differ on both sides are in conflict."""
+"""Rows that a rebase copies: in boxes of bytes_in_flight, for any shape and sharding; only chunks that differ on both sides conflict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT = 2**18
 
 @pytest.mark.parametrize("layout", [{"chunks": (16, 16)}, {"chunks": (8, 16), "shards": (16, 64)}], ids=str)
 def test_appended_rows_are_copied_within_the_limit(tmp_path: Path, layout: dict[str, tuple[int, ...]]) -> None:
-    """Rows of the limit each; all that are copied are 12 times that."""
+    """Rows of the limit each. The copied rows are 12 times that."""
     columns, rows = LIMIT, 12
     layout = {name: (shape[0], shape[1] * 256) for name, shape in layout.items()}
     repo = frazil.Repository.create(tmp_path / "x", runtime=Runtime(threads=1, bytes_in_flight=LIMIT, cache_bytes=0))
@@ -72,7 +72,7 @@ def test_only_chunks_that_differ_on_both_sides_are_in_conflict() -> None:
         found = repo.readonly_session().open("a")
         assert isinstance(found, frazil.Array)
         assert found[:, 5].tolist() == [1, 1, 1, 3, 3, 2]
-        # chunk (1, 0) is taken whole from one side; (1, 1) is ours and (1, 2) theirs alone
+        # chunk (1, 0) is taken whole from one side; (1, 1) is only ours and (1, 2) only theirs
         row = found[2].tolist()
         assert row[2:] == [6, 1, 5, 1]
         assert row[:2] == ([9, 1] if solver == "ours" else [1, 8])
@@ -81,7 +81,7 @@ def test_only_chunks_that_differ_on_both_sides_are_in_conflict() -> None:
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("solver", ["ours", "theirs"])
 def test_rows_come_from_where_the_session_has_the_array(solver: str, swapped: bool) -> None:
-    """Both renamed the array to which both appended. Where their name counts, the rows lie at our name nevertheless; at the former one another array may be."""
+    """Both renamed the array to which both appended. If their name wins, the rows are still at our name; another array may be at the former one."""
     repo = frazil.Repository.create(MemoryStore())
     with repo.transaction(message="base") as root:
         root.create_array("a", data=np.full(3, 1, "i4"), chunks=2)

@@ -1,4 +1,4 @@
-"""What changed between two snapshots, made again: on the older one, backwards on the newer one, and beside changes of others."""
+"""The changes between two snapshots, applied again: to the older one, backwards to the newer one, and next to changes of others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Change = Callable[[frazil.Group], object]
 
 
 def made_again(repo: frazil.Repository, old: str, new: str, branch: str) -> tuple[Delta, list[Shift]]:
-    """Makes what changed from one snapshot to another at the tip of a branch, and commits it."""
+    """Applies the changes from one snapshot to another at the tip of a branch, and commits."""
     files = repo._files
     ids = [files_id(repo, name) for name in (old, new)]
     session = repo.writable_session(branch)
@@ -160,7 +160,7 @@ def test_a_change_is_made_again_and_taken_back(kind: str, options: str, change: 
 
 
 def test_growth_between_snapshots_goes_behind_that_of_others() -> None:
-    """In whole chunks by references; else the rows have to be copied, as those of a session."""
+    """By references to whole chunks; otherwise rows are copied, as those of a session."""
     repo = repository("alpha")
     base = repo.lookup_branch("main")
     for name in ("whole", "parts"):
@@ -207,7 +207,7 @@ def test_virtual_chunks_keep_their_files_and_checks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_it_meets_a_session_as_the_session_that_made_it(change: Change) -> None:
-    """Both deltas of one change conflict with the same of others."""
+    """Both deltas of one change conflict with the same changes of others."""
     repo = repository("alpha")
     base = repo.lookup_branch("main")
     session = repo.writable_session()

@@ -1,4 +1,4 @@
-"""Commits whose answer is lost: what is told is true, nothing is removed, and the session finds out."""
+"""Commits whose answer is lost: what is reported is true, nothing is removed, and the session finds the outcome."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is waited for: what is looked up again is in this process."""
+    """No sleep: the retried reads are in this process."""
     monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", lambda seconds: None)
 
 
 def lost(store: FaultyStore, puts: int) -> FaultPlan:
-    """The answer to the put after so many is lost, and what it wrote cannot be read for a while. The first fetch of a commit looks for the next branch file."""
+    """The answer to the put after this many is lost, and what it wrote cannot be read for a while. The first fetch of a commit looks for the next branch
+    file."""
     first = store.calls["fetch"]
     return FaultPlan(
         [
@@ -73,7 +74,7 @@ def test_an_unknown_commit_keeps_everything(act: str) -> None:
 
 @pytest.mark.parametrize("failures", [1, 99])
 def test_a_write_without_an_answer_is_repeated(failures: int) -> None:
-    """What is read back as absent may still arrive, so the same file is written again, a few times at most."""
+    """A file that reads back as absent may still arrive, so the same file is written again, a few times at most."""
     inner = MemoryStore()
     repo = frazil.Repository.create(inner)
     store = FaultyStore(inner)
@@ -94,7 +95,7 @@ def test_a_write_without_an_answer_is_repeated(failures: int) -> None:
 
 
 class Final(MemoryStore):
-    """A store that says of a failed creation that it was not done and will not be."""
+    """A store that reports that a failed creation was not done and will not be done."""
 
     fails = False
 
@@ -121,7 +122,7 @@ def test_a_failure_that_is_final_removes_the_files_of_the_commit() -> None:
 
 
 class Held(MemoryStore):
-    """A store that holds back the next branch file: the writer is told of a failure, and `arrive` puts it in place later."""
+    """A store that delays the next branch file: the writer gets an error, and `arrive` stores the file later."""
 
     armed = False
     held: Any = None
@@ -156,7 +157,7 @@ def test_a_branch_file_that_arrives_late(then: str) -> None:
     else:
         with pytest.raises(CommitUnknownError):
             session.commit("late")
-    if then == "overtaken":  # the next commit has the number, so the late file cannot get it any more
+    if then == "overtaken":  # the next commit has the number, so the late file cannot take it
         store.failing = False
         session.open("a")[0] = 1
         session.commit("second")
@@ -192,7 +193,7 @@ def test_a_branch_file_that_arrives_late(then: str) -> None:
 
 
 def test_a_branch_file_that_arrives_while_its_session_is_rebased() -> None:
-    """Between two looks at the branch: the session is not rebased over its own commit, which would append twice."""
+    """Between two reads of the branch: the session is not rebased over its own commit, which would append twice."""
     inner = MemoryStore()
     repo = frazil.Repository.create(inner)
     with repo.transaction(message="base") as root:
@@ -214,7 +215,7 @@ def test_a_branch_file_that_arrives_while_its_session_is_rebased() -> None:
 
 
 def test_the_first_of_two_unknown_commits_arrives_while_both_are_looked_up() -> None:
-    """One look at the branch decides both: with two, the first is unknown, and the second overtaken by the first, which is committed once more."""
+    """Only one read of the branch: with two, the first would be unknown, the second overtaken by the first, and then committed again."""
     inner = MemoryStore()
     repo = frazil.Repository.create(inner)
     with repo.transaction(message="base") as root:
@@ -236,7 +237,7 @@ def test_the_first_of_two_unknown_commits_arrives_while_both_are_looked_up() -> 
 
 
 class Late(FaultyStore):
-    """A store in which the first branch file that was lost arrives after some more reads."""
+    """A store in which the first lost branch file arrives after some more reads."""
 
     def __init__(self, inner: MemoryStore) -> None:
         super().__init__(inner)

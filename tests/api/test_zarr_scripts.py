@@ -1,4 +1,4 @@
-"""What scripts of zarr-python 2 and 3 say beside the names of Frazil: older arguments, modes that are left out, errors."""
+"""Names in scripts of zarr-python 2 and 3 besides those of Frazil: older arguments, omitted modes, errors."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_objects() -> None:
 
 
 def test_a_fill_value_of_null() -> None:
-    """None is null in Zarr v2, which leaves it to the reader what was never written, as in zarr-python; elsewhere it is zero."""
+    """None is null in Zarr v2, where the reader decides what unwritten elements are, as in zarr-python; elsewhere it is zero."""
     held: dict[str, bytes] = {}
     array = frazil.create_array(held, shape=4, dtype="i4", fill_value=None, zarr_format=2)
     assert document(held)["fill_value"] is None
@@ -96,7 +96,7 @@ def test_a_fill_value_of_null() -> None:
 
 
 def test_modes_that_are_left_out(tmp_path: Path) -> None:
-    """What describes something new makes it; nothing else is written."""
+    """If a description is given, the node is created; otherwise nothing is written."""
     for open_it in (frazil.open, frazil.open_array):
         path = tmp_path / f"{open_it.__name__}.zarr"
         with pytest.raises(errors.NotFoundError, match='mode="a"'):

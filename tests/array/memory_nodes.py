@@ -1,4 +1,4 @@
-"""A NodeStorage in memory, for tests of arrays and groups over nodes that are no documents."""
+"""A NodeStorage in memory, for tests of arrays and groups over nodes that have no documents."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Chunks = Callable[[int, ArrayMetadata], ChunkStorage]
 
 
 class KeptNodes:
-    """Nodes by path, each with a number that no other one gets; chunks: those of the array with a number."""
+    """Nodes by path, each with a unique number; chunks: those of the array with a number."""
 
-    renewals = 0  # nothing changes but by what is asked here
-    version = ("kept", 1)  # and whatever that is
+    renewals = 0  # only calls here make changes
+    version = ("kept", 1)  # any value works
 
     def __init__(self, chunks: Chunks | None = None) -> None:
         self.store = MemoryStore()
@@ -117,7 +117,7 @@ class KeptNodes:
 
 
 class Untouched(MemoryStore):
-    """The store of a location with nodes: nobody reads it, nobody writes it."""
+    """The store of a location with nodes: it is neither read nor written."""
 
     def fetch(self, *_: object, **__: object) -> object:  # type: ignore[override]
         raise AssertionError("the store was read")

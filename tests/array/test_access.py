@@ -1,4 +1,4 @@
-"""What an array locks, and shares with others: locks and a fork; shard indexes of one location."""
+"""What an array locks and shares: locks and a fork; shard indexes of one location."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frazil.testing import CountingStore
 
 
 def test_a_fork_finds_every_lock_open(tmp_path: object) -> None:
-    """Another thread of the parent holds them all at the time, and is not in the child."""
+    """At that moment another thread of the parent holds them all. The child does not have that thread."""
     array = frazil.create_array(f"{tmp_path}/a", shape=(8, 8), dtype="i4", chunks=(2, 2), shards=(4, 4))
     array[...] = 1
     held, done = threading.Event(), threading.Event()
@@ -88,7 +88,7 @@ def test_pickles_are_equal_and_remember_nothing_yet(tmp_path: Path) -> None:
 
 
 def test_an_array_made_anew_with_other_chunks_is_read_by_its_own_index() -> None:
-    """Handles share what they remember by the name of the shard and its version; two handles may read one version of it in different ways."""
+    """Handles share cached indexes by the name of the shard and its version; two handles may read one version of it in different ways."""
     store = CountingStore(MemoryStore())
     root = sharded(store)
     old = root["a"]

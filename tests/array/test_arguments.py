@@ -1,4 +1,4 @@
-"""Arguments of any type in every public call: what is wrong is an error of ours that says which, never one of Python's."""
+"""Arguments of any type in every public call: a wrong one raises an error of ours that names it, never one of Python's."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from frazil.stores import MemoryStore
 @pytest.mark.rule("trap 24")
 @given(layouts(), st.sampled_from(DTYPES), st.integers(0, 2**32), st.data())
 def test_reads_and_writes_as_numpy(layout: Layout, dtype: str, seed: int, data: st.DataObject) -> None:
-    """A few writes of every kind, one after the other, then reads of every kind."""
+    """A few writes of every kind in sequence, then reads of every kind."""
     array = create(MemoryStore(), layout, dtype)
     shape = layout.shape
     expected = np.zeros(shape, array.dtype)
@@ -92,7 +92,7 @@ def test_reads_into_memory_of_any_strides(layout: Layout, dtype: str, seed: int,
 
 
 def test_memory_whose_elements_lie_on_top_of_each_other_is_refused(tmp_path: Path) -> None:
-    """Also where nothing is stored."""
+    """Also if nothing is stored."""
     out = np.lib.stride_tricks.as_strided(np.zeros(1, "u1"), (4,), (0,))
     for store in (MemoryStore(), tmp_path / "x"):
         array = frazil.create_array(store, shape=4, dtype="u1")

@@ -1,4 +1,4 @@
-"""Attributes of arrays and groups in plain stores, beyond what test_array.py and test_group.py do with them."""
+"""Attributes of arrays and groups in plain stores, except for the tests in test_array.py and test_group.py."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_structs_of_both_byte_orders() -> None:
     store = MemoryStore()
     dtype = np.dtype([("a", ">i4"), ("b", "<f8"), ("c", "u1")])
     array = frazil.create_array(store, shape=(4,), dtype=dtype, chunks=2, zarr_format="draft", codecs=[Bytes()])
-    assert array.dtype == dtype.newbyteorder("=")  # what is new has one order
+    assert array.dtype == dtype.newbyteorder("=")  # new arrays have one byte order
     document = json.loads(store.get("meta/array.json") or b"")
     document["data_type"]["type"] = [["a", ">i4"], ["b", "<f8"], ["c", "|u1"]]
     store.set("meta/array.json", json.dumps(document).encode())
@@ -196,7 +196,7 @@ def test_a_type_of_the_users_with_and_without_its_registry(dialect: object) -> N
     key = "meta/array.json" if dialect == "draft" else "meta/root.array.json"
     document = json.loads(store.get(key) or b"")
     assert document["data_type"] == {"extension": MINE, "type": "bfloat16", "fallback": "r16"}
-    document["fill_value"] = 0  # which raw bytes can be too
+    document["fill_value"] = 0  # raw bytes can also be it
     store.set(key, json.dumps(document).encode())
     with pytest.warns(FallbackWarning, match="r16"):
         raw = frazil.open_array(store)

@@ -1,4 +1,4 @@
-"""What hierarchies of the 2022 draft ask of a store, counted: one listing and the documents, and nothing that the layout does not need."""
+"""The store requests of hierarchies of the 2022 draft, counted: one listing and the documents, and nothing that the layout does not need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENTRY = ("fetch", "zarr.json")
 
 
 def asked(store: CountingStore) -> list[tuple[str, str]]:
-    """The requests since the last look, as (operation, key)."""
+    """The requests since the last call, as (operation, key)."""
     found = [(done.operation, done.key) for done in store.requests]
     store.clear()
     return found
@@ -59,7 +59,7 @@ def test_opening_a_hierarchy_is_its_entry_point_and_the_root(
     ("path", "listed"), [("a/b/x", False), ("a/y", False), ("e", False), ("a", True), ("a/b", True), ("none", True)]
 )
 def test_opening_a_node_of_a_location(store: CountingStore, path: str, listed: bool) -> None:
-    """A final node would have been found at once; then the entry point, and both documents in one batch; a group without one by a listing."""
+    """A final node would have been found at once. Then follow the entry point, and both documents in one batch; a group without a document needs a listing."""
     if path == "none":
         with pytest.raises(NotFoundError):
             frazil.open(store, path=path)
@@ -67,7 +67,7 @@ def test_opening_a_node_of_a_location(store: CountingStore, path: str, listed: b
         frazil.open(store, path=path)
     listing = [("list", f"meta/{path}/")] if listed else []
     wanted = [ENTRY, ("fetch", f"{path}/zarr.json"), *documents("fetch", path), *listing]
-    assert asked(store)[: len(wanted)] == wanted  # where nothing is, it is looked whether a repository is
+    assert asked(store)[: len(wanted)] == wanted  # if there is no node, a repository is looked for
 
 
 @pytest.mark.rule("D75")
@@ -131,12 +131,12 @@ def test_chunks_cost_what_they_cost_under_the_final_codec(store: CountingStore) 
 def test_creating_a_hierarchy() -> None:
     store = CountingStore(MemoryStore())
     frazil.create_group(store, zarr_format="draft")
-    entry = [ENTRY, ("put", "zarr.json")]  # looked at by each creation: somebody may have taken the place
-    repository = ("list", "refs/branch.main/")  # whose files a hierarchy must not be put among
+    entry = [ENTRY, ("put", "zarr.json")]  # each creation checks it: another process may have created a node there
+    repository = ("list", "refs/branch.main/")  # a hierarchy must not be created among the files of a repository
     beside = [
         ("fetch", ".zgroup"),
         ("fetch", ".zarray"),
-    ]  # in one batch with the entry: a node of Zarr v2 must not be hidden
+    ]  # in one batch with the entry point: a node of Zarr v2 must not be hidden
     assert asked(store) == [ENTRY, *beside, repository, *documents("look up", ""), *entry, ("put", "meta/group.json")]
 
 

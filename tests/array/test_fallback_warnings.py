@@ -1,4 +1,4 @@
-"""FallbackWarning: once for each document that is opened, at the line of whoever opened it; not again for what is done with it."""
+"""FallbackWarning: once for each document that is opened, at the line of the caller that opened it; not again when the node is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups: opening and creating in every mode, the mapping, batches, what a refusal leaves. Many creators at once: faults/test_creators.py."""
+"""Groups: opening and creating in every mode, the mapping, batches, the state after a refusal. Many creators at once: faults/test_creators.py."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def content(store: Store) -> dict[str, bytes | None]:
 
 
 def filled(store: Store) -> frazil.Group:
-    """a group with an array, a group in it with another, and an attribute each"""
+    """a group with an array, and a group in it with another array, each with an attribute"""
     group = frazil.create_group(store, attributes={"name": "root"})
     group.create_array("top", **SMALL)[...] = 1
     group.create_group("below", attributes={"name": "below"}).create_array("deep/leaf", **SMALL)[...] = 2
@@ -368,7 +368,7 @@ def test_what_is_required_is_found_or_made(store: Store) -> None:
 
 
 def test_chunks_without_a_document_are_in_the_way(store: Store) -> None:
-    """They would show up in a new array."""
+    """They would appear in a new array."""
     store.set("a/c/0", b"1234")
     with pytest.raises(AlreadyExistsError):
         frazil.create_array(store, path="a", **SMALL)

@@ -1,4 +1,4 @@
-"""What fresh eyes found: calls that must not harm what is there, listings with nodes that cannot be read, arguments that were swallowed."""
+"""Cases that new users found: calls that must not change existing data, listings with unreadable nodes, ignored arguments."""
 
 from __future__ import annotations
 

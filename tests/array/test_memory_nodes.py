@@ -1,4 +1,4 @@
-"""Arrays and groups over nodes that a port keeps: everything goes through it, and the store is not touched."""
+"""Arrays and groups over nodes that a port stores: everything goes through the port, and the store is not touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards within shards: what they cost in calls of the kernel, and errors from codecs around shards and of their indexes."""
+"""Shards within shards: the number of kernel calls, and errors from codecs around shards and from codecs of their indexes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frazil.stores import MemoryStore
 
 
 class Refuses(BytesToBytes):
-    """Adds a byte in front; raises RuntimeError instead for what has a byte 77 in it, encoded or to be decoded. A byte 88 is forgotten."""
+    """Adds a byte in front. If the bytes to encode or decode contain 77, it raises RuntimeError instead. A byte 88 is dropped."""
 
     __slots__ = ()
     name: ClassVar[str] = "test.refuses"
@@ -46,7 +46,7 @@ REGISTRY = DEFAULT_REGISTRY.with_codec(Refuses)
 
 @contextmanager
 def kernel_calls() -> Iterator[Counter[str]]:
-    """Calls of the kernel by this thread, but for checksums, which cost a call an index."""
+    """Calls of the kernel by this thread, except for checksums, which cost one call per index."""
     counted: Counter[str] = Counter()
     names = {id(getattr(_kernel, name)): name for name in dir(_kernel) if name != "crc32c"}
 
@@ -65,7 +65,7 @@ def kernel_calls() -> Iterator[Counter[str]]:
 def nested(
     store: MemoryStore, side: int, inside: list[Codec] | None = None, index: list[Codec] | None = None, **more: object
 ) -> frazil.Array:
-    """One shard of side^2 elements, of shards of 4^2, of chunks of 2^2. inside: codecs around the middle shards; index: of their index."""
+    """One shard of side^2 elements, of shards of 4^2, of chunks of 2^2. inside: codecs around the middle shards; index: codecs of their index."""
     middle = ShardingIndexed([2, 2], [Bytes()], index)
     codecs: list[Codec] = [ShardingIndexed([4, 4], [middle, *(inside or [])])]
     return frazil.create_array(
@@ -149,7 +149,7 @@ def test_a_codec_around_the_outermost_shards_that_raises() -> None:
 
 @pytest.mark.parametrize("level", ["inner", "outer"])
 def test_a_codec_of_an_index_that_raises(level: str) -> None:
-    """The index has the byte 77 in it where a chunk is 77 elements long."""
+    """The index contains the byte 77 if a chunk has 77 elements."""
     index: list[Codec] = [Bytes("little"), Refuses()]
     sharding = ShardingIndexed([77], [Bytes()], index)
     extent = 154
@@ -194,7 +194,7 @@ def test_an_inner_index_that_is_damaged_is_named(at: int, new: bytes, error: typ
     array = nested(store, 8)
     array[...] = 1
     data = bytearray(store.get("c/0/0") or b"")
-    size = 16 + 68  # of each of four inner shards, one after the other
+    size = 16 + 68  # of each of four inner shards, one after another
     data[2 * size + size + at : 2 * size + size + at + len(new)] = new
     store.set("c/0/0", data)
     refused(error, (2, 0), lambda: array[...])

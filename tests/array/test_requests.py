@@ -1,4 +1,4 @@
-"""What arrays and groups ask of a store, counted: nothing twice, nothing that is not needed, and neighbours together."""
+"""The store requests of arrays and groups, counted: nothing twice, nothing unneeded, and neighbours together."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ INDEX = 16 * 64 + 4  # bytes of the index of the shards below
 
 
 def asked(store: CountingStore) -> list[tuple[str, str, int, int]]:
-    """The requests since the last look, as (operation, key, start, length)."""
+    """The requests since the last call, as (operation, key, start, length)."""
     found = [(done.operation, done.key, done.start, done.length) for done in store.requests]
     store.clear()
     return found
 
 
 def asked_of_chunks(store: CountingStore) -> list[tuple[str, str, int, int]]:
-    """The requests without those for documents, which run beside the others."""
+    """The requests without those for documents, which run at the same time."""
     return [request for request in asked(store) if not request[1].endswith(".json")]
 
 
 def sharded(chunk: int = 32) -> tuple[CountingStore, frazil.Array]:
-    """16 shards of 8 x 8 inner chunks of `chunk` bytes each, raw, all stored, and opened anew."""
+    """16 shards of 8 x 8 inner chunks of `chunk` bytes each, raw, all stored, and opened again."""
     store = CountingStore(MemoryStore())
     side = chunk // 4
     shape = (32 * 4, 32 * side)
@@ -136,7 +136,7 @@ def test_whole_chunks_and_shards_are_written_without_reading() -> None:
 
 
 def test_each_write_looks_once_at_the_document() -> None:
-    """Another array may have been put in its place. What changes the document first, or has just created it, does not look once more."""
+    """Another array may be in its place. An operation that first changes the document, or has just created it, does not check again."""
     store, array = sharded()
     store.clear()
     for value in (2, 3):
@@ -158,7 +158,7 @@ def test_each_write_looks_once_at_the_document() -> None:
 def test_a_write_into_a_shard_reads_what_it_keeps_once() -> None:
     store, array = sharded()
     store.clear()
-    array[0:4, 8:16] = 2  # one inner chunk, whole: those beside it are kept
+    array[0:4, 8:16] = 2  # one whole inner chunk: those next to it are kept
     fetched = [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 0, 64 * 32)]
     written = [("put", "c/0/0", 0, 64 * 32 + INDEX)]
     assert asked_of_chunks(store) == fetched + written
@@ -224,7 +224,7 @@ def test_shards_within_another_codec_are_fetched_whole_and_once() -> None:
 
 
 def test_what_a_remembered_index_says_is_empty_is_compared_with_the_object() -> None:
-    """Else what another writer puts there would never be seen."""
+    """Otherwise data of another writer would never be seen."""
     store, array = sharded()
     array[:8, :8] = 0
     array[9, 9]
@@ -237,7 +237,7 @@ def test_what_a_remembered_index_says_is_empty_is_compared_with_the_object() -> 
 
 @given(layouts(), st.integers(0, 2**32), st.data())
 def test_nothing_is_fetched_twice(layout: Layout, seed: int, data: st.DataObject) -> None:
-    """Reads and writes through a store that merges spans say the same as those through one that need not, and no request is repeated."""
+    """Reads and writes through a store that merges spans give the same result as through one that does not, and no request is repeated."""
     store = CountingStore(MemoryStore())
     array = create(store, layout, "uint16")
     expected = np.zeros(layout.shape, "u2")

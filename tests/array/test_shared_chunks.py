@@ -1,4 +1,4 @@
-"""Arrays over chunks that share objects, lie inline, or are nowhere: everything as NumPy does it, and no chunk is taken for another."""
+"""Arrays over chunks that share objects, are inline, or are missing: everything as in NumPy, and no chunk is confused with another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from frazil.testing import CountingStore
 
 
 def over(store: Store, inline: int = 16, versions: bool = True) -> tuple[Group, dict[int, SharedChunks]]:
-    """A group whose arrays keep their chunks so, and their storages by the numbers of the nodes."""
+    """A group whose arrays keep their chunks in this way, and their storages by the numbers of the nodes."""
     made: dict[int, SharedChunks] = {}
 
     def chunks(number: int, _: object) -> SharedChunks:
@@ -46,7 +46,7 @@ def one(
 
 
 def again(group: Group) -> frazil.Array:
-    """The array as another handle sees it, which remembers nothing."""
+    """The array as another handle with empty caches sees it."""
     array = group["a"]
     assert isinstance(array, frazil.Array)
     return array
@@ -86,7 +86,7 @@ def test_reading_and_writing_as_numpy(
             selection = data.draw(st.one_of(st.just((...,)), basic_selections(layout.shape)))
             new = values(seed + turn, expected[selection].shape, array.dtype)
             if data.draw(st.integers(0, 4)) == 0:
-                new[...] = fill  # chunks that are not there any more
+                new[...] = fill  # chunks that no longer exist
             mine[selection], expected[selection] = new, new
             found = data.draw(basic_selections(layout.shape))
             assert same(np.asarray(array[found]), np.asarray(expected[found]))
@@ -163,7 +163,7 @@ def test_stored_bytes_are_those_of_the_chunks(inline: int) -> None:
     assert array.info.stored_objects == 4
 
 
-# --- what it costs ---------------------------------------------------------------------------------------------------------------------
+# --- costs -------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_inline_or_nowhere_costs_no_request() -> None:
@@ -205,7 +205,7 @@ def test_versions_that_are_known_are_not_asked_for() -> None:
 
 
 def test_objects_of_one_fetch_are_few() -> None:
-    """Chunks that are objects of their own and must be there are open while they are read."""
+    """Chunks that are separate, required objects are open while they are read."""
 
     class Few(CountingStore):
         most = 0
@@ -229,7 +229,7 @@ def test_objects_of_one_fetch_are_few() -> None:
 
 @pytest.mark.parametrize("shards", [None, 8])
 def test_chunks_that_are_written_whole_are_not_looked_up(shards: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a repository that might be another manifest to read."""
+    """In a repository that could require reading another manifest."""
     array, storage, group = one(MemoryStore(), 0, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
     asked = list[int]()
     locate = storage.locate
@@ -242,7 +242,7 @@ def test_chunks_that_are_written_whole_are_not_looked_up(shards: int | None, mon
     assert again(group)[...].tolist() == [5] * 8 + [7] * 17 + [5] * 39
 
 
-# --- what is wrong -----------------------------------------------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("on_disk", [False, True])

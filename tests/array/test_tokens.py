@@ -1,4 +1,4 @@
-"""Tokens of arrays: equal only where the content is, and equal for everybody who reads one snapshot, in whatever process."""
+"""Tokens of arrays: equal only if the content is equal, and equal for all readers of one snapshot, in any process."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_of_a_plain_array_that_is_only_read(tmp_path: Path) -> None:
     assert first == elsewhere(f"print(tokenize(frazil.open_array({str(tmp_path / 'a')!r})))")
     made(tmp_path / "b")
     assert first != tokenize(frazil.open_array(tmp_path / "b"))
-    frazil.open_array(tmp_path / "a", "w", shape=(8,), dtype="i4", chunks=(2,))  # the same document, put anew
+    frazil.open_array(tmp_path / "a", "w", shape=(8,), dtype="i4", chunks=(2,))  # the same document, written again
     assert first != tokenize(frazil.open_array(tmp_path / "a"))
 
 

@@ -1,4 +1,4 @@
-"""Two views of the same shards: chunks through ShardingStore, and the engine's sharding codec with a plain index at the end. They are to be one."""
+"""Two views of the same shards: chunks through ShardingStore, and the engine's sharding codec with a plain index at the end. Both must agree."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sharded(NamedTuple):
     writing: str
 
     def create(self, store: Store, *, sharded: bool) -> None:
-        """The array at the root, its document only."""
+        """The array at the root, only its document."""
         extent, codecs = self.chunks, self.codecs
         encoding = {"name": "v2" if self.keys == "v2" else "default", "configuration": {"separator": self.separator}}
         more: dict[str, object] = {}
@@ -70,7 +70,7 @@ class Sharded(NamedTuple):
         return "data/" if self.keys == "draft" else ""
 
     def open(self, store: Store) -> tuple[frazil.Array, frazil.Array, ShardingStore]:
-        """The array by the engine's shards, the same through the transformer, and that one."""
+        """The array by the engine's shards, the same through the transformer, and the transformer."""
         plain = MemoryStore()
         self.create(plain, sharded=False)
         self.create(store, sharded=True)
@@ -88,7 +88,7 @@ class Sharded(NamedTuple):
 
 
 class _WithDocument(WrappedStore):
-    """A store with the documents of another one."""
+    """A store with the documents of another store."""
 
     __slots__ = ("document", "documents")
 

@@ -1,4 +1,5 @@
-"""Arrays in stores that can create and replace keys, and not remove them: what becomes all fill value is written (draft of 2022, Abstract store interface)."""
+"""Arrays in stores that can create and replace keys, but not remove them: chunks that become all fill value are written (draft of 2022, Abstract store
+interface)."""
 
 from __future__ import annotations
 
@@ -190,7 +191,7 @@ def test_erasing_other_keys_is_refused_before_anything_is_erased(shards: Shardin
 
 @pytest.mark.rule("D66")
 def test_an_array_over_shards_of_a_store_that_cannot_erase() -> None:
-    """The transformer as a store, as it runs behind a transformer of the user's."""
+    """The transformer as a store, behind a transformer of the user."""
     plain = one(document([8], [1], "uint8", fill_value=FILL))
     inner = Unerasable(plain)
     opened = frazil.open_array(

@@ -1,5 +1,5 @@
-"""Extensions of a user's that raise what they like or make rubbish: the error is ours, names the extension (and the chunk, where a codec ran on one),
-and has the user's own as its cause."""
+"""User extensions that raise any exception or return invalid results: the error is ours, names the extension (and the chunk, if a codec ran on one), and has
+the user's exception as its cause."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ URI = "https://e.org/users"
 
 
 def gives(answer: object) -> Any:
-    """A function that makes this, or raises it, whatever it gets."""
+    """A function that returns or raises this for any arguments."""
 
     def give(*_: object, **__: object) -> object:
         if isinstance(answer, Exception):
@@ -92,7 +92,7 @@ class Same(BytesToBytes):
 
 
 def told(act: Callable[[], object], answer: object, name: str = "users.one") -> FrazilError | None:
-    """The error, where there is one: ours, and with the user's as its cause."""
+    """The error, if there is one: ours, with the user's as its cause."""
     error: FrazilError | None = None
     try:
         act()

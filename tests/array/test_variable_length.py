@@ -1,4 +1,4 @@
-"""Arrays of `string` and `bytes`: every way to read and write them, against NumPy; and what they refuse."""
+"""Arrays of `string` and `bytes`: every way to read and write them, against NumPy; and refusals."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_values_are_those_of_numpy(data: st.DataObject, layout: dict, kind: str,
     a.resize((4, 9))
     a.resize((5, 9))
     np.testing.assert_array_equal(a[:4], wanted[:4])
-    np.testing.assert_array_equal(a[4], of(kind, empty, (9,)))  # NumPy takes NULs off the end of a str
+    np.testing.assert_array_equal(a[4], of(kind, empty, (9,)))  # NumPy strips trailing NULs of a str
 
 
 def test_chunks_of_fill_value_are_not_stored() -> None:

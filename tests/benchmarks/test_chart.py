@@ -1,4 +1,4 @@
-"""The chart of speeds is made of what the harness measured."""
+"""The chart of speeds is made from the results of the harness."""
 
 from __future__ import annotations
 

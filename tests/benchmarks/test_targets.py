@@ -1,4 +1,4 @@
-"""Targets are read from results as they are meant: on results that are made up, and against the names of the harness's own rows."""
+"""Targets are read correctly from results: from made-up results, and against the names of the harness's own rows."""
 
 from __future__ import annotations
 

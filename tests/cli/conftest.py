@@ -1,4 +1,4 @@
-"""A folder with something to look at, as the examples of the commands name it."""
+"""A folder with sample data, named as in the examples of the commands."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ THERE = (*LINKED, *COPIED)
 
 @pytest.fixture(scope="session")
 def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """sea.zarr, a sharded array; ocean.zarr, a group with level1/temp; basins.zarr, codes; v2.zarr, an array of Zarr v2; old.zr3, a hierarchy of the older draft; sea.repo, a repository; ocean.nc,
-    a NetCDF4 file with level1/temp; corner.npy, six numbers; sea.cache, where something of sea.repo is kept. To be read alone."""
+    """sea.zarr, a sharded array; ocean.zarr, a group with level1/temp; basins.zarr, codes; v2.zarr, an array of Zarr v2; old.zr3, a hierarchy of the older
+    draft; sea.repo, a repository; ocean.nc, a NetCDF4 file with level1/temp; corner.npy, six numbers; sea.cache, with cached data of sea.repo. Read-only."""
     folder = tmp_path_factory.mktemp("hierarchy")
     frazil.create_array(folder / "sea.zarr", data=SEA, chunks=(64, 64), shards=(256, 256), dimension_names=("y", "x"))
     ocean = frazil.create_group(folder / "ocean.zarr", attributes={"title": "The sea"})
@@ -48,7 +48,7 @@ def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_netcdf(path: Path, kind: str = "NETCDF4") -> None:
-    """flat, and level1/temp (of NetCDF classic: temp), with attributes and names of dimensions."""
+    """flat, and level1/temp (temp in classic NetCDF), with attributes and names of dimensions."""
     with netCDF4.Dataset(path, "w", format=kind) as file:
         file.title = "The sea"
         group = file
@@ -66,7 +66,7 @@ def write_netcdf(path: Path, kind: str = "NETCDF4") -> None:
 
 
 def fill_repository(folder: Path) -> None:
-    """A repository: v1 has level1/temp; dev, from there, changed two of its chunks; main got salt instead, and a title. The branch old is at v1, too."""
+    """A repository: v1 has level1/temp; dev, starting there, changed two of its chunks; main got salt instead, and a title. The branch old is at v1, too."""
     repo = frazil.Repository.create(folder, durable=False)
     with repo.transaction(message="first data\n\nof the sea") as root:
         root.create_array("level1/temp", data=TEMP, chunks=(1, 40, 50))
@@ -83,7 +83,7 @@ def fill_repository(folder: Path) -> None:
 
 @pytest.fixture
 def place(hierarchy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: of the test's own, with links to the arrays, so that it may be written to."""
+    """The current folder: the test's own, with links to the arrays, so that it can be written to."""
     for name in LINKED:
         (tmp_path / name).symlink_to(hierarchy / name)
     for name in COPIED:

@@ -27,7 +27,7 @@ DOGS = np.array(
 
 
 def stored(data: np.ndarray) -> Window:
-    """In a dialect that has sub-arrays where there are."""
+    """In a dialect with sub-arrays if there are any."""
     dialect = "draft" if data.dtype == DOGS.dtype else 3
     return window(frazil.create_array(MemoryStore(), data=data, zarr_format=dialect))
 

@@ -15,7 +15,7 @@ def drawn(parents: dict[str, str | None], times: dict[str, int]) -> list[str]:
 
 
 def by_name(*commits: str) -> dict[str, int]:
-    """Times: what is named first is the youngest."""
+    """Times: the first one is the newest."""
     return {commit: -at for at, commit in enumerate(commits)}
 
 
@@ -58,7 +58,7 @@ def test_every_commit_is_drawn_once_in_its_lane(count: int, chance: random.Rando
 
 
 def follow(lines: list[Line], parents: dict[str, str | None]) -> None:
-    """Walks down the drawing: the signs of a line must lead from each commit to its parent."""
+    """Follows the drawing from top to bottom: the signs of a line must lead from each commit to its parent."""
     lanes: dict[int, str | None] = {}  # the parent that each column leads to
     for line in lines:
         signs = dict(enumerate(line.drawing))

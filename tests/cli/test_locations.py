@@ -1,4 +1,4 @@
-"""Locations in repositories: sea.repo@REF and what else may be meant."""
+"""Locations in repositories: sea.repo@REF and other meanings of @."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame: help, examples, errors, exit statuses, pipes and signals."""
+"""The command line frame: help, examples, errors, exit statuses, pipes and signals."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_a_pipe_that_closes(place: Path) -> None:
 
 
 def test_an_interrupt(place: Path) -> None:
-    reading, writing = os.pipe()  # nobody reads, so that the program waits in the middle of its work
+    reading, writing = os.pipe()  # no process reads, so that the program waits in the middle of its work
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as pipe:
         program = subprocess.Popen(
             [*PROGRAM, "get", "sea.zarr", "--format", "csv"], stdout=pipe, stderr=subprocess.PIPE

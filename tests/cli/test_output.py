@@ -1,4 +1,4 @@
-"""What commands print of names and attributes that may be anybody's: no terminal takes a part of it for a command."""
+"""Output of untrusted names and attributes: no terminal takes a part of it for a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.cli.main import main
 from frazil.cli.output import say, say_json
 from frazil.errors import one_line
 
-EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\u202eb\r"  # sets the title, clears the screen, turns the text round
+EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\u202eb\r"  # sets the title, clears the screen, reverses the text direction
 HARMLESS = "é \N{SNOWMAN} 𝄞 -_."
 
 
@@ -22,7 +22,7 @@ def assert_harmless(text: str) -> None:
 
 @pytest.fixture
 def places(tmp_path: object) -> tuple[str, str]:
-    """A hierarchy and a repository whose names and attributes are like that."""
+    """A hierarchy and a repository with such names and attributes."""
     folder, repository = f"{tmp_path}/h.zarr", f"{tmp_path}/r.repo"
     group = frazil.create_group(folder, attributes={EVIL: EVIL})
     fill(group)
@@ -37,7 +37,7 @@ def places(tmp_path: object) -> tuple[str, str]:
         try:
             repo.create_tag(name, "main")
             repo.create_branch(f"{name}2", "main")
-        except frazil.errors.InvalidInputError:  # names that cannot be
+        except frazil.errors.InvalidInputError:  # impossible names
             assert name == EVIL
     return folder, repository
 

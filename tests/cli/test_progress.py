@@ -1,4 +1,4 @@
-"""Bars: drawn on terminals, and there alone."""
+"""Progress bars: drawn only on terminals."""
 
 from __future__ import annotations
 

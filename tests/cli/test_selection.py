@@ -1,4 +1,4 @@
-"""Text to selections, against what Python itself makes of the same text."""
+"""Text to selections, compared with how Python itself reads the same text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any legal chain, of our codecs and of users', shards to three levels and codecs of each kind at each place, against NumPy."""
+"""Any valid chain, of our codecs and of users', shards to three levels and codecs of each kind at each place, against NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ behind = st.one_of(compressors, st.just(Runs()), st.just(Invert()))
 
 @st.composite
 def before(draw: st.DrawFn, shape: Shape) -> tuple[list[Codec], Shape]:
-    """Array-to-array codecs, and the shape that they make."""
+    """Array-to-array codecs, and their output shape."""
     codecs: list[Codec] = []
     for kind in draw(st.lists(st.sampled_from(["transpose", "delta", "flatten"]), max_size=2)):
         if kind == "transpose":

@@ -1,4 +1,4 @@
-"""Codecs are registered under the names that they have."""
+"""Codecs are registered under their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains: which orders are refused, and with what place; what legal ones compile to."""
+"""Chains: which orders are refused, and the place in the error; what valid ones compile to."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_chunk_that_a_codec_cannot_take_is_refused_when_an_array_is_made(
 
 
 def test_an_array_with_such_chunks_that_is_there_can_be_opened() -> None:
-    """Elements that are not stored can be read, and attributes changed."""
+    """Elements that are not stored can be read, and attributes can be changed."""
     store = MemoryStore()
     frazil.create_array(store, shape=(2**32,), dtype="u1", chunks=(2**20,), codecs=[Blosc()])
     document = json.loads(store.get("zarr.json") or b"")

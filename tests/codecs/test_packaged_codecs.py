@@ -1,4 +1,4 @@
-"""The codecs whose work other packages do: they pass the suite of all codecs, and say which extra brings the package."""
+"""Codecs that use other packages: they pass the suite of all codecs, and name the extra that installs the package."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_lossy_modes_of_zfp(codec: Zfp) -> None:
     assert len(data) <= codec.bound(spec)
     made = codec.decode(data, spec)
     assert np.abs(made - values).max() < 1e-2  # type: ignore[operator]
-    for cut in range(0, len(data), 7):  # reads no memory behind the data; what is made is of the right size
+    for cut in range(0, len(data), 7):  # reads no memory behind the data; the output has the right size
         assert codec.decode(data[:cut] or b"\0", spec).shape == (9, 10)
 
 

@@ -1,4 +1,4 @@
-"""The codecs of the extensions registry: they pass the suite of all codecs, and make the bytes that their specifications say."""
+"""The codecs of the extensions registry: they pass the suite of all codecs, and produce the bytes of their specifications."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_rounded_integers_keep_their_highest_bits(numbers: list[int], keepbits: 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_a_nan_stays_one(dtype: str) -> None:
-    """Whatever its bits: the largest would be rounded up to -0.0, the smallest down to an infinity."""
+    """For any bits: the largest would be rounded up to -0.0, the smallest down to an infinity."""
     bits = np.array([-1, 0], f"i{np.dtype(dtype).itemsize}")
     bits[1] = np.array(np.inf, dtype).view(bits.dtype) + 1
     for keepbits in (1, 5):
@@ -212,7 +212,7 @@ NUMBERS = [0.5, 1.5, 2.5, -0.5, -1.5, 2.4, 2.6, -2.4, -2.6]
     ],
 )
 def test_roundings(rounding: str, expected: list[int]) -> None:
-    """As the specification lists them; to integers, and to floating-point numbers of fewer bits, where 1 of them is what 1 is of integers."""
+    """As listed in the specification: to integers, and to floating-point numbers of fewer bits, where 1 bit is treated as in integers."""
     array, spec = np.array(NUMBERS), chunk_spec("float64", (9,))
     assert CastValue("int8", rounding).encode(array, spec).tolist() == expected
     narrow = CastValue("float32", rounding).encode(array + np.copysign(2.0**23, array), spec).astype(np.float64)
@@ -290,7 +290,7 @@ def test_blocks_of_n5_have_their_own_shape() -> None:
             codec.decode(wrong, spec)
 
 
-# --- what a document may not say -----------------------------------------------------------------------------------------------------
+# --- invalid documents ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_a_shape_that_does_not_fit(shape: list[object]) -> None:
 
 
 def test_reshaping_costs_nothing() -> None:
-    """The kernel does chains with `reshape` before `bytes` alone, in shards too."""
+    """The kernel runs chains that have only `reshape` before `bytes`, in shards too."""
     array = frazil.create_array(
         {}, shape=(8, 6), chunks=(4, 3), shards=(8, 6), dtype="int16", codecs=[Reshape([-1]), Bytes("big"), Zstd(1)]
     )

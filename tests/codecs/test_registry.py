@@ -38,7 +38,7 @@ LITTLE = Bytes("little")
 
 # --- codecs ------------------------------------------------------------------------------------------------------------------------------
 
-# A codec of each kind within shards, before them, behind them, and at all of these places at once.
+# A codec of each kind within shards, before them, after them, and at all of these places at once.
 CHAINS: dict[str, list[Codec]] = {
     "alone": [Delta(1), Hexadecimal(), Runs()],
     "between native codecs": [Transpose([1, 0]), Delta(), LITTLE, Invert(), Zstd(1), Crc32c()],
@@ -85,7 +85,7 @@ def test_codecs_of_users_go_through_the_same_plan(
 
 
 def test_untouched_inner_chunks_are_carried_over_as_bytes() -> None:
-    """Also with Python codecs: a chunk that no codec could decode stays as it is, while its neighbour is written."""
+    """Also with Python codecs: a chunk that no codec could decode is unchanged, while its neighbour is written."""
     store = MemoryStore()
     array = frazil.create_array(
         store, shape=(4,), dtype="uint8", chunks=(2,), shards=(4,), codecs=[Hexadecimal()], registry=REGISTRY,
@@ -152,7 +152,7 @@ def test_codecs_that_make_no_sense(codecs: object, path: str) -> None:
 
 
 def test_codecs_that_misbehave() -> None:
-    """What a user's codec gets wrong is told as such, and nothing is stored."""
+    """An error of a user's codec is reported as such, and nothing is stored."""
 
     class Wrong(Invert):
         __slots__ = ()
@@ -206,7 +206,7 @@ def test_registries_are_values() -> None:
 
 
 class Sample(DataType):
-    """A time and a value: a structure whose two fields have byte orders of their own."""
+    """A time and a value: a structure whose two fields have different byte orders."""
 
     __slots__ = ()
 
@@ -324,7 +324,7 @@ def test_a_chunk_key_encoding_of_the_user() -> None:
 
 
 class SquareGrid(RegularGrid):
-    """Chunks of one length along all dimensions, which alone stands in documents."""
+    """Chunks of one length along all dimensions. Documents contain only that length."""
 
     __slots__ = ()
 
@@ -334,7 +334,7 @@ class SquareGrid(RegularGrid):
 
 @pytest.mark.parametrize("codecs", [[{"name": "bytes"}], [ShardingIndexed([2, 2]).extension().to_json()]])
 def test_a_chunk_grid_of_the_user(codecs: list[object]) -> None:
-    """Of chunks of one shape; only what stands in documents is the user's."""
+    """Chunks of one shape; only the form in documents is the user's."""
     grid = NamedExtension("test.square", lambda extension, path: SquareGrid([extension.configuration["side"]] * 2))
     registry = DEFAULT_REGISTRY.with_chunk_grid(grid)
     metadata = document([5, 6], [4, 4], codecs)

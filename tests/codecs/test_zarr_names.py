@@ -1,4 +1,4 @@
-"""The names of zarr.codecs: all of them are here, take its arguments, and write the same documents."""
+"""The names of zarr.codecs: all of them exist here, take its arguments, and write the same documents."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_documents_are_those_of_zarr_python(given: dict[str, str]) -> None:
         json.loads(held["zarr.json"])["codecs"],
         json.loads(store._store_dict["zarr.json"].to_bytes())["codecs"],
     )
-    for entry in (*ours, *theirs):  # a default of zarr-python that says what is so anyway
+    for entry in (*ours, *theirs):  # a default of zarr-python that changes nothing
         entry.setdefault("configuration", {}).pop("id", None)
     if "numcodecs." not in str(given):  # members that numcodecs leaves out are written here
         assert ours == theirs
@@ -64,7 +64,7 @@ def test_documents_are_those_of_zarr_python(given: dict[str, str]) -> None:
 def test_all_names_are_here() -> None:
     zarr = pytest.importorskip("zarr")
     assert {name for name in zarr.codecs.__all__ if name[0].isupper() and not hasattr(codecs, name)} <= {
-        "CastValue",  # newer than what is here, by these names
+        "CastValue",  # newer than the names here
         "ScaleOffset",
     }
     theirs = pytest.importorskip("zarr.codecs.numcodecs")
@@ -76,7 +76,7 @@ def test_all_names_are_here() -> None:
 
 @pytest.mark.parametrize("name", ["gzip", "zstd", "blosc", "crc32c", "numcodecs.zlib", "numcodecs.blosc"])
 def test_a_codec_without_configuration(name: str) -> None:
-    """As other implementations write it: its members have defaults, and none of them is needed to read."""
+    """As other implementations write it: its members have defaults, and reading needs none of them."""
     held: dict[str, bytes] = {}
     frazil.create_array(held, data=VALUES, codecs=["bytes", name])
     document = json.loads(held["zarr.json"])

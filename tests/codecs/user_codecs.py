@@ -81,7 +81,7 @@ class Flatten(ArrayToArray):
 
 
 class Hexadecimal(ArrayToBytes):
-    """Elements as text, each a line; leading zeros left out, so that the size depends on the values."""
+    """Elements as text, one per line; leading zeros are left out, so that the size depends on the values."""
 
     __slots__ = ()
     name: ClassVar[str] = "test.hexadecimal"
@@ -105,7 +105,7 @@ class Hexadecimal(ArrayToBytes):
 
 
 class Invert(BytesToBytes):
-    """Every bit turned around."""
+    """Every bit inverted."""
 
     __slots__ = ()
     name: ClassVar[str] = "test.invert"

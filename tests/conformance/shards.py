@@ -1,4 +1,4 @@
-"""Shards and documents put together by hand, from the text of the specification alone: none of the code under test has a part in it."""
+"""Shards and documents put together by hand, from the text of the specification alone, without any code under test."""
 
 from __future__ import annotations
 

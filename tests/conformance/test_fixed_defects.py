@@ -1,4 +1,4 @@
-"""What other implementations got wrong once and mended, as tests, so that it is not got wrong here (docs/conformance/traps.md)."""
+"""Errors that other implementations made once and fixed, as tests, so that they do not happen here (docs/conformance/traps.md)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_padding_at_the_edge_is_the_fill_value(shards: int | None) -> None:
 @pytest.mark.rule("trap 27")
 @given(st.integers(0, 2**32), st.permutations(["start", "end", "end"]))
 def test_three_levels_of_shards(seed: int, locations: list[str]) -> None:
-    """Each with an index of its own place, byte order and checksum."""
+    """Each with an index of another location, byte order and checksum."""
     codecs: tuple[Codec, ...] = (Transpose([1, 0]), Bytes("big"), Zstd(1))
     indexes = ([Bytes("little")], [Bytes("big"), Crc32c()], [Bytes("little"), Crc32c()])
     for extent, index_codecs, location in zip(([1, 2], [2, 4], [4, 8]), indexes, locations, strict=True):
@@ -131,7 +131,7 @@ def test_lengths_of_zero(shards: int | None) -> None:
     array.resize((0, 4))
     array.resize((3, 4))
     assert array[...].sum() == 0
-    # zarr-python's scripts give the shape of an empty array for its chunks
+    # zarr-python's scripts give the shape of an empty array as its chunk shape
     assert frazil.create_array(MemoryStore(), shape=(0, 4), dtype="u1", chunks=(0, 4)).chunks == (1, 4)
     with pytest.raises(MetadataError) as caught:
         frazil.create_array(MemoryStore(), shape=(3, 4), dtype="u1", chunks=(0, 4))
@@ -264,7 +264,7 @@ def test_no_mode_but_w_removes_what_is_there(tmp_path: Path) -> None:
 @pytest.mark.rule("trap 46")
 @LAYOUTS
 def test_a_store_that_fails_is_not_a_missing_chunk(shards: int | None) -> None:
-    """Whichever of its answers fails: that of the document, of the index, of the chunks."""
+    """If any of its answers fails: for the document, the index or the chunks."""
     inner = MemoryStore()
     frazil.create_array(inner, data=np.arange(1, 9), chunks=2, shards=shards)
     fetches = 2 if shards is None else 3

@@ -1,4 +1,4 @@
-"""What other implementations still get wrong, as tests (docs/conformance/traps.md)."""
+"""Errors that other implementations still make, as tests (docs/conformance/traps.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bits(*items: str) -> bytes:
 
 
 def kept(dtype: str, value: bytes, fill: object, shards: int | None) -> None:
-    """One element of these bits, equal to the fill value but not the same, is stored and comes back."""
+    """One element with these bits, equal to the fill value but with other bits, is stored and read back."""
     store = MemoryStore()
     array = frazil.create_array(store, shape=4, dtype=dtype, chunks=2, shards=shards, fill_value=fill)
     element = np.frombuffer(value, array.dtype)
@@ -74,7 +74,7 @@ def test_a_nan_of_other_bits_is_not_the_fill_value(dtype: str, value: str, shard
 
 @pytest.mark.rule("trap 4")
 def test_fill_values_keep_the_bits_of_a_nan() -> None:
-    """Every NaN of float16, and of the others those that differ from the usual one in one bit."""
+    """Every NaN of float16; of the other types, those that differ from the usual one in one bit."""
     cases = [("float16", f"{n:04x}") for n in range(2**16) if n & 0x7C00 == 0x7C00 and n & 0x3FF]
     cases += [("float32", f"{0x7FC00000 ^ 1 << bit:08x}") for bit in (*range(22), 31)]
     cases += [("float64", f"{0x7FF8000000000000 ^ 1 << bit:016x}") for bit in (*range(51), 63)]
@@ -127,7 +127,7 @@ def test_half_a_sentinel_is_an_error(entry: tuple[int, int], nested: bool) -> No
 @pytest.mark.parametrize("offset", [0, 3, 2**63, 2**64 - 2])
 def test_an_inner_chunk_beyond_its_shard_is_an_error(offset: int, nbytes: int) -> None:
     shard = b"abcd" + index([(0, 2), (offset, nbytes)], checksum=False)
-    if offset + nbytes <= len(shard):  # it reaches into the index: odd, but bytes that are there
+    if offset + nbytes <= len(shard):  # it overlaps the index: odd, but the bytes exist
         assert len(shard) == 36
         nbytes = 40
     shard = b"abcd" + index([(0, 2), (offset, nbytes)], checksum=False)
@@ -139,7 +139,7 @@ def test_an_inner_chunk_beyond_its_shard_is_an_error(offset: int, nbytes: int) -
 @pytest.mark.rule("trap 9")
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
 def test_any_transposition_before_shards(order: tuple[int, ...]) -> None:
-    """Inner chunks that fit the shard as the codec gets to see it, in a shape that they do not fit before."""
+    """Inner chunks that fit the shard as the codec sees it, with a shape that does not fit before the transposition."""
     extent = (35, 33, 26)
     inner = tuple({35: 7, 33: 11, 26: 13}[extent[axis]] for axis in order)
     codecs = [{"name": "transpose", "configuration": {"order": list(order)}}, sharding(inner)]
@@ -204,7 +204,7 @@ def test_a_configuration_may_be_missing_where_nothing_in_it_is_required(codec: s
 
 @pytest.mark.rule("trap 14")
 def test_a_codec_around_shards() -> None:
-    """It is never passed over: a part of such a shard is read by decoding it whole."""
+    """It is never skipped: to read a part of such a shard, the shard is decoded whole."""
     codecs = [sharding([2]), {"name": "gzip", "configuration": {"level": 1}}]
     store = stored(document([8], [8], codecs))
     array = frazil.open_array(store, mode="r+")

@@ -1,4 +1,4 @@
-"""The sharding codec, rule by rule, as docs/conformance/sharding-codec.md lists them; bytes are made by hand where a rule is about bytes."""
+"""The sharding codec, rule by rule, as docs/conformance/sharding-codec.md lists them; bytes are made by hand if a rule is about bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refused(metadata: dict[str, object]) -> MetadataError:
 
 
 def with_member(name: str, value: object) -> dict[str, object]:
-    """A document of an array with shards whose codec has one member changed; None takes it out."""
+    """A document of an array with shards whose codec has one member changed; None removes it."""
     entry = sharding([2, 2])
     configuration = entry["configuration"]
     assert isinstance(configuration, dict)
@@ -199,7 +199,7 @@ def test_unused_bytes_may_lie_anywhere(location: str, gaps: tuple[int, int, int]
 @pytest.mark.rule("trap 37")
 @pytest.mark.rule("F11")
 def test_inner_chunks_may_share_bytes() -> None:
-    """Nothing forbids it, and nothing has to notice: the same bytes are two inner chunks."""
+    """It is allowed, and need not be detected: the same bytes are two inner chunks."""
     assert read(document([6], [6], [sharding([2])]), c_0=b"xyz" + index([(0, 2), (1, 2), (0, 2)])) == [*b"xyyzxy"]
 
 
@@ -212,13 +212,13 @@ def test_offsets_count_from_the_first_byte_of_the_shard(location: str) -> None:
     store = stored(document([4], [4], [sharding([2], location=location)]), c_0=shard)
     array = frazil.open_array(store, mode="r+")
     assert array[...].tolist() == [*b"abcd"]
-    array[0] = ord("z")  # what is kept is found where the index says, and what is written is where the new one says
+    array[0] = ord("z")  # existing chunks are found where the index points, and written ones where the new index points
     assert frazil.open_array(store)[...].tolist() == [*b"zbcd"]
 
 
 @pytest.mark.rule("F12")
 def test_the_index_is_in_c_order() -> None:
-    """Of the dimensions that the codec gets to see: behind a transposition, the transposed ones."""
+    """In the dimensions that the codec sees: after a transposition, the transposed ones."""
     data, entries = b"abcdef", [(i, 1) for i in range(6)]
     assert read(document([2, 3], [2, 3], [sharding([1, 1])]), c_0_0=data + index(entries)) == [[*b"abc"], [*b"def"]]
     transpose = {"name": "transpose", "configuration": {"order": [1, 0]}}
@@ -260,7 +260,7 @@ def test_entries_that_reach_outside_are_refused(entry: tuple[int, int], location
     with pytest.raises(FormatError):
         array[0] = 1
     before = store.get("c/0")
-    array[:] = [8, 9]  # but what replaces the whole shard need not read it
+    array[:] = [8, 9]  # but a write of the whole shard need not read it
     assert array[...].tolist() == [8, 9]
     assert store.get("c/0") != before
 
@@ -381,9 +381,7 @@ def test_shards_of_every_strategy_are_read() -> None:
     assert read(metadata, c_0=appended) == [*b"ABcd"]
     fixed = b"ab??????cd??????" + index([(0, 2), (8, 2)])  # slots with room to grow
     assert read(metadata, c_0=fixed) == [*b"abcd"]
-    foreign = (
-        b"\x89HDF\r\n\x1a\n" + b"..cd..ab...." + index([(14, 2), (10, 2)])
-    )  # another format with an index behind it
+    foreign = b"\x89HDF\r\n\x1a\n" + b"..cd..ab...." + index([(14, 2), (10, 2)])  # another format followed by an index
     assert read(metadata, c_0=foreign) == [*b"abcd"]
 
 

@@ -1,4 +1,4 @@
-"""The implementation notes of the sharding codec (IN1 to IN8 of docs/conformance/sharding-codec.md): none of them binding, each of them followed."""
+"""The implementation notes of the sharding codec (IN1 to IN8 of docs/conformance/sharding-codec.md): none is binding, all are followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.faults.concurrent_calls import fork
 
 
 def simple_decode(shard: bytes, count: int, location: str) -> list[bytes | None]:
-    """What the notes call a simple implementation, for a little-endian index with a checksum."""
+    """A simple implementation in the sense of the notes, for a little-endian index with a checksum."""
     nbytes = 16 * count + 4
     table = shard[-nbytes:] if location == "end" else shard[:nbytes]
     assert crc32c(table[:-4]) == table[-4:]
@@ -64,7 +64,7 @@ def test_reading_a_whole_shard_fetches_its_chunks_at_once() -> None:
 @pytest.mark.rule("IN4")
 @pytest.mark.parametrize("location", ["start", "end"])
 def test_reading_a_part_fetches_the_index_once_and_the_spans(location: str) -> None:
-    far = 2**18  # bytes of an inner chunk: too far for its neighbours' neighbours to be worth reading over
+    far = 2**18  # bytes of an inner chunk: so long that reading the bytes between two requested chunks is not worth it
     store = CountingStore(stored(document([8 * far], [8 * far], [sharding([far], location=location)])))
     array = frazil.open_array(store, mode="r+")
     array[...] = 1
@@ -96,7 +96,7 @@ def test_a_shard_is_read_before_it_is_written_unless_it_is_written_whole() -> No
 
 @pytest.mark.rule("IN6")
 def test_inner_chunks_of_one_size_keep_their_places() -> None:
-    """Objects are replaced whole, so that readers never see half of one; but where sizes stay, so do places."""
+    """Objects are replaced whole, so that readers never see a partial one; if sizes stay the same, so do offsets."""
     store = stored(document([8], [8], [sharding([2])]), c_0=b"ghefcdab" + index([(6, 2), (4, 2), (2, 2), (0, 2)]))
     array = frazil.open_array(store, mode="r+")
     array[2:4] = [1, 2]
@@ -105,7 +105,7 @@ def test_inner_chunks_of_one_size_keep_their_places() -> None:
 
 @pytest.mark.rule("IN6")
 def test_a_shard_on_disk_is_replaced_and_never_overwritten(tmp_path: Path) -> None:
-    """Who has the old file open reads the old shard to its end, whatever is written."""
+    """A reader with the old file open reads the old shard to its end, whatever is written."""
     store = LocalStore(tmp_path)
     array = frazil.create_array(store, shape=8, dtype="u1", chunks=2, shards=8, codecs=[])
     array[...] = np.arange(8)
@@ -158,7 +158,7 @@ def test_parallel_processes_that_write_one_shard_lose_nothing(
 
 @pytest.mark.rule("IN7")
 def test_inner_chunks_may_lie_in_any_order_behind_an_index_at_the_start() -> None:
-    """Written by others in an order of their own, and by Frazil where they were."""
+    """Others write them in their own order, Frazil at their previous places."""
     entries = [(68 + 4, 2), (68 + 0, 2), (68 + 6, 2), (68 + 2, 2)]
     shard = index(entries) + b"cdghabef"
     store = stored(document([8], [8], [sharding([2], location="start")]), c_0=shard)
@@ -181,7 +181,7 @@ def test_inner_chunks_may_be_written_in_any_order() -> None:
 
 @pytest.mark.rule("IN8")
 def test_what_is_superseded_does_not_pile_up() -> None:
-    """A shard that others appended to is read; the next write leaves out what its index does not name."""
+    """A shard that others appended to is read; the next write drops bytes that its index does not name."""
     body = b"ab" + index([(0, 2), EMPTY]) + b"cd"
     store = stored(document([4], [4], [sharding([2])]), c_0=body + index([(0, 2), (len(body) - 2, 2)]))
     array = frazil.open_array(store, mode="r+")

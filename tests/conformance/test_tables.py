@@ -1,4 +1,4 @@
-"""The tables of docs/conformance are what their tool makes of the rules and the tests as they are."""
+"""The tables of docs/conformance are what their tool generates from the current rules and tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Rules of the final core that show only where documents, codecs and stores meet (K rules of docs/conformance/zarr-v3.md); the others are in
-tests/metadata."""
+"""Rules of the final core that involve documents, codecs and stores together (K rules of docs/conformance/zarr-v3.md); the others are in tests/metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from tests.conformance.shards import BIG, LITTLE, document, index, sharding, sto
 
 
 def refused(change: Mapping[str, object], *, without: str | None = None) -> str | None:
-    """The member that is named when a document with this change is refused."""
+    """The member that the error names when a document with this change is refused."""
     metadata = {**document([4, 2], [2, 2], [LITTLE]), **change}
     metadata.pop(without or "", None)
     with pytest.raises(MetadataError) as caught:

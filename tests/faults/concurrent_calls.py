@@ -1,4 +1,4 @@
-"""Doing things at the same time: in threads, in forked processes, in fresh ones. What fails in one of them fails the test."""
+"""Runs calls at the same time: in threads, in forked processes, in new ones. A failure in one of them fails the test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Call = Callable[[int], object]
 
 
 def in_threads(count: int, call: Call) -> None:
-    """call(0) to call(count - 1), begun together; raises the first error."""
+    """call(0) to call(count - 1), started together; raises the first error."""
     errors: list[BaseException] = []
     gate = threading.Barrier(count)
 
@@ -37,7 +37,7 @@ def in_threads(count: int, call: Call) -> None:
 
 
 def fork(call: Callable[[], object]) -> int:
-    """A child that makes the call and exits with 0; with 1, its traceback printed, when it raised."""
+    """A child that makes the call and exits with 0. If the call raises, it prints the traceback and exits with 1."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -53,14 +53,14 @@ def fork(call: Callable[[], object]) -> int:
 
 
 def in_processes(count: int, call: Call) -> None:
-    """As in_threads, in forked processes."""
+    """Like in_threads, but in forked processes."""
     pids = [fork(lambda number=number: call(number)) for number in range(count)]  # type: ignore[misc]
     assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * count
 
 
 @contextmanager
 def running(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A fresh Python process with pipes to it; killed at the end, should it still be there."""
+    """A new Python process with pipes to it; killed at the end if it is still running."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -73,7 +73,7 @@ def running(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    """What a process prints until its end, which is to be a good one."""
+    """The output of a process until its end. The process must succeed."""
     output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     return output
@@ -90,6 +90,6 @@ def expect_line(stream: IO[str] | None, line: str) -> None:
 
 
 def open_files() -> int:
-    """Descriptors that this process has open, when what is garbage is gone."""
+    """Descriptors that this process has open after a garbage collection."""
     gc.collect()
     return len(os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""A bucket that is reached directly, and through a proxy that makes trouble."""
+"""A bucket with direct access, and access through a proxy that injects faults."""
 
 from __future__ import annotations
 

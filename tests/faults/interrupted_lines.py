@@ -1,6 +1,7 @@
-"""Interrupts where Python may raise them: at the start of each function, at each line, and behind the last call of a function, also in the standard library.
+"""Interrupts wherever Python may raise them: at the start of each function, at each line, and after the last call of a function, also in the standard library.
 
-Not where Python handles no signal, although its tracer says that something happens there: between the last instruction of a `with` block and the call of __exit__, and where a generator goes on."""
+Not where Python handles no signal although its tracer reports an event: between the last instruction of a `with` block and the call of __exit__, and where a
+generator resumes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ Act = Callable[[], object]
 
 @cache
 def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
-    """Offsets of instructions: the first RESUME, those that begin to leave a `with` block, and returns behind a call."""
+    """Offsets of instructions: the first RESUME, those that begin to leave a `with` block, and returns after a call."""
     instructions = [one for one in dis.get_instructions(code) if one.opname not in {"CACHE", "PRECALL"}]
     leaves, returns = set(), set()
     for at, one in enumerate(instructions):
@@ -37,7 +38,7 @@ def _places(code: CodeType) -> tuple[int, frozenset[int], frozenset[int]]:
 
 
 class Interrupts:
-    """Counts the places that an act comes by, and interrupts it at one of them.
+    """Counts the places that an operation reaches, and interrupts it at one of them.
 
     seen   the code and line of each place; left  the text of each interrupt that could not be raised"""
 
@@ -57,7 +58,7 @@ class Interrupts:
         return self._trace
 
     def run(self, act: Act) -> bool:
-        """Whether the act came to its end."""
+        """Whether the operation finished."""
         before, hook, collects = sys.gettrace(), sys.unraisablehook, gc.isenabled()
         gc.disable()  # whose callbacks, of other packages, would be interrupted too
         sys.unraisablehook = lambda told: self.lost.append(f"{told.exc_type.__name__} in {told.object!r}")
@@ -76,7 +77,7 @@ class Interrupts:
 
 
 def first_times(seen: list[tuple[str, int]]) -> list[int]:
-    """The first and the last time that the act came by each place."""
+    """The first and the last time that the operation reached each place."""
     first: dict[tuple[str, int], int] = {}
     last: dict[tuple[str, int], int] = {}
     for number, place in enumerate(seen):
@@ -86,18 +87,18 @@ def first_times(seen: list[tuple[str, int]]) -> list[int]:
 
 
 def open_files() -> set[str]:
-    """What the descriptors of this process lead to, with their numbers."""
+    """The targets of the open descriptors of this process, with their numbers."""
     folder, found = "/proc/self/fd", set()
     for name in os.listdir(folder):
         try:
             found.add(f"{name} {os.readlink(f'{folder}/{name}')}")
-        except FileNotFoundError:  # that of the listing
+        except FileNotFoundError:  # the descriptor of the listing itself
             pass
     return found
 
 
 def ends(act: Act, seconds: float = 60) -> bool:
-    """Whether an act ends, which it does not where a lock is held for good. Raises what it raises."""
+    """Whether an operation ends. It does not if a lock is never released. Raises what the operation raises."""
     errors: list[BaseException] = []
 
     def run() -> None:

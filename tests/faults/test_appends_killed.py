@@ -1,4 +1,4 @@
-"""shard_writes="append" under kill -9 and beside readers: each shard is restored, and no other inner chunk is harmed."""
+"""shard_writes="append" under kill -9 and with concurrent readers: each shard is restored, and no other inner chunk is harmed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 import frazil
 
-# Writes k everywhere into one inner chunk after the other, and says so before and after.
+# Writes k into all of one inner chunk after another, and prints it before and after.
 _APPENDS = """
 import sys
 import frazil
@@ -42,13 +42,13 @@ def create(path: Path, location: str, **more: object) -> frazil.Array:
 
 
 def killed_run(path: Path, k: int, seconds: float) -> dict[int, int]:
-    """What the writer said that it wrote: number of an inner chunk -> value."""
+    """The writes that the writer reported: number of an inner chunk -> value."""
     writer = subprocess.Popen([sys.executable, "-c", _APPENDS, str(path), str(k)], stdout=subprocess.PIPE)
     assert writer.stdout is not None
     assert writer.stdout.readline() == b"begun\n"
-    time.sleep(seconds)  # the moment of the kill, not something that is waited for
+    time.sleep(seconds)  # the time of the kill; no event is waited for
     writer.send_signal(signal.SIGKILL)
-    said = writer.stdout.read().split(b"\n")[:-1]  # what follows is torn
+    said = writer.stdout.read().split(b"\n")[:-1]  # the following bytes are torn
     writer.wait()
     writer.stdout.close()
     return {int(line.split()[0]): int(line.split()[1]) for line in said if line.count(b" ") == 1}
@@ -90,7 +90,7 @@ def test_many_kills(tmp_path: Path, location: str) -> None:
 
 
 def read_beside(path: Path, location: str, seconds: float) -> None:
-    """A writer sets inner chunks to numbers that rise; a reader never sees one that falls, nor half of one."""
+    """A writer sets inner chunks to increasing numbers; a reader never sees a decreasing one, or a partial one."""
     array = create(path, location, shard_writes="append")
     done = threading.Event()
     wrong: list[object] = []

@@ -1,5 +1,5 @@
-"""Python codecs that raise what they like or make what they should not, in every place of a chain: the user gets an error of ours that names array
-and chunk, and nothing is stored."""
+"""Python codecs that raise any exception or return invalid results, in every place of a chain: the user gets an error of ours that names array and chunk, and
+nothing is stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import DataError, InvalidInputError
 from frazil.stores import MemoryStore
 
-MOOD: list[str] = [""]  # what the codecs below do
+MOOD: list[str] = [""]  # the faults of the codecs below
 
 
 class Moody(BytesToBytes):

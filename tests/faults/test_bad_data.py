@@ -1,5 +1,5 @@
-"""Wrong bytes under right keys: an error that says where, or (where no checksum guards them) other values in that one chunk; never the fill
-value, never anything else. Nothing stored is touched, and writing the whole chunk mends it."""
+"""Wrong bytes under right keys: an error that names the place, or (without a checksum) other values in that one chunk; never the fill value, never anything
+else. Stored objects are untouched, and writing the whole chunk repairs it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ UNCHECKED: dict[str, list[Codec]] = {
     "start, zstd": [ShardingIndexed((4, 4), [Bytes(), Zstd(1)], [Bytes()], index_location="start")],
 }
 ALL = {**SHARDED, **PLAIN, **UNCHECKED}
-GUARDED = ("end", "nested", "crc32c", "two")  # every byte is under a checksum
+GUARDED = ("end", "nested", "crc32c", "two")  # a checksum covers every byte
 VALUES = np.random.default_rng(7).integers(0, 9, (16, 16)).astype("u2")
-KEY = "sea/c/0/1"  # the object that is damaged: rows 0 to 8, columns 8 to 16
+KEY = "sea/c/0/1"  # the damaged object: rows 0 to 8, columns 8 to 16
 PART = (slice(0, 8), slice(8, 16))
 
 
@@ -68,7 +68,7 @@ def content(store: Store) -> dict[str, bytes | None]:
 
 
 def reads(array: frazil.Array) -> Iterator[Callable[[], object]]:
-    """Every way to read from the damaged object, and something else with it."""
+    """Every way to read from the damaged object together with others."""
     yield lambda: array[...]
     yield lambda: array[1:10, 9:13]
     yield lambda: array.oindex[[0, 7, 12], ::3]
@@ -78,7 +78,7 @@ def reads(array: frazil.Array) -> Iterator[Callable[[], object]]:
 
 
 def checked(call: Callable[[], object]) -> DataError:
-    """The error that a call raises, with all that it has to say."""
+    """The error that a call raises, with all of its notes."""
     with pytest.raises(DataError) as caught:
         call()
     error = caught.value
@@ -91,7 +91,7 @@ def checked(call: Callable[[], object]) -> DataError:
 
 
 def check_refused(store: Store, layout: str, *, counts: bool = True) -> None:
-    """The object is damaged so that nothing in it can be read."""
+    """The object is damaged so that no part of it can be read."""
     array = frazil.open_array(store, "r+", path="sea")
     before = content(store)
     for call in reads(array):
@@ -134,7 +134,7 @@ def test_an_empty_object_is_not_the_fill_value(store: Store, layout: str) -> Non
 
 @pytest.mark.parametrize("layout", ALL)
 def test_objects_cut_short(layout: str) -> None:
-    """At every byte. Where the index comes first, it is the entries that lead out of the object."""
+    """At every byte. If the index comes first, its entries point beyond the end of the object."""
     store = MemoryStore()
     make(store, layout)
     whole = store.get(KEY) or b""
@@ -164,7 +164,7 @@ def test_objects_with_more_at_the_end(store: Store, layout: str) -> None:
 
 @pytest.mark.parametrize("layout", ALL)
 def test_any_bit_that_flips(layout: str) -> None:
-    """Of every byte one bit, each time another one."""
+    """One bit of every byte, a different one each time."""
     store = MemoryStore()
     make(store, layout)
     whole = store.get(KEY) or b""
@@ -185,7 +185,7 @@ def test_any_bytes_at_all(layout: str, data: st.DataObject) -> None:
 
 
 def check_damage(store: MemoryStore, layout: str, damaged: bytes) -> None:
-    """Reading is an error in the right place, or changes nothing but what lies in the damaged object."""
+    """Reading raises an error that names the right place, or changes only elements of the damaged object."""
     before = store.get(KEY) or b""
     store.set(KEY, damaged)
     array = frazil.open_array(store, path="sea")
@@ -207,7 +207,7 @@ def check_damage(store: MemoryStore, layout: str, damaged: bytes) -> None:
     assert store.get(KEY) == damaged
 
 
-# --- shard indexes that lie ------------------------------------------------------------------------------------------------------------
+# --- wrong shard indexes ---------------------------------------------------------------------------------------------------------------
 
 NOTHING = 2**64 - 1
 ENTRIES = {
@@ -319,7 +319,7 @@ def encoded(*codec: object) -> bytes:
 
 
 def bombs() -> dict[str, tuple[list[Codec], bytes]]:
-    """1 GiB of zeros each, or what claims to be that much, for a chunk of 128 bytes."""
+    """1 GiB of zeros each, or data that claim to be that large, for a chunk of 128 bytes."""
     blosc = bytearray(encoded("blosc", "zstd", 5, 1, 2, 0))
     struct.pack_into("<I", blosc, 4, 2**31 - 100)
     shard = [ShardingIndexed((4, 4), [Bytes()])]
@@ -358,7 +358,7 @@ assert status("VmHWM") - before < 2**24, status("VmHWM") - before
 
 @pytest.mark.parametrize("number", range(8))
 def test_bombs(tmp_path: Path, number: int) -> None:
-    """What a chunk may decode to is known before; nothing is made room for because data claim it."""
+    """The decoded size of a chunk is known before; no memory is allocated because data claim to be larger."""
     codecs, bomb = [*bombs().values()][number]
     store = LocalStore(tmp_path)
     array = frazil.create_array(store, path="sea", shape=(16, 16), dtype="u2", chunks=(8, 8), codecs=codecs)

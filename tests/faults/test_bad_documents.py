@@ -1,5 +1,5 @@
-"""Documents that are none, that are of other formats, and that lie; and keys that climb. Each is refused where it is read, or where it would be
-believed, before memory is taken for it."""
+"""Invalid documents, documents of other formats, and documents with wrong content; and keys that leave the store. Each is refused when it is read, or when its
+content would be used, before memory is allocated for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from frazil.errors import (
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.store import Store
 
-# --- documents that are none -----------------------------------------------------------------------------------------------------------
+# --- invalid documents -----------------------------------------------------------------------------------------------------------------
 
 OTHERS: dict[str, bytes] = {
     "empty": b"",
@@ -102,11 +102,11 @@ def test_a_folder_in_place_of_a_document(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists(), "looking makes nothing"
 
 
-# --- documents that lie ----------------------------------------------------------------------------------------------------------------
+# --- documents with wrong content -----------------------------------------------------------------------------------------------------
 
 
 def array_of(**members: object) -> MemoryStore:
-    """An array of 8 x 8 elements in raw chunks, whose document then says something else."""
+    """An array of 8 x 8 elements in raw chunks, whose document is then changed."""
     store = MemoryStore()
     frazil.create_array(store, shape=(8, 8), dtype="u2", chunks=(4, 4), codecs=[])[...] = 7
     change(store, **members)
@@ -191,7 +191,7 @@ def test_lies_that_are_seen_when_an_array_is_opened(lie: str) -> None:
 @pytest.mark.parametrize("shape", [(2**62, 2**62), (2**63 - 1, 2), (2**40, 2**20)])
 @pytest.mark.parametrize("shards", [False, True])
 def test_arrays_larger_than_anything(shape: tuple[int, int], shards: bool) -> None:
-    """Parts of them can be read and written; all of one cannot, and that is told before memory is taken."""
+    """Parts of them can be read and written. The whole of one cannot, which is reported before memory is allocated."""
     store = array_of(
         shape=list(shape), **({"codecs": sharding([2, 2], codecs=[LITTLE], index_codecs=[LITTLE])} if shards else {})
     )
@@ -257,7 +257,7 @@ assert status("VmHWM") - before < 2**25, status("VmHWM") - before
 
 @pytest.mark.parametrize("shards", [False, True])
 def test_chunks_larger_than_memory(tmp_path: Path, shards: bool) -> None:
-    """Such an array can be opened, and reads as the fill value; what would take the memory is an error."""
+    """Such an array can be opened, and reads as the fill value; an operation that would need the memory is an error."""
     store = LocalStore(tmp_path)
     if shards:
         codecs = [ShardingIndexed((1, 1), [Bytes()])]
@@ -284,7 +284,7 @@ def test_elements_of_2_gib(tmp_path: Path) -> None:
 
 
 def test_metadata_of_another_array() -> None:
-    """Chunks of one layout under the document of another: an error, or the same number of bytes in another order; nothing beside."""
+    """Chunks of one layout under the document of another: an error, or the same number of bytes in another order, and no other effect."""
     store = array_of(codecs=sharding([2, 2], codecs=[LITTLE], index_codecs=[LITTLE, {"name": "crc32c"}]))
     array = frazil.open_array(store, "r+")
     for read in (lambda: array[...], lambda: array[0, 0], lambda: array.nchunks_initialized):
@@ -297,7 +297,7 @@ def test_metadata_of_another_array() -> None:
     assert caught2.value.key == "c/0/0"
 
 
-# --- keys that climb -------------------------------------------------------------------------------------------------------------------
+# --- keys that leave the store ----------------------------------------------------------------------------------------------------------
 
 CLIMBING = ("../out", "a/../../out", "/../out", "..", "./a", "a/./b", "a\0b", "\ud800")
 
@@ -339,7 +339,7 @@ def test_chunk_keys_do_not_climb() -> None:
 
 @pytest.mark.parametrize("kind", ["chunk", "folder", "document", "node"])
 def test_links_are_not_followed(tmp_path: Path, kind: str) -> None:
-    """Neither to read what lies outside nor to write there."""
+    """Neither reads nor writes reach files outside."""
     outside = frazil.create_array(tmp_path / "out", shape=(4, 4), dtype="i4", chunks=(2, 2))
     outside[...] = 1
     inside = frazil.create_array(tmp_path / "root", path="a", shape=(4, 4), dtype="i4", chunks=(2, 2))

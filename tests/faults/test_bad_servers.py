@@ -1,5 +1,5 @@
-"""Real servers that are busy, silent, cut off, wrong or refuse, by a proxy before them, and such as are no object stores. What cannot be had is an error, in one line, without a
-secret; nothing is a fill value, and nothing is tried for ever."""
+"""Real servers that a proxy makes busy, silent, cut off, wrong or refusing, and servers that are not object stores. An unavailable object is an error, in one
+line, without a secret; it is never a fill value, and retries end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def place(server: Buckets, proxy: FaultProxy) -> Place:
 
 
 def filled(place: Place) -> None:
-    """Arrays whose values are nowhere the fill value, in chunks and in shards, with and without checksums."""
+    """Arrays without fill values among their elements, in chunks and in shards, with and without checksums."""
     group = frazil.create_group(place.direct)
     values = np.arange(1, 1025, dtype="i4").reshape(32, 32)
     group.create_array("plain", shape=(32, 32), dtype="i4", chunks=(16, 16), codecs=["bytes"])[...] = values
@@ -49,7 +49,7 @@ def filled(place: Place) -> None:
 
 
 def read_all(store: ObjectStore) -> None:
-    """Reads in all ways; what comes is right."""
+    """Reads in all ways; the results are right."""
     values = np.arange(1, 1025, dtype="i4").reshape(32, 32)
     group = frazil.open_group(store, "r")
     for name in ("plain", "packed", "shards"):
@@ -72,7 +72,7 @@ def test_trouble_that_passes(place: Place, fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["503", "no answer", "cut body", "403", "400"])
 def test_trouble_that_stays(place: Place, fault: str) -> None:
-    """An error of ours, after a few tries: told from what is not there, and nothing is a fill value."""
+    """An error of ours, after a few tries: distinct from a missing object, and never a fill value."""
     filled(place)
     group = frazil.open_group(place.through, "r+")
     arrays = [group[name] for name in ("plain", "packed", "shards")]
@@ -86,7 +86,7 @@ def test_trouble_that_stays(place: Place, fault: str) -> None:
         place.through.list,
         lambda: place.through.list_dir(""),
     ]
-    if fault != "cut body":  # of an answer without a body there is nothing to cut
+    if fault != "cut body":  # an answer without a body cannot be cut
         calls += [
             lambda: arrays[2].__setitem__((0, 0), 7),  # type: ignore[union-attr]
             lambda: place.through.exists("plain/zarr.json"),
@@ -118,7 +118,7 @@ def test_refusals_say_what_to_check(place: Place) -> None:
 
 
 def test_lengths_that_are_wrong(place: Place) -> None:
-    """Whatever is a byte too short is an error, also where no checksum says so."""
+    """An answer that is a byte too short is an error, even without a checksum."""
     filled(place)
     group = frazil.open_group(place.through, "r")
     place.proxy.fail(lambda request: request.method == "GET" and "/c/" in request.path, "wrong length", None)
@@ -132,7 +132,7 @@ def test_lengths_that_are_wrong(place: Place) -> None:
 
 
 def test_large_values_go_in_parts(place: Place) -> None:
-    """Parts whose answers are lost are sent again; where one cannot be sent, nothing is there."""
+    """Parts whose answers are lost are sent again; if one cannot be sent, no object is stored."""
     value = np.random.default_rng(5).bytes(2**25 + 7)
     part = "PUT partNumber=|comp=block(&|$)"
     place.proxy.fail(part, "lost answer", 2)
@@ -145,7 +145,7 @@ def test_large_values_go_in_parts(place: Place) -> None:
 
 
 def test_silence(place: Place) -> None:
-    """A request without an answer ends when its time is over, and is made again where that does no harm."""
+    """A request without an answer ends after its timeout, and is repeated if that is harmless."""
     filled(place)
     store = place.reached(client_options={"timeout": "300ms"})
     place.proxy.fail("GET zarr.json", "stall")
@@ -173,7 +173,7 @@ def test_a_list_that_is_cut_is_no_short_list(place: Place) -> None:
         place.proxy.mend()
 
 
-# --- who is no object store ----------------------------------------------------------------------------------------------------------------
+# --- servers that are not object stores ------------------------------------------------------------------------------------------------
 
 
 def test_nobody_listens(s3: S3) -> None:
@@ -188,7 +188,7 @@ def test_nobody_listens(s3: S3) -> None:
 
 @pytest.mark.parametrize("server", ["s3"], indirect=True)
 def test_what_is_not_there(place: Place) -> None:
-    """A bucket that is not there is no empty bucket."""
+    """A missing bucket is not an empty bucket."""
     other = place.server.store("no-such-bucket", "x", endpoint=place.proxy.url, **QUICK)
     for call in (lambda: other.get("a"), other.list, lambda: other.set("a", b""), lambda: other.create("a", b"")):
         assert "bucket" in f"{place.refused(call)}"
@@ -205,7 +205,7 @@ def test_wrong_credentials(place: Place, wrong: dict[str, str]) -> None:
 
 
 class Babbling(BaseHTTPRequestHandler):
-    """Answers 200 with something that means nothing; or sends everybody elsewhere."""
+    """Answers 200 with a meaningless body, or redirects all requests."""
 
     protocol_version = "HTTP/1.1"
     elsewhere: str | None = None
@@ -229,7 +229,7 @@ class Babbling(BaseHTTPRequestHandler):
 
 
 def test_nonsense(s3: S3) -> None:
-    """Of a list nobody can tell, as the client takes any XML for one: it is empty."""
+    """For a listing this cannot be detected, as the client accepts any XML as one: it is empty."""
     with serving(type("Handler", (Babbling,), {"heard": []})) as url:
         store = s3.store("bucket", "x", endpoint=url, **QUICK)
         for call in (
@@ -245,7 +245,7 @@ def test_nonsense(s3: S3) -> None:
 
 
 def test_redirects_elsewhere(s3: S3) -> None:
-    """Nobody else is told who asks, and what was meant for the server is not written elsewhere."""
+    """No other server learns the credentials, and no data for the server is written elsewhere."""
     heard: list[str] = []
     with serving(type("Handler", (Babbling,), {"heard": heard})) as other:
         other = other.replace("127.0.0.1", "localhost")

@@ -1,4 +1,4 @@
-"""A store that fails, or loses its answer, at every single operation of a commit: what is told is true, nothing is lost, and the session can go on."""
+"""A store that fails, or loses its answer, at every single operation of a commit: reports are true, nothing is lost, and the session can continue."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from frazil.errors import CommitUnknownError, ConflictError, DataError, NotFound
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.testing import Fault, FaultPlan, FaultyStore
 
-LARGE = 2**20 + 2**18  # bytes: a chunk file of its own
+LARGE = 2**20 + 2**18  # bytes: a separate chunk file
 
 
 def fill(root: frazil.Group, value: int) -> None:
-    """Chunks of all sizes, an array that is gone, one that moved, attributes in a file."""
+    """Chunks of all sizes, a removed array, a moved one, attributes in a file."""
     root["large"][...] = value
     root["small"][...] = value
     root["tiny"][...] = value
@@ -37,7 +37,7 @@ def begin(store: Store) -> frazil.Repository:
 
 
 def check(store: Store, value: int, name: str = "main") -> None:
-    """One whole state, for somebody who remembers nothing."""
+    """One complete state, read with empty caches."""
     repo = frazil.Repository.open(store)
     root = repo.readonly_session(snapshot=repo.lookup(name)).root
     for array in ("large", "small", "tiny"):
@@ -49,7 +49,7 @@ def check(store: Store, value: int, name: str = "main") -> None:
 
 
 def plans(calls: int) -> Iterator[list[Fault]]:
-    """One fault; and a lost answer with what is asked after it lost, too."""
+    """One fault; and a lost answer after which the next reads fail, too."""
     for call in range(1, calls + 1):
         for kind in ("fail", "cut", "lose"):
             yield [Fault("put_many", call, kind)]
@@ -116,7 +116,7 @@ def attempt(session: frazil.Session, store: FaultyStore, inner: Store, faults: l
 
 
 def go_on(session: frazil.Session, inner: Store, outcome: str) -> None:
-    """The session has what it had, and can commit."""
+    """The session has all its changes, and can commit."""
     np.testing.assert_array_equal(session.root["large"][:10], [2] * 10)  # type: ignore[call-overload]
     repo = frazil.Repository.open(inner)
     happened = "new2" in repo.readonly_session().root
@@ -143,7 +143,7 @@ def check_third(inner: Store) -> None:
 
 
 def random_faults(seeds: range) -> None:
-    """A store that fails now and then: whatever was told to be committed is there, in order, and nothing else."""
+    """A store that fails now and then: every commit that was reported as done is there, in order, and nothing else."""
     for seed in seeds:
         inner = MemoryStore()
         frazil.Repository.create(inner)

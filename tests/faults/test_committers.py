@@ -1,4 +1,4 @@
-"""Processes that commit: killed at any point, and eight at once. Every commit that was told is there, in order, and readers see whole snapshots."""
+"""Processes that commit: killed at any point, and eight at once. Every reported commit is there, in order, and readers see whole snapshots."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def told_of(repo: frazil.Repository) -> list[str]:
 
 
 def commit_for_ever(path: Path, writer: int, first: int, told: int) -> None:
-    """Chunk files, manifests and new nodes in each commit; a line to `told` when it is committed."""
+    """Chunk files, manifests and new nodes in each commit; writes a line to `told` after each commit."""
     session = frazil.Repository.open(path, durable=False).writable_session()
     for turn in range(first, 10**9):
         root = session.root
@@ -111,7 +111,7 @@ def test_many_committers_that_are_killed(tmp_path: Path) -> None:
 
 
 def commit_disjoint(path: Path, turns: int, writer: int) -> None:
-    """Its own chunks and nodes, and rows that everybody appends to one array; one session, or a new one each time."""
+    """Its own chunks and nodes, and rows that all append to one array; one session, or a new one each time."""
     repo = frazil.Repository.open(path, durable=False)
     session = repo.writable_session()
     for turn in range(1, turns + 1):
@@ -125,7 +125,7 @@ def commit_disjoint(path: Path, turns: int, writer: int) -> None:
 
 
 def count_up(path: Path, turns: int, writer: int) -> None:
-    """Everybody changes the same chunk, on the newest state."""
+    """All change the same chunk, on the newest state."""
     repo = frazil.Repository.open(path, durable=False)
 
     def change(root: frazil.Group) -> None:

@@ -1,4 +1,4 @@
-"""Many that create one hierarchy at once: each node is made once, nothing is lost, and nothing lies below an array."""
+"""Many processes that create one hierarchy at once: each node is created once, nothing is lost, and there is nothing below an array."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIALECTS = pytest.mark.parametrize("dialect", [3, "draft", "draft-2021"])
 
 
 def build(location: str, builder: int, dialect: Dialect) -> None:
-    """All builders make the same hierarchy, each in another order and by other means."""
+    """All builders create the same hierarchy, each in another order and by other means."""
     for turn in range(12):
         number = (turn * 5 + builder) % 12
         path = f"level{number % 3}/part{number}"
@@ -87,7 +87,7 @@ def test_one_of_many_creators_wins(location: str) -> None:
 
 
 def test_nothing_is_made_below_an_array_that_came_first(location: str) -> None:
-    """One makes an array, another a node below it, at the same time: one of them is refused."""
+    """One creates an array, another a node below it, at the same time: one of them is refused."""
 
     def create(creator: int) -> None:
         for turn in range(20):

@@ -1,6 +1,6 @@
-"""Every exception at every point of everything that a repository does: what is on the branch is complete, and what was acknowledged is there.
+"""Every exception at every point of every operation of a repository: the branch is complete, and acknowledged commits are there.
 
-The points are the store operations, before and after each, and the lines of the code. What several clients make of it is simulated (tests/testing/simulation)."""
+The points are before and after each store operation, and the lines of the code. tests/testing/simulation simulates several clients."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from frazil.errors import CommitUnknownError, ConflictError, StoreError
 from frazil.stores import MemoryStore
 
 RAISED: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit, StoreError)
-CHUNK = 600  # bytes: more than stands in a manifest
+CHUNK = 600  # bytes: too large for a manifest
 
 
 class Scene:
-    """A repository whose array `a` is 1, and a session in which a client makes it 2, in a commit "op". rival: somebody commits to another array meanwhile"""
+    """A repository whose array `a` is 1, and a session in which a client sets it to 2, in a commit "op". rival: another writer commits to another array
+    meanwhile"""
 
     def __init__(self, *, rival: bool = False) -> None:
         self.store = InterruptingStore(MemoryStore())
@@ -39,7 +40,7 @@ class Scene:
         self.rival = rival
 
     def prepare(self, name: str) -> None:
-        """What comes before the operation, undisturbed."""
+        """The steps before the operation, without faults."""
         if name in ("commit", "rebase"):
             self.session.root["a"][...] = 2  # type: ignore[index]
         if name == "merge":
@@ -52,7 +53,7 @@ class Scene:
         return frazil.Repository.open(self.store.inner)
 
     def check(self, *, committed: bool) -> int:
-        """All snapshots can be read and are whole; how often the commit is there."""
+        """All snapshots can be read and are whole. Returns how often the commit is there."""
         repo = self.observer()
         history = list(repo.history())
         for commit in history[:-1]:
@@ -66,14 +67,15 @@ class Scene:
         return times
 
     def times(self) -> int:
-        """How often the commit is there; what it has is for a check to come."""
+        """How often the commit is there; subclasses check its content."""
         return [commit.message for commit in self.observer().history()].count("op")
 
     def commit(self) -> None:
         self.session.commit("op", rebase="disjoint")
 
     def go_on(self, before: int, *, again: bool, write: bool) -> None:
-        """The session finds out and commits, or gives up; then somebody else commits. before: how often the commit is there; write: what was to be written may not be whole"""
+        """The session finds the outcome and commits, or gives up; then another writer commits. before: how often the commit is there; write: the write may be
+        incomplete"""
         if again:
             try:
                 if write:
@@ -141,7 +143,7 @@ def made(name: str, *, rival: bool) -> Scene:
 
 
 def attempted(scene: Scene, name: str, wanted: type[BaseException]) -> bool:
-    """Does the operation; whether it was done."""
+    """Runs the operation. Returns whether it was done."""
     scene.store.live = True
     try:
         OPERATIONS[name](scene)
@@ -156,7 +158,7 @@ def attempted(scene: Scene, name: str, wanted: type[BaseException]) -> bool:
 
 
 def check_after(scene: Scene, name: str, *, done: bool, again: bool) -> None:
-    """What must hold, whatever came of the operation."""
+    """The invariants, for every outcome of the operation."""
     scene.store.disarm()
     repo = scene.observer()
     if name == "tag":
@@ -192,7 +194,7 @@ def test_every_store_operation(name: str, rival: bool) -> None:
 
 @contextmanager
 def traced(at: Callable[[FrameType], None]) -> Iterator[None]:
-    """Calls `at` for every line that runs in the project's sources."""
+    """Calls `at` for every executed line of the project's sources."""
 
     def local(frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
         if event == "line":
@@ -211,7 +213,7 @@ def traced(at: Callable[[FrameType], None]) -> Iterator[None]:
 
 
 def lines_of(name: str) -> list[tuple[str, int]]:
-    """The lines that an operation runs, one after the other."""
+    """The lines that an operation executes, in order."""
     scene, lines = made(name, rival=name != "run"), []
     with traced(lambda frame: lines.append((frame.f_code.co_filename, frame.f_lineno))):
         OPERATIONS[name](scene)
@@ -219,7 +221,7 @@ def lines_of(name: str) -> list[tuple[str, int]]:
 
 
 def interrupt_at(name: str, number: int) -> None:
-    """An interrupt where the line of this number would run."""
+    """Raises an interrupt before the line with this number."""
     scene, left = made(name, rival=name != "run"), [number]
 
     def count_down(_: FrameType) -> None:
@@ -238,7 +240,7 @@ def interrupt_at(name: str, number: int) -> None:
 
 
 def first_times(lines: list[tuple[str, int]]) -> list[int]:
-    """The first time that each line runs."""
+    """The first execution of each line."""
     seen: dict[tuple[str, int], int] = {}
     for number, line in enumerate(lines):
         seen.setdefault(line, number)
@@ -247,7 +249,7 @@ def first_times(lines: list[tuple[str, int]]) -> list[int]:
 
 @pytest.mark.parametrize("name", ["commit", "rebase", "run"])
 def test_every_fourth_line(name: str) -> None:
-    """The others take three times as long, and are in the campaign."""
+    """The other formats take three times as long, and are in the campaign."""
     numbers = first_times(lines_of(name))
     assert len(numbers) > 100
     for number in numbers[::4]:

@@ -1,5 +1,5 @@
-"""Stores that fail, at every single request, and disks with something else in a chunk's place: an error, never the fill value; and what is stored then
-is the old or the new, key by key."""
+"""Stores that fail at every single request, and disks with something else in place of a chunk: an error, never the fill value; afterwards each key has its old
+or its new value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def copy(store: MemoryStore) -> MemoryStore:
     return new
 
 
-# name: what is done to an open array, and the array that is then there (None: it cannot be said)
+# name: the action on an open array, and the array afterwards (None: undetermined)
 Work = Callable[[frazil.Array], object]
 READS: dict[str, tuple[Work, object]] = {
     "all": (lambda a: a[...], VALUES),
@@ -68,7 +68,7 @@ def faults(operation: str, kinds: tuple[str, ...], calls: int) -> list[Fault]:
 
 
 def run(store: MemoryStore, work: Work, fault: Fault | None = None) -> tuple[FaultyStore, object]:
-    """Does the work on an array opened before the fault; its answer, or its error."""
+    """Does the work on an array opened before the fault. Returns its result, or its error."""
     faulty = FaultyStore(store)
     array = frazil.open_array(faulty, "r+", path="sea")
     faulty.calls.clear()
@@ -82,7 +82,7 @@ def run(store: MemoryStore, work: Work, fault: Fault | None = None) -> tuple[Fau
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", READS)
 def test_reads(layout: str, name: str) -> None:
-    """A fetch that fails is an error; one whose bytes are cut is found out."""
+    """A fetch that fails is an error; truncated bytes are detected."""
     work, expected = READS[name]
     store = make(layout)
     faulty, found = run(store, work)
@@ -108,7 +108,7 @@ WRITES: dict[str, tuple[Work, Callable[[np.ndarray], np.ndarray]]] = {}
 
 
 def written(name: str) -> Callable[[Callable[[np.ndarray], np.ndarray]], Callable[[np.ndarray], np.ndarray]]:
-    """Registers what a work does to a NumPy array."""
+    """Registers the effect of a work on a NumPy array."""
 
     def register(model: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
         WRITES[name] = (WORKS[name], model)
@@ -178,7 +178,7 @@ def _(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", WRITES)
 def test_writes(layout: str, name: str) -> None:
-    """Whatever fails, each element is the old or the new one afterwards; and the same work done again without faults gets it done."""
+    """After any failure, each element is old or new; and the same work without faults then succeeds."""
     work, model = WRITES[name]
     before = make(layout)
     expected = model(VALUES.copy())
@@ -234,7 +234,7 @@ CREATES: dict[str, Callable[[FaultyStore], object]] = {
 
 @pytest.mark.parametrize("name", CREATES)
 def test_nodes(name: str) -> None:
-    """Every failure is told; documents are never in part, and others are as they were."""
+    """Every failure is reported. Documents are never partial, and the others are unchanged."""
     before = make("shard")
     count = FaultyStore(copy(before))
     CREATES[name](count)
@@ -266,7 +266,7 @@ def test_nodes(name: str) -> None:
 
 
 def obstruct(kind: str, path: Path) -> None:
-    """Puts something else in the place of a file."""
+    """Puts something else in place of a file."""
     data = path.read_bytes()
     path.unlink()
     if kind == "folder":
@@ -327,7 +327,7 @@ def test_something_else_in_a_chunks_place(tmp_path: Path, layout: str, kind: str
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_files_that_may_not_be_read(layout: str) -> None:
-    """For root too: a child gives up its rights."""
+    """For root too: a child drops its privileges."""
     root = Path(tempfile.mkdtemp())
     try:
         os.chmod(root, 0o755)
@@ -357,7 +357,7 @@ def test_files_that_may_not_be_read(layout: str) -> None:
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """A child may write files of 20 kB at most, and gets EFBIG for more; the old chunks stay."""
+    """A child may write files of at most 20 kB, and gets EFBIG for larger ones; the old chunks stay."""
     import resource
     import signal
 

@@ -1,5 +1,5 @@
-"""Repositories whose files were cut, swapped, lost or made up: an error that names the file, and the array and chunk where they are known; never the fill value, and what is
-whole stays readable."""
+"""Repositories whose files were cut, swapped, lost or forged: an error that names the file, and the array and chunk if they are known; never the fill value.
+Intact parts stay readable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READS: dict[str, Callable[[frazil.Array], object]] = {
 
 
 def make(compatible: str | None = None) -> tuple[MemoryStore, frazil.Repository]:
-    """Each array has a manifest of its own, and no chunk that is inline."""
+    """Each array has its own manifest, and no inline chunks."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible=compatible)
     for name, arguments in ARRAYS.items():
@@ -79,7 +79,7 @@ def check_others(store: MemoryStore, name: str) -> None:
 
 
 def refused(store: MemoryStore, name: str, key: str, *kinds: type[FrazilError]) -> None:
-    """Every way of reading the array fails and says where; so does a write that needs what was there."""
+    """Every read of the array fails and names the place; so does a write that needs the old data."""
     for how, read in READS.items():
         session = frazil.Repository.open(store).writable_session()
         array = session.root[name]

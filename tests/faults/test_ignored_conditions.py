@@ -1,4 +1,4 @@
-"""Servers that ignore conditions: found out when a repository is created, and before the first commit; never when data could be lost."""
+"""Servers that ignore conditions: detected when a repository is created, and before the first commit, always before data could be lost."""
 
 from __future__ import annotations
 

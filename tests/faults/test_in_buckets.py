@@ -1,4 +1,4 @@
-"""Many writers of one branch and of one shard, in object stores that really run: nobody's data is lost, and whatever was told is there."""
+"""Many writers of one branch and of one shard, in real object stores: no writer's data is lost, and everything reported as done is there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADS, PROCESSES, TURNS = 6, 3, 4
 
 @pytest.fixture(params=["s3", "azure", "gcs"])
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Buckets:
-    """A server whose URLs work here, and in processes that are started."""
+    """A server whose URLs work here, and in started processes."""
     server: Buckets = request.getfixturevalue(request.param)
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""Reads and writes of arrays that are interrupted at any of their store operations: chunks are old or new, whole, and no lock stays behind."""
+"""Reads and writes of arrays that are interrupted at any of their store operations: each chunk is whole, old or new, and no lock is left."""
 
 from __future__ import annotations
 
@@ -65,15 +65,33 @@ for _name in OPERATIONS:
     setattr(Interrupted, _name, interrupted(_name))
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+KINDS: list[type[BaseException]] = [KeyboardInterrupt, SystemExit, MemoryError]
+
+
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("place", ["memory", "disk", "remote"])
-def test_at_every_store_operation(place: str, layout: str, error: type[BaseException], tmp_path: Path) -> None:
+def test_at_every_store_operation(place: str, layout: str, tmp_path: Path) -> None:
+    """One kind of interrupt at each operation, in turns; the campaign has all of them."""
+    interrupt_everywhere(place, layout, KINDS, tmp_path)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize("place", ["memory", "disk", "remote"])
+def test_at_every_store_operation_by_every_kind(
+    place: str, layout: str, kind: type[BaseException], tmp_path: Path
+) -> None:
+    interrupt_everywhere(place, layout, [kind], tmp_path)
+
+
+def interrupt_everywhere(place: str, layout: str, kinds: list[type[BaseException]], tmp_path: Path) -> None:
     for name, act in ACTS.items():
         moment, ended = 0, False
         while not ended:
             moment += 1
             for after in (False, True):
+                error = kinds[(moment + after) % len(kinds)]
                 inner: Store = LocalStore(tmp_path / f"{name}{moment}{after}") if place == "disk" else MemoryStore()
                 frazil.create_array(inner, shape=(20, 20), dtype="i4", **LAYOUTS[layout])[...] = 1  # type: ignore[arg-type]
                 store = Interrupted(inner, far=place == "remote")
@@ -97,7 +115,7 @@ def test_at_every_store_operation(place: str, layout: str, error: type[BaseExcep
                         path.name for path in (tmp_path / f"{name}{moment}{after}").rglob("*") if "__lock" in path.name
                     ]
                     assert left == []
-                array.refresh()[...] = 5  # the same handle goes on: no lock is held
+                array.refresh()[...] = 5  # the same handle continues: no lock is held
                 assert (frazil.open_array(inner)[...] == 5).all()
                 if ended:
                     break

@@ -1,5 +1,5 @@
-"""Every store operation of a change of a repository is interrupted, before and after it is done, by every kind of exception: what a branch names is complete, an
-acknowledged commit stays, and what a lost race wrote is removed."""
+"""Every store operation of a change of a repository is interrupted, before and after it is done, by every kind of exception: the branch points to complete
+snapshots, an acknowledged commit stays, and files of a lost race are removed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LARGE = 2**20 + 1  # bytes of a chunk that has a file of its own
+LARGE = 2**20 + 1  # bytes of a chunk that has its own file
 
 
 class OwnInterrupt(BaseException):
-    """One that nothing expects."""
+    """An exception that no code expects."""
 
 
 KINDS = [KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit, OwnInterrupt, StoreError, RuntimeError]
@@ -149,32 +149,53 @@ def name(store: Interrupting, inner: MemoryStore) -> None:
     repo.delete_branch("branch")
 
 
-@pytest.mark.parametrize(
-    "change", [commit, commit_again, run, transaction, rebase, reset, name], ids=lambda f: f.__name__
-)
+CHANGES = [commit, commit_again, run, transaction, rebase, reset, name]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("after", [False, True])
 def test_what_a_branch_names_is_complete(change: Callable[[Interrupting, MemoryStore], None], after: bool) -> None:
-    for kind in KINDS:
-        at = 0
-        while True:
-            inner = begin()
-            store = Interrupting(inner, at, kind, after=after)
-            raised = True
-            try:
-                change(store, inner)
-                raised = False
-            except (kind, FrazilError):
-                pass
-            check(inner, told=not raised and change in (run, transaction, rebase))
-            if store.left >= 0:
-                assert not raised
-                break
-            at += 1
-        assert at > 3, "every operation was interrupted"
+    """Two kinds of errors in turns at each operation; the campaign has all of them."""
+    at = 0
+    while interrupted(change, at, KINDS[at % len(KINDS)], after) and interrupted(
+        change, at, KINDS[(at + 3) % len(KINDS)], after
+    ):
+        at += 1
+    assert at > 3, "every operation was interrupted"
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_branch_names_is_complete_after_every_kind(
+    change: Callable[[Interrupting, MemoryStore], None], after: bool, kind: type[BaseException]
+) -> None:
+    at = 0
+    while interrupted(change, at, kind, after):
+        at += 1
+    assert at > 3
+
+
+def interrupted(
+    change: Callable[[Interrupting, MemoryStore], None], at: int, kind: type[BaseException], after: bool
+) -> bool:
+    """Whether the change made more than `at` operations, the last of which was interrupted."""
+    inner = begin()
+    store = Interrupting(inner, at, kind, after=after)
+    raised = True
+    try:
+        change(store, inner)
+        raised = False
+    except (kind, FrazilError):
+        pass
+    check(inner, told=not raised and change in (run, transaction, rebase))
+    assert store.left < 0 or not raised
+    return store.left < 0
 
 
 def check(inner: MemoryStore, *, told: bool) -> None:
-    """Whoever opens the repository afterwards finds one whole state, and can go on."""
+    """A later client of the repository finds one complete state, and can continue."""
     repo = frazil.Repository.open(inner)
     check_files(inner, reached=[commit.id for branch in repo.branches for commit in repo.history(branch)])
     messages = [commit.message for commit in repo.history()]
@@ -194,7 +215,7 @@ def check(inner: MemoryStore, *, told: bool) -> None:
 
 
 class Overtaken(MemoryStore):
-    """Where somebody else commits just before a branch file is created."""
+    """Another writer commits just before a branch file is created."""
 
     armed = False
 
@@ -211,7 +232,7 @@ class Overtaken(MemoryStore):
 @pytest.mark.parametrize("packing", ["auto", "off"])
 @pytest.mark.parametrize("way", ["run", "commit", "transaction", "stale"])
 def test_a_hundred_lost_races_leave_nothing(way: str, packing: str) -> None:
-    """But the one snapshot and the one branch file of each rival."""
+    """Except for one snapshot and one branch file of each rival."""
     store = Overtaken()
     repo = frazil.Repository.create(store, chunk_packing=packing)
     with repo.transaction(message="first") as root:

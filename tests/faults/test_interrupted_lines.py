@@ -1,4 +1,4 @@
-"""Ctrl-C at every line of what users do: it always arrives, and no lock, file or thread stays behind."""
+"""Ctrl-C at every line of user operations: it always arrives, and no lock, file or thread is left."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def interrupt(store: Store, part: int) -> None:
         interrupted, place = Interrupts(number), whole.seen[number]
         ended = interrupted.run(lambda: open_and_drop(store))
         assert not interrupted.lost, place
-        assert not ended or len(interrupted.seen) <= number, place  # one run comes by a few places more than another
+        assert not ended or len(interrupted.seen) <= number, place  # one run reaches a few places more than another
         assert ends(lambda: open_and_drop(store)), place
         assert np.isin(frazil.open_array(store)[...], (0, 1, 2)).all(), place
         assert open_files() == files, place
@@ -71,7 +71,7 @@ def test_every_place(kind: str, part: int, tmp_path: Path) -> None:
 
 
 def test_no_key_stays_locked() -> None:
-    """A lock that is taken by Python code instead of `with` itself stays locked where an interrupt comes between the two."""
+    """A lock that is acquired by Python code instead of `with` itself stays locked if an interrupt comes between the two."""
 
     def write(guard: Guard) -> None:
         with guard.writing(["a", "b"]), guard.reading(["c"]):
@@ -89,7 +89,7 @@ def test_no_key_stays_locked() -> None:
 
 
 def test_no_folder_stays_open(tmp_path: Path) -> None:
-    """Where a descriptor is a number, an interrupt may come between its opening and the block that closes it."""
+    """If a descriptor is a number, an interrupt may come between its opening and the block that closes it."""
     store = LocalStore(tmp_path / "a")
     keys = ["a", "b/c", "b/d/e", "f/g/h/i"]
 

@@ -1,6 +1,6 @@
-"""Ctrl-C in large reads and writes: KeyboardInterrupt is raised after a part of what is left to do, and the array can be read again.
+"""Ctrl-C in large reads and writes: KeyboardInterrupt is raised before all work is done, and the array can be read again.
 
-How much is done after the signal is compared, not how long that takes, which says nothing on a busy machine: benchmarks/interrupts.py measures it."""
+The tests compare the amount of work after the signal, not its time, which means nothing on a busy machine: benchmarks/interrupts.py measures the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import frazil
 
 SHARD, SHARDS = 2**27, 80  # bytes: 10 GiB
-STEP = 4096  # the result has one element of so many, so that little memory is touched
+STEP = 4096  # the result has one element of this many, so that little memory is touched
 PROGRAM = f"""
 import json, os, signal, sys, threading, time
 import numpy as np
@@ -70,7 +70,7 @@ def test_a_read_of_10_gb_is_interrupted(content: str, tmp_path: Path) -> None:
     print(f"{content}: {told['seconds']:.3f} s, {(told['after'] - told['before']) / 2**20:.0f} MiB after the signal")
 
 
-# The signal comes in the middle of one call of the kernel: at an element that is decoded, or a chunk that is encoded, long before the last.
+# The signal comes in the middle of one call of the kernel: at a decoded element, or an encoded chunk, long before the last.
 CALL = """
 import json, os, signal, sys, threading, time
 from itertools import starmap
@@ -121,7 +121,7 @@ RUNS = {
 
 @pytest.mark.parametrize("function", RUNS)
 def test_a_call_of_the_kernel_ends_at_a_signal(function: str, tmp_path: Path) -> None:
-    """Each call decodes or encodes 64 MiB by gzip with one thread, and is over by an exception: not the interpreter raises it, when the call is done, but the call itself."""
+    """Each call decodes or encodes 64 MiB by gzip with one thread. The call itself ends with an exception; the interpreter does not raise it after the call."""
     part = np.random.default_rng(1).integers(0, 16, 2**26, dtype="u1")
     array = frazil.create_array(
         tmp_path / "a",

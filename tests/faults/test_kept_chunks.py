@@ -1,4 +1,4 @@
-"""Chunk files that a session wrote: removed when nothing refers to them any more, and never before, whatever fails and whoever else has them."""
+"""Chunk files that a session wrote: removed when they are no longer referenced, and never before, whatever fails and whoever else refers to them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from frazil.stores import MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
 from frazil.testing.faulty_store import Kind, Operation
 
-SIDE = 2**21  # bytes of a chunk that is a file of its own
+SIDE = 2**21  # bytes of a chunk that has its own file
 
 
 def faulty() -> tuple[MemoryStore, FaultyStore, frazil.Repository]:
-    inner = MemoryStore(f"kept {uuid.uuid4()}")  # by its name, a fork that travelled has the same one
+    inner = MemoryStore(f"kept {uuid.uuid4()}")  # by its name: a pickled fork has the same name
     frazil.Repository.create(inner)
     store = FaultyStore(inner)
     return inner, store, frazil.Repository.open(store)
@@ -31,7 +31,7 @@ def large(root: frazil.Group, value: int = 1) -> frazil.Array:
 
 
 def value_of(store: MemoryStore, name: str = "main") -> int:
-    """What the whole array is, for somebody who remembers nothing."""
+    """The whole array, read with empty caches."""
     repo = frazil.Repository.open(store)
     (value,) = np.unique(repo.readonly_session(snapshot=repo.lookup(name)).root["a"][...]).tolist()
     return int(value)
@@ -172,7 +172,7 @@ def test_what_a_rebase_gives_up_is_gone() -> None:
 
 
 def test_a_rebase_that_fails_changes_nothing() -> None:
-    """Rows are read and written anew; a store that fails anywhere in that leaves the session as it was."""
+    """Rows are read and written again; a store that fails anywhere in that leaves the session unchanged."""
     _, store, repo = faulty()
     with repo.transaction(message="first") as root:
         large(root)

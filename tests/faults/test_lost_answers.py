@@ -1,4 +1,4 @@
-"""Conditional writes to real servers whose answers are lost on the way: what is told is what happened, and nothing happens twice."""
+"""Conditional writes to real servers whose answers are lost on the way: reports are true, and nothing happens twice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def place(server: Buckets, proxy: FaultProxy) -> Place:
 
 
 def committed(place: Place) -> tuple[frazil.Repository, frazil.Session]:
-    """A repository of one commit, and a session that has changed something."""
+    """A repository of one commit, and a session with a change."""
     with frazil.Repository.create(place.direct).transaction(message="first") as root:
         root.create_array("a", shape=(8,), dtype="i4", chunks=(4,))[...] = 1
     repo = frazil.Repository.open(place.through)
@@ -82,7 +82,7 @@ def test_a_commit_that_did_not_happen_happens_then(place: Place) -> None:
 
 
 def test_a_rival_is_no_lost_answer(place: Place) -> None:
-    """The file that is there after a lost answer is somebody else's: a conflict, and no commit of ours."""
+    """The file that exists after a lost answer is another writer's: a conflict, and no commit of ours."""
     _, session = committed(place)
 
     def rival(request: Request) -> bool:
@@ -164,7 +164,8 @@ def test_a_shard_that_was_published(place: Place) -> None:
 
 
 class Overtaken:
-    """The answer to the first write of a key is lost; before it is written again, somebody else is quicker. With `heard` False, the first one does not arrive."""
+    """The answer to the first write of a key is lost; before it is written again, another writer writes the key. With `heard` False, the first one does not
+    arrive."""
 
     def __init__(self, place: Place, key: str, rival: Callable[[], object], *, heard: bool = True) -> None:
         self.key, self.rival, self.tries = key, rival, itertools.count(1)
@@ -185,7 +186,7 @@ def count_up(old: bytes | None) -> bytes:
 
 @pytest.mark.parametrize("server", ["s3", "azure", "gcs"], indirect=True)
 def test_what_was_stored_and_overtaken_is_not_stored_twice(place: Place) -> None:
-    """A lost write that was done may have been replaced since: who counts is told that nobody knows."""
+    """A lost write that was done may have been replaced since: the error says that the outcome is unknown."""
     place.direct.set("n", b"1")
     Overtaken(place, "/n", lambda: place.direct.update("n", count_up))
     error = place.refused(lambda: place.through.update("n", count_up))
@@ -205,7 +206,7 @@ def test_what_was_stored_and_overtaken_is_not_stored_twice(place: Place) -> None
 
 @pytest.mark.parametrize("server", ["s3", "azure", "gcs"], indirect=True)
 def test_the_same_bytes_of_another_writer_are_not_ours(place: Place) -> None:
-    """ETags may be made of the bytes: they do not tell who wrote them."""
+    """ETags may be computed from the bytes: they do not identify the writer."""
     place.direct.set("n", b"1")
     Overtaken(place, "/n", lambda: place.direct.update("n", count_up), heard=False)
     place.refused(lambda: place.through.update("n", count_up))
@@ -234,7 +235,7 @@ def test_a_shard_that_was_overtaken_has_both(place: Place) -> None:
 
 
 class Unlucky:
-    """Every third request that matches, whoever makes it."""
+    """Every third matching request, of any client."""
 
     def __init__(self, method: str, part: str) -> None:
         self.method, self.part, self.count = method, part, itertools.count(1)
@@ -259,7 +260,7 @@ def test_many_writers_of_a_shard_lose_answers(place: Place) -> None:
 
 
 def test_many_committers_lose_answers(place: Place) -> None:
-    """Each commit is told as committed, is there once, and counts once."""
+    """Each commit is reported as committed, is there once, and counts once."""
     writers, turns = 3, 4
     repo = committers.begin(place.direct, writers)  # type: ignore[arg-type]
     place.proxy.fail(Unlucky("PUT", "/refs/branch"), "lost answer", None)

@@ -1,4 +1,4 @@
-"""Open files: none is left behind, errors that are kept keep none, and many threads get by with few."""
+"""Open files: none is left open, stored errors keep none open, and many threads need only few."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ assert (array[:, :-1] == wanted[:, :-1]).all()
 
 @pytest.mark.parametrize("shards", [(8, 8), None])
 def test_many_threads_with_few_files(tmp_path: Path, shards: tuple[int, int] | None) -> None:
-    """16 threads touch 64 objects each where a process may have 64 files open in all."""
+    """16 threads read 64 objects each in a process that may have 64 open files."""
     frazil.create_array(tmp_path / "a", shape=(64, 64), dtype="u4", chunks=(4, 8), shards=shards)[...] = 7
     run(FEW, tmp_path / "a")
 

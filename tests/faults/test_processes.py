@@ -1,4 +1,4 @@
-"""What happens to processes: they are killed in the middle of writes, they fork, they are interrupted; and their objects travel to others."""
+"""Processes that are killed in the middle of writes, forked, or interrupted; and objects that are sent to other processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 
 
 def check_whole(root: Path, layout: str) -> None:
-    """Every inner chunk is of one write; what was not written whole is as it was."""
+    """Every inner chunk is of one write; incompletely written ones are unchanged."""
     array = frazil.open_array(root)
     values = array[...]
     for row in range(0, 64, 4):
@@ -40,7 +40,7 @@ def check_whole(root: Path, layout: str) -> None:
 
 
 def work(array: frazil.Array, writer: int, told: int) -> None:
-    """Writes for ever: whole shards, inner chunks, rows of them, nothing but fill values; a byte to `told` for each."""
+    """Writes for ever: whole shards, inner chunks, rows of them, only fill values; writes a byte to `told` for each."""
     rng = np.random.default_rng(writer)
     for turn in range(1, 10**9):
         row, column = (4 * rng.integers(0, 16, 2)).tolist()
@@ -97,7 +97,7 @@ def test_many_writers_that_are_killed(tmp_path: Path, layout: str) -> None:
 
 
 def test_creators_that_are_killed(tmp_path: Path) -> None:
-    """A hierarchy is whole whenever its maker dies: every document can be read, and what was told to be there is there."""
+    """A hierarchy is whole whenever its creator dies: every document can be read, and every reported node is there."""
 
     def make(told: int) -> None:
         for turn in range(10**6):
@@ -132,7 +132,7 @@ def test_creators_that_are_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_child_goes_on_with_the_objects_of_its_parent(tmp_path: Path, layout: str) -> None:
-    """Forked while other threads of the parent read and write; on both sides everything goes on."""
+    """Forked while other threads of the parent read and write; both sides continue."""
     arguments = {"shape": (64, 64), "dtype": "i4", "fill_value": -1, **LAYOUTS[layout]}
     array = frazil.create_array(tmp_path, **arguments)
     array[...] = 5
@@ -220,7 +220,7 @@ except KeyboardInterrupt:
 
 
 def interrupt(process: subprocess.Popen[str], after: Callable[[IO[str]], None] = lambda stream: None) -> list[str]:
-    """Interrupts once it has begun; what it says then. It ends by itself, or the test fails for the time it takes."""
+    """Interrupts it once it has begun. Returns its output. It ends by itself, or the test fails because of the time."""
     expect_line(process.stdout, "begin")
     assert process.stdout is not None
     after(process.stdout)
@@ -259,7 +259,7 @@ def test_a_long_write_is_interrupted(tmp_path: Path, shards: int | None) -> None
 
 
 def test_waiting_for_another_writer_is_interrupted(tmp_path: Path) -> None:
-    """He holds the lock of the chunk and does not let go."""
+    """The other thread holds the lock of the chunk and does not release it."""
     from tests.stores.local_disks import has_open, locked
 
     frazil.create_array(tmp_path, shape=(4,), dtype="u1", chunks=(4,))[...] = 1

@@ -1,7 +1,7 @@
-"""Shards that are replaced while they are read or written: every inner chunk is all old or all new, never the bytes of another one.
+"""Shards that are replaced while they are read or written: every inner chunk is entirely old or entirely new, never the bytes of another one.
 
-The shards here are raw, all of one size, and have their inner chunks in another order each time, so that an index of one version shows other chunks in
-the next."""
+The shards here are raw and have the same size. Each version has another order of inner chunks, so that the index of one version points to other chunks in the
+next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNT = 16  # inner chunks of 2 x 2 in a shard of 8 x 8
 
 
 def shard(version: int, nested: bool = False) -> bytes:
-    """Inner chunk i holds 1000 * version + i in all its elements; where it lies depends on the version."""
+    """Inner chunk i has the value 1000 * version + i in all its elements; its place depends on the version."""
     order = np.random.default_rng(version).permutation(COUNT)
     data, index = b"", [(0, 0)] * COUNT
     for number in order.tolist():
@@ -41,7 +41,7 @@ def shard(version: int, nested: bool = False) -> bytes:
 
 
 def version_of(values: np.ndarray, rows: slice = slice(None), columns: slice = slice(None)) -> set[int]:
-    """The versions that the inner chunks of a part of the shard are of; each has to be whole, and in its place."""
+    """The versions of the inner chunks of a part of the shard. Each must be whole, and in its place."""
     numbers = np.repeat(np.repeat(np.arange(COUNT).reshape(4, 4), 2, 0), 2, 1)[rows, columns]
     assert ((values % 1000 == numbers) | (values == -1)).all(), values
     found = {}
@@ -71,8 +71,8 @@ READS: dict[str, Callable[[frazil.Array], set[int]]] = {
 
 
 class Meddling(WrappedStore):
-    """Calls `meddle` with the number of each fetch of the shard, before it. Where it does not hold, it leaves all to `expect`, as a store must that
-    cannot keep an object open."""
+    """Calls `meddle` with the number of each fetch of the shard, before it. If it does not hold objects, it relies on `expect`, as a store must that cannot
+    keep an object open."""
 
     __slots__ = ("fetches", "holds", "meddle", "puts")
 
@@ -166,7 +166,7 @@ def age(store: LocalStore, seconds: int) -> None:
 @pytest.mark.parametrize("holds", [True, False], ids=["holding", "not holding"])
 @pytest.mark.parametrize("nested", [False, True], ids=["one level", "nested"])
 def test_replaced_before_a_write_lands(inner: Store, holds: bool, nested: bool) -> None:
-    """A write to a part of the shard is done again on top of what came between, at whatever request that came."""
+    """A write to a part of the shard is repeated on top of the concurrent change, at whatever request that came."""
     for operation, most in (("fetch", 6), ("put", 1)):
         for number in range(1, most + 1):
             create(renewed(inner), nested)
@@ -187,7 +187,7 @@ def test_replaced_before_a_write_lands(inner: Store, holds: bool, nested: bool) 
 
 
 def test_replaced_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader does not go on for ever, and does not make something up."""
+    """A reader does not retry for ever, and does not return wrong values."""
     monkeypatch.setattr(sys.modules["frazil.array.io.read"], "READS", Backoff(20))
     inner = MemoryStore()
     create(inner)
@@ -220,14 +220,14 @@ def test_replaced_without_end_under_a_writer(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def replace_file(root: Path, data: bytes) -> None:
-    """As other programs do: a new file, renamed."""
+    """As some programs do: a new file, renamed."""
     new = root / f"new-{threading.get_ident()}"
     new.write_bytes(data)
     os.replace(new, root / KEY)
 
 
 def rewrite_file(root: Path, data: bytes) -> None:
-    """As others do: in place."""
+    """As other programs do: in place."""
     with (root / KEY).open("r+b") as file:
         file.write(data)
         file.truncate()
@@ -235,7 +235,7 @@ def rewrite_file(root: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("read", READS)
 def test_a_remembered_index_goes_with_its_version(tmp_path: Path, read: str) -> None:
-    """Whoever replaces the file, and however; a handle that has read it before sees what is there now."""
+    """However the file is replaced, a handle that has read it before sees its current content."""
     array = create(tmp_path)
     store = LocalStore(tmp_path)
     number = 1
@@ -256,8 +256,8 @@ def test_a_remembered_index_goes_with_its_version(tmp_path: Path, read: str) -> 
 
 @pytest.mark.parametrize("way", [replace_file, rewrite_file])
 def test_versions_that_look_the_same(tmp_path: Path, way: Callable[[Path, bytes], None]) -> None:
-    """The same size and time, and in place the same file: clocks of files stand still for milliseconds. Such a version is not remembered. The stamps here
-    lie ahead, so that they are young however long the test takes."""
+    """The same size and time, and (in place) the same file: time stamps of files do not change for milliseconds. Such a version is not cached. The time stamps
+    here are in the future, so that they are recent however long the test takes."""
     array = create(tmp_path)
     path = tmp_path / KEY
     stamp = path.stat().st_mtime_ns + 10**12
@@ -287,7 +287,7 @@ def test_another_process_replaces_it(tmp_path: Path) -> None:
 def test_rewritten_in_place_between_index_and_chunks(
     tmp_path: Path, read: str, rewrite: Callable[[Path], object]
 ) -> None:
-    """The open file itself changes: what its old index says is not believed. Cut short, it is whole again at the next look."""
+    """The open file itself changes: its old index is not trusted. If it is truncated, the next read finds it whole again."""
     inner = LocalStore(tmp_path)
     create(inner)
     age(inner, 100)

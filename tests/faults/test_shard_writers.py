@@ -1,4 +1,4 @@
-"""Shard writers in a bucket, whose memory does not grow with the shard, and in stores that fail."""
+"""Shard writers in a bucket, whose memory does not grow with the shard, and in failing stores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ for i, j in ((0, 0), (7, 31), (15, 63)):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells how much memory is not mapped")
 def test_memory_does_not_grow_with_the_shard(tmp_path: Path) -> None:
-    """256 MiB are written; what is not mapped from the temporary file stays small."""
+    """256 MiB are written; the memory that is not mapped from the temporary file stays small."""
     done = subprocess.run(
         [sys.executable, "-c", _LARGE, str(tmp_path / "a")], capture_output=True, text=True, check=False
     )

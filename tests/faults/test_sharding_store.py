@@ -1,4 +1,4 @@
-"""ShardingStore among other writers, over stores that fail, and over shards that lie: no chunk is lost, and nothing is touched without need."""
+"""ShardingStore with other writers, over failing stores, and over shards with wrong indexes: no chunk is lost, and nothing is touched without need."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sharded(inner: Store, writing: str = "rebuild", counts: Sequence[int] = (4, 
 
 
 def write_chunks(store: Store, writer: int, writers: int) -> None:
-    """Each writer has chunks of its own, and all count in two that they share."""
+    """Each writer has its own chunks, and all increment counters in two shared ones."""
     for turn in range(3):
         for number in range(writer, 14, writers):
             key = f"d/c{number // 4}/{number % 4}"
@@ -116,7 +116,7 @@ def test_beside_the_engine(inner: Store, writing: str) -> None:
     assert (array[...] == (10 * np.arange(8, dtype="u1") + 4)[:, None]).all()
 
 
-# --- shards that lie -------------------------------------------------------------------------------------------------------------------
+# --- shards with wrong indexes ----------------------------------------------------------------------------------------------------------
 
 
 def index(*entries: tuple[int, int]) -> bytes:
@@ -176,7 +176,7 @@ def whole_shard() -> tuple[list[str], Pieces, list[None]]:
 @pytest.mark.parametrize("writing", ["rebuild", "append"])
 @pytest.mark.parametrize("seed", range(12))
 def test_a_store_that_fails(inner: Store, writing: str, seed: int) -> None:
-    """What is said to be written is there; what failed is as it was or as it was to be; a failed read is never an absence."""
+    """A reported write is there; a failed one is old or new; a failed read is never an absence."""
     rng = np.random.default_rng(seed)
     clean = sharded(inner, writing, (2, 2))
     store = sharded(FaultyStore(inner, FaultPlan(seed=seed, rate=0.15)), writing, (2, 2))
@@ -215,8 +215,8 @@ def test_a_failed_fetch_of_chunks_is_an_error(inner: Store) -> None:
 
 
 class Handless(WrappedStore):
-    """As a store over a network: what is held is read again under the condition that its version is the same. Something may happen before a fetch
-    and before an append."""
+    """Like a store over a network: held objects are read again under the condition that the version is the same. Something may happen before a fetch and before
+    an append."""
 
     __slots__ = ("before",)
 
@@ -351,7 +351,7 @@ def test_a_shard_that_vanishes_where_there_are_no_versions() -> None:
 
 
 def test_appends_of_threads_through_a_cache_that_trusts() -> None:
-    """Its stale indexes make reads begin again, and lose no write."""
+    """Its stale indexes make reads start again, but lose no write."""
     below = CachingStore(MemoryStore(), 2**20, validate=False)
     store = sharded(below, counts=(2, 2))
 

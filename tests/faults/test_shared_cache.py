@@ -1,4 +1,4 @@
-"""One cache on disk, and many who use it: threads, forks, processes that are killed, and such as trim it meanwhile."""
+"""One cache on disk with many users: threads, forks, killed processes, and processes that trim it meanwhile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def test_threads_and_forks_share_a_folder(tmp_path: Path, folder: Path) -> None:
-    """Some write, all read, and each trims: nobody sees other bytes than those of one version."""
+    """Some write, all read, and each trims: no reader sees a mix of versions."""
     inner = CountingStore(LocalStore(tmp_path / "data"))
     for i in range(10):
         inner.set(f"{i}", bytes(2000))
@@ -101,7 +101,7 @@ print(*sorted({done.key.split("/")[0] for done in inner.requests}))
 
 
 def test_other_processes_read_a_repository_without_requests(tmp_path: Path, folder: Path) -> None:
-    """But those that find the tip of the branch."""
+    """Except those that find the tip of the branch."""
     inner = CountingStore(LocalStore(tmp_path / "repo"))
     repo = frazil.Repository.create(inner)
     with repo.transaction(message="first") as root:

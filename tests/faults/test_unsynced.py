@@ -1,4 +1,4 @@
-"""A disk on which a folder cannot be synced: with `durable`, nothing that was put there is told as done."""
+"""A disk on which a folder cannot be synced: with `durable`, no write there is reported as done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE = 2**21
 
 
 class Unsynced(LocalStore):
-    """Folders cannot be synced from the creation of the first key with this in it."""
+    """Folder syncs fail from the creation of the first key that contains `part`."""
 
     part = ""
 
@@ -36,7 +36,7 @@ class Unsynced(LocalStore):
 
 
 def refuse_folder_syncs() -> None:
-    """The kernel opens the folder of a key first, and so as the lowest free descriptor."""
+    """The kernel opens the folder of a key first, and so with the lowest free descriptor."""
     free = os.open("/dev/null", os.O_RDONLY)
     os.close(free)
     lack_sync_of(free)
@@ -50,7 +50,7 @@ def commit(store: Unsynced, repo: frazil.Repository) -> None:
         session.commit("one")
     assert session.has_changes
     store.part = "branch.main"
-    with pytest.raises(CommitUnknownError):  # that the file can be read does not say that it lasts
+    with pytest.raises(CommitUnknownError):  # that the file can be read does not mean that it will persist
         session.commit("one")
     assert session.has_changes
 
@@ -87,7 +87,7 @@ def reset(store: Unsynced, repo: frazil.Repository) -> None:
     store.part = "branch.main"
     with pytest.raises(CommitUnknownError):
         repo.reset_branch("main", oldest)
-    with pytest.raises(StoreError, match="gc/pins"):  # which is to keep the snapshot meanwhile
+    with pytest.raises(StoreError, match="gc/pins"):  # which must keep the snapshot meanwhile
         repo.reset_branch("main", oldest)
 
 
@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_synced(act: Callable[[Unsynced, frazil.Reposito
 
 
 def test_a_sync_of_the_system_that_fails(tmp_path: Path) -> None:
-    """What it lost is not known, so that nothing may rest on it; a file that cannot be opened is no loss."""
+    """It is unknown what the disk lost, so nothing may depend on it; a file that cannot be opened is not a loss."""
     require_filters()
     store = LocalStore(tmp_path / "s")
     store.set("a/b", b"1")

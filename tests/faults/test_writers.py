@@ -1,4 +1,4 @@
-"""Many writers of one array at once, in threads and processes, tensorstore among them: nobody's data is lost, and everybody finishes."""
+"""Many writers of one array at once, in threads and processes, tensorstore among them: no writer's data is lost, and all finish."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def create(location: object, layout: str, **more: object) -> frazil.Array:
 
 
 def inner_chunks(writer: int, writers: int) -> list[tuple[slice, ...]]:
-    """Inner chunks of 4 x 4, dealt out."""
+    """Inner chunks of 4 x 4, distributed."""
     corners = [(4 * row, 4 * column) for row in range(SIDE // 4) for column in range(SIDE // 4)]
     return [(slice(row, row + 4), slice(column, column + 4)) for row, column in corners[writer::writers]]
 
@@ -102,7 +102,7 @@ def test_processes(tmp_path: Path, layout: str, share: Callable[..., list[tuple[
 
 
 def leftovers(root: Path) -> list[str]:
-    """Files of a store beside its keys."""
+    """Files of a store besides its keys."""
     keys = {*frazil.stores.LocalStore(root).list()}
     return sorted({str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()} - keys)
 
@@ -151,7 +151,7 @@ def test_beside_tensorstore(tmp_path: Path, layout: str, share: Callable[..., li
 
 
 def test_a_slow_writer_among_quick_ones(tmp_path: Path) -> None:
-    """Quick writers replace the shard again and again until the slow one, who has nearly all of it to write, is done too."""
+    """Fast writers replace the shard again and again until the slow one, who writes nearly all of it, is done too."""
     side = 256
     array = create(tmp_path / "a", "shard", shape=(side, side), shards=(side, side))
     array[...] = 0
@@ -172,12 +172,12 @@ def test_a_slow_writer_among_quick_ones(tmp_path: Path) -> None:
     assert all(array[writer, writer] > 0 for writer in (1, 2, 3))
 
 
-# --- erasing and resizing beside writers -----------------------------------------------------------------------------------------------
+# --- erasing and resizing with concurrent writers ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", ["chunk", "shard", "nested", "around"])
 def test_erasing_beside_writing(location: str, layout: str) -> None:
-    """Each thread makes its part the fill value and undoes it: the object goes and comes back all the time."""
+    """Each thread sets its part to the fill value and back: the object is erased and created all the time."""
     array = create(
         location, layout, shape=(4, 64), chunks=(4, 64) if layout != "shard" else (4, 4), **shards_of(layout)
     )
@@ -206,7 +206,7 @@ def shards_of(layout: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("layout", ["chunk", "shard", "around"])
 def test_resizing_beside_writing(location: str, layout: str) -> None:
-    """What is written inside of both shapes stays, in the very chunks that shrinking cuts."""
+    """Writes inside of both shapes stay, in the very chunks that shrinking cuts."""
     array = create(location, layout, shape=(SIDE - 3, SIDE))
 
     def write(writer: int) -> None:
@@ -263,7 +263,7 @@ def check_rows(array: frazil.Array, writers: int, axis: int) -> None:
 
 
 def test_appends_along_both_axes_at_once(location: str) -> None:
-    """Rows and columns that are whole where they were appended are not so any more when the other axis has grown."""
+    """Rows and columns that are whole when appended are incomplete after the other axis has grown."""
     array = create(location, "chunk", shape=(8, 8), chunks=(4, 4))
     array[...] = 0
 

@@ -1,1 +1,1 @@
-"""Exchange with other programs: what they write is read, and what we write is read by them. `make test-foreign` runs it, `make test` does not."""
+"""Exchange with other programs: we read their data, and they read ours. `make test-foreign` runs it, `make test` does not."""

@@ -1,4 +1,5 @@
-"""Marks every test of this folder as `foreign`; where such tests are not wanted, nothing of it is imported, as the suites of other programs take seconds to load."""
+"""Marks every test of this folder as `foreign`. If such tests are not selected, nothing of it is imported, as the suites of other programs take seconds to
+load."""
 
 from __future__ import annotations
 

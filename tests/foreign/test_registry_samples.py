@@ -1,4 +1,4 @@
-"""The sample arrays of the registered data types and codecs that zarrs wrote: each opens, with the values that its data type has in all of them."""
+"""The sample arrays of the registered data types and codecs that zarrs wrote: each opens, with the same values for each data type."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def test_arrays_have_the_values_of_their_data_type(samples: Path, name: str) -> 
         if codec in LOSSY:
             np.testing.assert_allclose(array[...].reshape(-1), np.array(wanted), atol=0.5)
         else:
-            assert repr(array[...].reshape(-1).tolist()) == repr(wanted), folder  # which tells NaN and -0.0
+            assert repr(array[...].reshape(-1).tolist()) == repr(wanted), folder  # which distinguishes NaN and -0.0
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_parts_and_writing(samples: Path, name: str) -> None:
-    """A part is what it is of the whole, and what is written over it with the same codecs is read again."""
+    """A part equals that part of the whole, and values written with the same codecs are read back."""
     part, inside = (slice(1, None, 3), slice(2, 20, 5)), (slice(2, 6), slice(4, 20))
     for folder, _ in _arrays(samples / name):
         array = frazil.open_array(folder, mode="r+")

@@ -1,1 +1,1 @@
-"""Repository files: what two programs' libraries wrote, files made by hand, and files with anything wrong in them."""
+"""Repository files: those that two programs' libraries wrote, files made by hand, and files with errors."""

@@ -7,7 +7,7 @@ import tarfile
 
 from tests.external_data import data
 
-# name of the archive, the folder in it that is the repository
+# name of the archive, the folder in it with the repository
 ARCHIVES = {"icechunk-alpha-repo": "alpha-test-repo", "icechunk-alpha-varied": "icechunk-alpha-varied/repo"}
 NAMES = tuple(ARCHIVES)
 

@@ -64,7 +64,7 @@ NAMED = {
 
 
 def named(kind: str, values: list[object]) -> dict[str, object]:
-    """A struct as a map, its fields backwards, and one more that nobody knows."""
+    """A struct as a map, with reversed fields and an unknown one."""
     pairs = [*zip(NAMED[kind], values, strict=True)]
     return {**dict(reversed(pairs)), "a later field": [1, {"x": None}]}
 

@@ -1,4 +1,4 @@
-"""A second MessagePack, for tests alone: it writes any form of any value, the odd ones too, and reads bytes into plain values."""
+"""A second MessagePack, only for tests: it writes any form of any value, also unusual ones, and reads bytes into plain values."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 
 class Raw(NamedTuple):
-    """Bytes that stand as they are."""
+    """Bytes that are written unchanged."""
 
     data: bytes
 
 
 class Wide(NamedTuple):
-    """A number, string, list or dict with the longest header that there is for it."""
+    """A number, string, list or dict with the longest possible header."""
 
     value: object
 
 
 class Pairs(NamedTuple):
-    """A map with these entries, in their order, keys twice or of any type."""
+    """A map with these entries, in this order; keys may be repeated or of any type."""
 
     pairs: Sequence[tuple[object, object]]
 

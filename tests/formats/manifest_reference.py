@@ -1,4 +1,4 @@
-"""Manifests said slowly, value by value: the other half of the differential tests of the kernel. Its MessagePack knows what manifests have.
+"""A slow reference implementation of manifests, value by value, for the differential tests of the kernel. Its MessagePack has only the types of manifests.
 
 A manifest is a dictionary here: (node, indices) -> Inline, Ref or Virtual."""
 
@@ -36,15 +36,15 @@ Model = dict[tuple[int, tuple[int, ...]], Payload]
 
 
 class Refused(Exception):
-    """What no manifest may hold."""
+    """Content that a manifest must not have."""
 
 
 class Pairs(list[tuple[Any, Any]]):
-    """A map as it stands in a file."""
+    """A map in the form of the file."""
 
 
 class Packed(bytes):
-    """Bytes that stand in a file as they are."""
+    """Bytes in the form of the file."""
 
 
 def need(fine: object) -> None:
@@ -56,7 +56,7 @@ def need(fine: object) -> None:
 
 
 def number(value: int, width: int = 0) -> bytes:
-    """The shortest form, or one of `width` bytes after its marker."""
+    """The shortest form, or one with `width` bytes after its marker."""
     if value < 128 and not width:
         return bytes([value])
     width = max(width, next(width for width in (1, 2, 4, 8) if value < 256**width))
@@ -136,7 +136,7 @@ class Unpacker:
 
 
 class Text(bytes):
-    """A string, which may be no UTF-8."""
+    """A string, which may be invalid UTF-8."""
 
 
 # --- manifests --------------------------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def payload(value: Any) -> Payload:
 
 
 def decode(data: bytes) -> tuple[bytes, Model]:
-    """The flags as they stand, and the references; Refused for what is no manifest."""
+    """The flags in the form of the file, and the references. Raises Refused for an invalid manifest."""
     unpacker = Unpacker(data)
     try:
         version, flags, chunks = fields(unpacker.value(), "manifest")

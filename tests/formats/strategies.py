@@ -1,4 +1,4 @@
-"""Random values of everything that snapshot files hold."""
+"""Random values of every part of snapshot files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def nodes(draw: st.DrawFn, least: int = 0) -> Nodes:
 
 infos = st.builds(SnapshotInfo, ids, times, texts)
 files = st.lists(st.builds(FileInfo, ids, U16), max_size=3).map(tuple)
-# each value is MessagePack, of kinds too that JSON has not: an extension, binary data, a map with other keys
+# each value is MessagePack, also of types that JSON lacks: an extension, binary data, a map with other keys
 flags = st.dictionaries(
     texts,
     st.sampled_from([b"\xc0", b"\xd4\x05x", b"\xc4\x01\xff", b"\x81\x01\x92\xca\x7f\xa0\0\x01\xcd\0\x01"]),

@@ -1,4 +1,4 @@
-"""MessagePack: every form is read, one is written, and nothing that is broken gets further than an error with its place."""
+"""MessagePack: every form is read, one is written, and invalid data raise an error with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times in repository files: every form that is read, the one that is written."""
+"""Times in repository files: all forms are read, one is written."""
 
 from __future__ import annotations
 

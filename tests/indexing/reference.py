@@ -1,5 +1,5 @@
-"""The engine in slow motion: executes the columns of a plan element by element, over chunks kept in dictionaries, and checks on the
-way what a plan promises. Only for tests."""
+"""A slow reference of the engine: executes the columns of a plan element by element, over chunks in dictionaries, and checks the promises of a plan. Only for
+tests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Stored:
         return out
 
     def in_bounds(self, coords: tuple[int, ...]) -> int:
-        """Number of elements of this chunk that the array has."""
+        """The number of elements of this chunk inside the array."""
         return math.prod(min(e, n - c * e) for c, e, n in zip(coords, self.chunk, self.shape, strict=True))
 
 
@@ -70,7 +70,7 @@ def plan_of(selection: BoxSelection | PointSelection, stored: Stored) -> Plan:
 
 
 def read(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
-    """Into a view as selection.out_view gives it; shards that are not stored are filled without expanding them."""
+    """Reads into a view of selection.out_view; fills shards that are not stored without expanding them."""
     for batch in plan.batches(8, 8 * limit, limit):
         shards = [tuple(row) for row in batch.shards.tolist()]
         present = [row for row, shard in enumerate(shards) if shard in stored.shards]
@@ -84,7 +84,7 @@ def read(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
 
 
 def write(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
-    """From a view as selection.source_view gives it."""
+    """Writes from a view of selection.source_view."""
     for batch in plan.batches(8, 8 * limit, limit):
         chunks = batch.chunks()
         targets = [stored.shards.setdefault(tuple(shard), {}) for shard in batch.shards.tolist()]
@@ -120,7 +120,7 @@ def check(plan: Plan, stored: Stored, limit: int) -> None:
             positions[chunk] = {position for position, _ in _moves(chunks, number, stored.chunk)}
             assert whole == (
                 len(positions[chunk]) == math.prod(stored.chunk)
-            )  # never so of a chunk beyond the array's end
+            )  # never true for a chunk beyond the array's end
     assert len(positions) == plan.chunk_count
     for parts in seen.values():
         assert parts == [(part, parts[0][1]) for part in range(parts[0][1])]
@@ -156,7 +156,7 @@ def _blocks(chunks: BoxChunks | PointChunks, shards: list[Shard], stored: Stored
 def _moves(
     chunks: BoxChunks | PointChunks, number: int, chunk: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(position in the chunk, place in the view) of each element, in the order in which the kernel takes them."""
+    """(position in the chunk, place in the view) of each element, in the kernel's order."""
     if isinstance(chunks, PointChunks):
         for position, at in chunks.points[chunks.first[number] : chunks.first[number + 1]].tolist():
             yield tuple(int(p) for p in np.unravel_index(position, chunk)), (at,)

@@ -49,10 +49,10 @@ def test_entries_cuts_and_covers(case: tuple[int, int, list[int], AxisSelection]
             runs = columns.runs[first : first + number].tolist()
             moves = [(start + i * step, at + i) for start, count, step, at in runs for i in range(count)]
             assert sorted(moves) == sorted(chunks[chunk])
-            for position in {p for p, _ in moves}:  # of equal ones the last place comes last
+            for position in {p for p, _ in moves}:  # for equal ones, the last place comes last
                 places = [at for p, at in moves if p == position]
                 assert places == sorted(places)
-            assert covers == (len({position for position, _ in moves}) == extent)  # never so beyond the array's end
+            assert covers == (len({position for position, _ in moves}) == extent)  # never true beyond the array's end
             found.append(chunk)
         ranges.append((low, high))
         low = high

@@ -36,7 +36,7 @@ def slices(draw: Draw, length: int) -> slice:
 
 
 def along(length: int) -> st.SearchStrategy[object]:
-    """What may stand for one dimension in a basic selection."""
+    """The possible indices for one dimension in a basic selection."""
     return slices(length) if length == 0 else slices(length) | indices(length) | indices(length).map(np.int32)
 
 
@@ -74,7 +74,7 @@ def buffer(data: st.DataObject, shape: Shape) -> np.ndarray:
 
 
 def run(data: st.DataObject, layout: Layout, selection: BoxSelection | PointSelection, key: Any) -> None:
-    """`key` says to NumPy what `selection` says to us."""
+    """`key` means the same to NumPy as `selection` to us."""
     shape, chunk, shard = layout
     array = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
     stored = reference.Stored(array, chunk, shard)
@@ -104,7 +104,7 @@ def run(data: st.DataObject, layout: Layout, selection: BoxSelection | PointSele
     array[key] = values
     values = values.reshape(
         (1,) * data.draw(st.integers(0, 1)) + thin
-    )  # leading ones do not matter, where NumPy takes them or not
+    )  # leading dimensions do not matter, whether NumPy accepts them or not
     source: Any = selection.source_view(values)
     reference.write(plan, stored, source, limit)
     np.testing.assert_array_equal(stored.array(), array)
@@ -203,7 +203,7 @@ def test_units_of_some_shards_are_those_of_all(rows: list[int]) -> None:
 
 @given(layouts(), st.data())
 def test_numbers_of_nested_levels(layout: Layout, data: st.DataObject) -> None:
-    """Shards of `outer` inner shards of `inner` chunks: the numbers of both levels, and from them the chunk again."""
+    """Shards of `outer` inner shards of `inner` chunks: computes the numbers of both levels, and from them the chunk again."""
     shape, chunk, inner = layout
     outer = tuple(data.draw(st.integers(1, 3)) for _ in shape)
     shard = tuple(o * i for o, i in zip(outer, inner, strict=True))

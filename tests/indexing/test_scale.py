@@ -1,4 +1,4 @@
-"""Selections of 1e8 chunks and more: what planning them costs, and that no number overflows."""
+"""Selections of 1e8 chunks and more: the cost of planning them, and that no number overflows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_place_of_a_batch_is_made_of_slices() -> None:
 
 
 def test_chunks_beyond_counting() -> None:
-    """A virtual array of (2**63 - 1) ** 2 elements: only the batches that are asked for are made."""
+    """A virtual array of (2**63 - 1) ** 2 elements: only requested batches are created."""
     shape = (LARGEST, LARGEST)
     whole = plan(shape, ..., (1, 1), (3, 2))
     assert whole.chunk_count == LARGEST**2

@@ -1,4 +1,4 @@
-"""Selections that fit, and what is said of those that do not."""
+"""Valid selections, and the errors of invalid ones."""
 
 from __future__ import annotations
 

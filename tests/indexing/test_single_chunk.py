@@ -1,4 +1,4 @@
-"""The short way says what the general way says, or nothing."""
+"""The fast path returns the same as the general one, or nothing."""
 
 from __future__ import annotations
 

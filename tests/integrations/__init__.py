@@ -1,1 +1,1 @@
-"""Files of other formats, scanned: what is found there is what their own libraries read."""
+"""Scans of files of other formats: the result is what their own libraries read."""

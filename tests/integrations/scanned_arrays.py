@@ -1,4 +1,4 @@
-"""Arrays that a scan found, read back through Frazil's codecs: the bytes that it points to are copied out of the file into a store, as chunks."""
+"""Arrays found by a scan, read back through Frazil's codecs: the bytes that the scan points to are copied from the file into a store, as chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the supported versions of zarr-python and xarray are there (make test-oldest runs the tests with the oldest ones)."""
+"""Which of the supported versions of zarr-python and xarray are installed (make test-oldest runs the tests with the oldest ones)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def is_before(package: str, *parts: int) -> bool:
-    """Whether the package is there in a version before this one."""
+    """Whether the package is installed in a version before this one."""
     try:
         found = version(package)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Random programs, boxes, arrays and places of bytes for the kernel's property tests."""
+"""Random programs, boxes, arrays and locations of bytes for the kernel's property tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMPRESSORS: list[Codec] = [
 CHECKSUMS: list[Codec] = [("crc32c",), ("fletcher32",)]
 SHUFFLES: list[Codec] = [("shuffle", size) for size in (1, 2, 3, 4, 8, 16, 1000)]
 
-Draw = Callable[..., Any]  # what draws, in a test: data.draw
+Draw = Callable[..., Any]  # the draw function, in a test: data.draw
 
 codecs = st.lists(
     st.sampled_from(CHECKSUMS) | st.sampled_from(SHUFFLES) | st.sampled_from(COMPRESSORS), max_size=3
@@ -62,7 +62,7 @@ def recipes(draw: st.DrawFn, chains: st.SearchStrategy[tuple[Codec, ...]] = code
 
 @st.composite
 def runs(draw: st.DrawFn, extent: int, low: int, high: int, apart: bool) -> list[Run]:
-    """Runs of a dimension of a chunk whose places lie in [low, high); `apart`: no element of the chunk twice."""
+    """Runs of a dimension of a chunk whose places are in [low, high); `apart`: no element of the chunk twice."""
     if draw(st.booleans()) and high - low >= extent:
         return [(0, extent, 1, low)]
     found: list[Run] = []
@@ -108,7 +108,7 @@ def columns(boxes: Sequence[Box], dimensions: int) -> tuple[NDArray[np.int64], N
 
 @st.composite
 def layouts(draw: st.DrawFn, recipe: Recipe, *, apart: bool = True) -> Layout:
-    """Each chunk has a part of the array along dimension 0 for itself."""
+    """Each chunk has its own part of the array along dimension 0."""
     d = len(recipe.shape)
     n = draw(st.integers(0, 5)) if d else 1
     widths = [draw(st.integers(1, extent + 2)) for extent in recipe.shape]
@@ -122,7 +122,7 @@ def layouts(draw: st.DrawFn, recipe: Recipe, *, apart: bool = True) -> Layout:
 
 @st.composite
 def arrays(draw: st.DrawFn, shape: tuple[int, ...], itemsize: int, *, zeros: bool = False) -> NDArray[Any]:
-    """An array with any strides: part of a larger one, its axes turned and swapped; `zeros`: some of its strides may be 0."""
+    """An array with any strides: part of a larger one, its axes reversed and swapped; `zeros`: some of its strides may be 0."""
     steps = [draw(st.sampled_from([1, 1, -1, 2, -3])) for _ in shape]
     order = draw(st.permutations(range(len(shape))))
     base_shape = [shape[i] * abs(steps[i]) + 1 for i in order]
@@ -145,7 +145,7 @@ def arrays(draw: st.DrawFn, shape: tuple[int, ...], itemsize: int, *, zeros: boo
 
 
 class Stored(NamedTuple):
-    """Encoded chunks where the kernel can find them. A chunk that is None is missing, or its file is."""
+    """Encoded chunks in locations that the kernel supports. A chunk that is None is missing, or its file is."""
 
     files: _kernel.Files | None
     buffers: list[bytes]
@@ -154,7 +154,7 @@ class Stored(NamedTuple):
 
 
 def store(folder: Path, values: Sequence[bytes | None], where: Callable[[int], str]) -> Stored:
-    """Puts each value where `where` says: "buffer", "file" (stays open) or "late" (opened when it is read); all files are of one kind."""
+    """Puts each value into the location `where`: "buffer", "file" (stays open) or "late" (opened when it is read); all files are of one kind."""
     kinds = [where(i) for i in range(len(values))]
     lazy = "late" in kinds
     kinds = ["late" if lazy and kind == "file" else kind for kind in kinds]

@@ -1,6 +1,6 @@
-"""What the kernel must do with chunks, said slowly in NumPy: the other half of the differential tests.
+"""A slow NumPy reference of the kernel's chunk operations, for the differential tests.
 
-Codecs come from other libraries (Python's gzip and zlib, numcodecs), so these are tests of interoperability too."""
+Codecs come from other libraries (Python's gzip and zlib, numcodecs), so these tests check interoperability too."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def filled(recipe: Recipe) -> NDArray[Any]:
 
 
 def elements(box: Box) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(place in the chunk, place in the array) of every element, in order: of several that go to one place the last wins."""
+    """(place in the chunk, place in the array) of every element, in order: if several have one place, the last wins."""
     along = [[(start + i * step, at + i) for start, count, step, at in runs for i in range(count)] for runs in box]
     return [(tuple(a for a, _ in pairs), tuple(b for _, b in pairs)) for pairs in itertools.product(*along)]
 
@@ -137,7 +137,7 @@ def decode_chunks(recipe: Recipe, encoded: Sequence[bytes | None], boxes: Sequen
 def gather_chunks(
     recipe: Recipe, source: NDArray[Any], boxes: Sequence[Box], old: Sequence[bytes | None]
 ) -> list[NDArray[Any]]:
-    """The chunks that encode_chunks is to encode."""
+    """The chunks for encode_chunks."""
     chunks = []
     for box, data in zip(boxes, old, strict=True):
         chunk = filled(recipe) if data is None else decode_chunk(recipe, data).copy()

@@ -1,4 +1,4 @@
-"""change_files and restore_files: files that are changed in place, and what a kill leaves of them."""
+"""change_files and restore_files: files that are changed in place, and their state after a kill."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def change(
 def restore(folder: Path, look: bool = False) -> int:
     result = np.empty((1, 1), np.int64)
     with opened(folder) as root:
-        _kernel.restore_files(root, ["shard"], look, False, result)
+        _kernel.restore_files(root, ["shard"], look, "keep", result)
     return int(result[0, 0])
 
 
@@ -125,7 +125,7 @@ def test_what_a_kill_left_is_restored(shard: Path, head: int) -> None:
     assert [path.name for path in shard.parent.iterdir()] == ["shard"]
 
 
-# Appends to argv[1]/shard, and is killed while it writes behind the end: a file may not become longer than 1002 bytes.
+# Appends to argv[1]/shard, and is killed while it writes after the end: a file may not become longer than 1002 bytes.
 _KILLED = """
 import os, resource, signal, sys
 import numpy as np
@@ -141,7 +141,7 @@ _kernel.change_files(root, ["shard"], [b"n" * 100], rows, offsets, heads, [None]
 
 
 def test_a_writer_that_takes_the_lock_over_and_is_killed_too_leaves_the_journal(shard: Path) -> None:
-    shard.write_bytes(OLD * 10)  # so that the journal is shorter than what may be written
+    shard.write_bytes(OLD * 10)  # so that the journal is shorter than the limit
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(shard.parent)], check=False)
     assert killed.returncode == -signal.SIGXFSZ
     assert shard.read_bytes() == OLD * 10 + b"nn"
@@ -154,7 +154,7 @@ def test_a_writer_that_takes_the_lock_over_and_is_killed_too_leaves_the_journal(
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 def test_a_journal_that_is_the_lock_file_is_not_cut_by_the_next_writer(shard: Path) -> None:
     (shard.parent / JOURNAL).write_bytes(journal_of(shard, [], 0))
-    os.link(shard.parent / JOURNAL, shard.parent / LOCK)  # as a copy of the store made of links may have both
+    os.link(shard.parent / JOURNAL, shard.parent / LOCK)  # a copy of the store made of links may have both
     with shard.open("ab") as file:
         file.write(b"torn")
     assert change(shard.parent, [(104, b"new")], expect=version(shard))[0] == -1
@@ -200,7 +200,7 @@ def test_the_journal_of_another_file_does_no_harm(shard: Path) -> None:
     (shard.parent / JOURNAL).write_bytes(whole)
     new = shard.parent / "new"
     new.write_bytes(b"x" * 300)
-    new.rename(shard)  # a writer that knows no journals
+    new.rename(shard)  # a writer that does not support journals
     assert restore(shard.parent) == 1
     assert shard.read_bytes() == b"x" * 300
     assert [path.name for path in shard.parent.iterdir()] == ["shard"]

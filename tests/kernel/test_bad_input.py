@@ -1,4 +1,4 @@
-"""Bad columns are a ValueError before anything is written; bad bytes are failures with their code; neither breaks anything."""
+"""Bad columns are a ValueError before anything is written; bad bytes are failures with their code; neither changes other results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def program(*codecs: Codec) -> _kernel.Program:
 
 
 def decode(codecs: tuple[Codec, ...], value: bytes, row: tuple[int, int, int] | None = None) -> tuple[int, bytes]:
-    """The code of the failure (0: none), and what came out."""
+    """The code of the failure (0: none), and the output."""
     out = np.full(100, 7, np.uint16)
     rows = np.array([row or (-1, 0, len(value))], np.int64)
     failures = _kernel.decode_chunks(program(*codecs), None, [value], rows, None, *BOX, out, 1)
@@ -72,7 +72,7 @@ def test_no_flipped_bit_breaks_anything(chain: tuple[Codec, ...]) -> None:
     for bit in range(0, len(value) * 8, 3):
         value[bit // 8] ^= 1 << bit % 8
         assert decode((*chain, ("crc32c",)), bytes(value))[0] != 0
-        decode(chain, bytes(value[:-4]))  # without a checksum it may decode to something else
+        decode(chain, bytes(value[:-4]))  # without a checksum it may decode to another value
         value[bit // 8] ^= 1 << bit % 8
 
 

@@ -1,4 +1,4 @@
-"""decode_chunks, decode_points and decode_bytes against the reference, over random programs, boxes, arrays and places of bytes."""
+"""decode_chunks, decode_points and decode_bytes against the reference, over random programs, boxes, arrays and locations of bytes."""
 
 from __future__ import annotations
 

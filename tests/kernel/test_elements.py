@@ -1,4 +1,4 @@
-"""The kernel's functions for elements of variable length, against Python; and arguments that make no sense."""
+"""The kernel's functions for elements of variable length, against Python; and invalid arguments."""
 
 from __future__ import annotations
 

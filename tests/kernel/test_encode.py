@@ -1,4 +1,4 @@
-"""encode_chunks, encode_points and encode_bytes against the reference: decoded again by other libraries, and bytes equal for any threads."""
+"""encode_chunks, encode_points and encode_bytes against the reference: decoded by other libraries, and equal bytes for any number of threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def group_columns(draw: Draw, n: int) -> NDArray[np.int64]:
 
 
 def values_of(answer: tuple[Any, ...], lengths: NDArray[np.int64], groups: NDArray[np.int64]) -> list[bytes | None]:
-    """The encoded chunks out of the segments, once these keep what the contract says of them."""
+    """The encoded chunks in the segments, after checking that these fulfil the contract."""
     segments, table, failures = answer
     assert failures == []
     assert table[0] == 0

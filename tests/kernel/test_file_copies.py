@@ -1,4 +1,5 @@
-"""copy_files of the kernel: many files in one call, on any number of threads; what is refused, and what a refusal leaves. Copies between stores: tests/stores/transfer/test_value_copies.py."""
+"""copy_files of the kernel: many files in one call, on any number of threads; refusals, and the state after a refusal. Copies between stores:
+tests/stores/transfer/test_value_copies.py."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def test_many_files_of_many_sizes(two: Two, threads: int) -> None:
         path.parent.mkdir(parents=True)
         path.write_bytes(value)
         os.utime(path, ns=(10**18 + number, 10**18 - number * 1001))
-    for _ in range(2):  # the second time over what is there
+    for _ in range(2):  # the second time, over existing files
         assert two.copy(list(values), threads=threads) == [[0, len(value)] for value in values.values()]
         assert two.found() == values
     for number, name in enumerate(values):

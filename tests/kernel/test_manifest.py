@@ -1,4 +1,4 @@
-"""What the kernel's functions on manifests promise beside tests/formats/alpha/test_manifests.py: columns of wrong sizes, the order of rows, many threads."""
+"""What the kernel's functions on manifests promise besides tests/formats/alpha/test_manifests.py: columns of wrong sizes, the order of rows, many threads."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_many_threads_may_call_at_once() -> None:
 
 CLAIMS = [
     b"\x93\x00\x80\xdf\x00\x0f\x00\x00"
-    + b"\x92\x00\xdd\xff\xff\xff\xff" * 10**6,  # a million rows, which are said to be long
+    + b"\x92\x00\xdd\xff\xff\xff\xff" * 10**6,  # a million rows, with large claimed lengths
     b"\x93\x00\x80\xdf\xff\xff\xff\xff" + bytes(10**6),
     b"\x93\x00\x80\x81\x92\x00\xdd\x00\x0f\x00\x00" + bytes(10**6),
 ]

@@ -1,4 +1,4 @@
-"""The kernel's index of nodes, beside a plain walk through the same bytes in Python."""
+"""The kernel's index of nodes, compared with a plain walk through the same bytes in Python."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _glance(reader: Reader) -> tuple[int, int]:
 
 
 def _parts(reader: Reader, path: str) -> tuple[int, int, int] | None:
-    """Where attributes, metadata and manifests of a node begin that is an array of four, of a kind that is known; None where more than those could be wrong."""
+    """The starts of attributes, metadata and manifests of a node that is an array of four, of a known kind. None if more than those could be wrong."""
     try:
         reader.array("a node")
         reader.skip("an id")

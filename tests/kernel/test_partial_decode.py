@@ -1,4 +1,4 @@
-"""Chunks of which only a part is decoded, as a selection needs no more: against the same chunks decoded whole, over codecs, selections and damage."""
+"""Chunks that are decoded only in part, as a selection needs no more: against the same chunks decoded whole, over codecs, selections and damage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from frazil import _kernel
 from tests.kernel.reference import Codec
 
-SHAPE = (40, 50, 96)  # with 8 bytes an element, a dozen blocks of zstd
+SHAPE = (40, 50, 96)  # with 8 bytes per element, a dozen blocks of zstd
 PLAIN = ("zstd", 3, False)
 
 codecs: list[Codec] = [
@@ -113,7 +113,7 @@ def test_points_are_the_same_as_of_the_whole(case: Case, positions: list[int]) -
 def test_damage_gives_no_other_values_and_no_other_failures(
     case: Case, box: tuple[tuple[int, int, int, int], ...], data: st.DataObject
 ) -> None:
-    """A part of damaged bytes fails only where the whole does, and is part of the whole where that does not fail."""
+    """A part of damaged bytes fails only if the whole does, and is otherwise part of the whole."""
     encoded = bytearray(case.encoded)
     if data.draw(st.booleans()):
         del encoded[data.draw(st.integers(0, len(encoded) - 1)) :]
@@ -137,7 +137,7 @@ def test_damage_behind_the_needed_blocks_is_not_noticed_and_before_them_it_is(ca
     assert got.item() == case.values[0, 0, 0]
     assert _decoded(case, cut, tuple((extent - 1, 1, 1, 0) for extent in SHAPE)) is None
     header = bytearray(case.encoded)
-    header[4] ^= 1  # the size that the frame says
+    header[4] ^= 1  # the size in the frame
     assert _decoded(case, bytes(header), first) is None
 
 

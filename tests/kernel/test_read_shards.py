@@ -1,4 +1,4 @@
-"""Arguments of read_shards and read_shard_points that do not fit each other: ValueErrors, and nothing is written."""
+"""Inconsistent arguments of read_shards and read_shard_points: ValueErrors, and nothing is written."""
 
 from __future__ import annotations
 

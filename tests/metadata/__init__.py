@@ -1,1 +1,1 @@
-"""Tests of frazil.metadata, a file a module."""
+"""Tests of frazil.metadata, one file per module."""

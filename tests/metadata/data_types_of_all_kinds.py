@@ -50,7 +50,7 @@ def nested(fields: st.SearchStrategy[np.dtype[np.generic]]) -> st.SearchStrategy
 
 
 def described(fields: st.SearchStrategy[np.dtype[np.generic]]) -> st.SearchStrategy[np.dtype[np.generic]]:
-    """What NumPy's descr can tell besides: padding and sub-arrays."""
+    """What NumPy's descr can also express: padding and sub-arrays."""
     shaped = st.tuples(fields, st.lists(st.integers(1, 3), min_size=1, max_size=2)).map(
         lambda field: np.dtype((field[0], tuple(field[1])))
     )
@@ -66,7 +66,7 @@ def typed(dtypes: st.SearchStrategy[np.dtype[np.generic]]) -> st.SearchStrategy[
 
 
 def bits(draw: st.DrawFn, data_type: DataType) -> bytes:
-    """One element of the type, of any bits that mean one; padding is zero."""
+    """One element of the type, with any valid bits; padding is zero."""
     return _bits(draw, data_type.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Random arrays that both dialects of the 2022 draft can say, and their documents. Holds no tests."""
+"""Random arrays that both dialects of the 2022 draft can express, and their documents. Holds no tests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DATA_TYPES = typed(numbers | raw | plain_times | strings)
 
 
 def read(value: object, *, array: bool = True, old: bool = False) -> Metadata:
-    """What a document says; it is JSON text in between, as in a store."""
+    """The content of a document; in between it is JSON text, as in a store."""
     return parse_document(parse_json(json.dumps(value).encode()), DEFAULT_REGISTRY, array=array, old=old)
 
 
@@ -48,7 +48,7 @@ def read_array(value: object, *, old: bool = False) -> ArrayMetadata:
 
 
 def written(metadata: Metadata, *, old: bool) -> dict[str, Json]:
-    """Its document, as a store has it."""
+    """Its document, in the form of a store."""
     value = parse_json(dump_json(emit_document(metadata, old=old)))
     assert isinstance(value, dict)
     return value
@@ -74,7 +74,7 @@ def without(document: Mapping[str, object], name: str) -> dict[str, object]:
 
 @st.composite
 def arrays(draw: st.DrawFn, old: bool) -> ArrayMetadata:
-    """In the form that a document of the dialect has when it is read, but for `document`."""
+    """As read from a document of the dialect, except for `document`."""
     rank = draw(st.integers(0, 3))
     data_type = draw(DATA_TYPES)
     chunk = tuple(draw(st.integers(1, 9)) for _ in range(rank))
@@ -113,6 +113,6 @@ def _fills(draw: st.DrawFn, data_type: DataType, old: bool) -> FillValue:
     if isinstance(data_type, FloatType | ComplexType):
         try:
             emit_fill(fill, data_type, old=old)
-        except MetadataError:  # NaNs of other bits than the usual ones, in the older dialect
+        except MetadataError:  # NaNs with unusual bits, in the older dialect
             assume(False)
     return fill

@@ -1,4 +1,4 @@
-"""Words for the codecs of the draft's documents, and a registry of those that its tests name."""
+"""Terms for the codecs of the draft's documents, and a registry of the codecs that its tests name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Kinds:
 
 
 class Document(NamedTuple):
-    """The members of a document that make a chain, and what is known of its data type."""
+    """The members of a document that define a chain, and the properties of its data type."""
 
     codecs: object = None
     compressor: object = None
@@ -39,7 +39,7 @@ class Document(NamedTuple):
     old: bool = False
 
     def chain(self) -> list[object]:
-        """The codecs, as documents of the final version have them; one without a configuration is its name."""
+        """The codecs, in the form of final documents; one without a configuration is its name."""
         members = json.loads(json.dumps(self._asdict()))
         return [(entry["configuration"] and entry) or entry["name"] for entry in self._entries(members)]
 

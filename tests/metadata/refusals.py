@@ -1,4 +1,4 @@
-"""How these tests look at errors. Holds no tests."""
+"""Checks of errors for these tests. Holds no tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.errors import InvalidInputError, MetadataError
 
 @contextmanager
 def refused(path: str | None, *words: str, kind: type[InvalidInputError] = MetadataError) -> Iterator[None]:
-    """The block raises an error of this class with this path, and its message holds these words."""
+    """The block raises an error of this class with this path, and its message contains these words."""
     with pytest.raises(kind) as caught:
         yield
     assert caught.value.path == path, str(caught.value)

@@ -1,4 +1,4 @@
-"""Documents as zarr-python 3, tensorstore and zarrs write them, read and written back."""
+"""Documents as written by zarr-python 3, tensorstore and zarrs, read and written back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON text: what is read, what is refused, and that what is written is read back."""
+"""JSON text: what is read, what is refused, and that written text is read back."""
 
 from __future__ import annotations
 

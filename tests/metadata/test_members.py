@@ -1,4 +1,4 @@
-"""Checks of members: every refusal names the member, what was found, and what is allowed."""
+"""Checks of members: every refusal names the member, the found value, and the allowed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata values: parts that fit each other, copies with a change."""
+"""The metadata values: parts that fit together, copies with a change."""
 
 from __future__ import annotations
 

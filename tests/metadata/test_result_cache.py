@@ -1,4 +1,4 @@
-"""Results that are remembered, and the nodes of documents that are."""
+"""Cached results, and nodes of cached documents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_it_is_no_part_of_a_registry_s_value() -> None:
 
 
 def test_the_same_bytes_have_the_same_parts() -> None:
-    extensions = CORE_EXTENSIONS.without_fallbacks()  # with nothing remembered yet
+    extensions = CORE_EXTENSIONS.without_fallbacks()  # with empty caches
     one, two = parse_node(DOCUMENT, extensions), parse_node(DOCUMENT, extensions)
     assert one == two == parse_node(DOCUMENT)
     assert one.codecs is two.codecs  # type: ignore[union-attr]

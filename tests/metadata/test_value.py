@@ -1,4 +1,4 @@
-"""Values: frozen, equal by their fields, fit for pickle and copy."""
+"""Values: frozen, equal by their fields, can be pickled and copied."""
 
 from __future__ import annotations
 

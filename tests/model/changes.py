@@ -1,4 +1,4 @@
-"""What a session touched, and whether two may conflict: plain rules, beside those of frazil.testing.simulation.merged_changes."""
+"""The parts that a session touched, and whether two sets of them may conflict: plain rules, independent of frazil.testing.simulation.merged_changes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Chunk = tuple[int, ...]
 
 @dataclass
 class Log:
-    """What was touched since some state.
+    """The parts touched since some state.
 
-    chunks  of arrays, by uid;  edges: those that appends wrote;  marks: "attributes", "shape", "append", "moved", "gone";  paths: where nodes came or went"""
+    chunks  of arrays, by uid;  edges: those that appends wrote;  marks: "attributes", "shape", "append", "moved", "gone";  paths: of added or removed nodes"""
 
     chunks: dict[Uid, set[Chunk]] = field(default_factory=dict)
     edges: dict[Uid, set[Chunk]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Log:
 
 
 def log_of(before: State, act: Act, after: State) -> Log:
-    """What one change touches."""
+    """The parts that one change touches."""
     log = Log()
     for path in before.keys() ^ after.keys():
         log.paths.add(path)
@@ -78,7 +78,7 @@ def chunks_of(box: tuple[tuple[int, int], ...] | list[tuple[int, int]], chunk: C
 
 
 def shift_edges(log: Log, base: State, state: State) -> None:
-    """After a rebase from base to state, in which appended rows may have gone further on: all chunks behind the old end count as theirs."""
+    """After a rebase from base to state, in which appended rows may have moved behind others: all chunks after the old end count as theirs."""
     was = {node.uid: node.values for node in base.values()}
     for node in state.values():
         old = was.get(node.uid)
@@ -114,7 +114,7 @@ def _meet(ours: Log, theirs: Log, uid: Uid) -> bool:
 
 
 def without_idle(log: Log, base: State, state: State) -> Log:
-    """The log without nodes that are as they were, and whose chunks that were written hold only fill values: nothing that a commit would change."""
+    """The log without unchanged nodes whose written chunks contain only fill values: a commit would not change them."""
     was, now = ({node.uid: (path, node) for path, node in one.items()} for one in (base, state))
     idle = set()
     for uid in log.touched() & was.keys() & now.keys():

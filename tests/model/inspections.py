@@ -1,4 +1,4 @@
-"""What programs look at beside their sessions: differences, other branches, tags, snapshots by time, readers, and the files of the repository."""
+"""Checks of programs besides their sessions: differences, other branches, tags, snapshots by time, readers, and the files of the repository."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Commit(NamedTuple):
 
 
 class Looking:
-    """Steps that change no node. guessed: a solver answered, so that the model does not know for certain which node is which; litter: chunk files may be left that nothing
-    refers to, of packs, forks and interrupts"""
+    """Steps that change no node. guessed: a solver answered, so that the model cannot identify nodes with certainty; litter: unreferenced chunk files of packs,
+    forks and interrupts may be left"""
 
     def __init__(self, store: InterruptingStore, options: Mapping[str, object]) -> None:
         self.store = store
@@ -33,7 +33,7 @@ class Looking:
         self.guessed = False
         self.tip = ""
         self.commits: dict[str, Commit] = {}
-        self.branches: dict[str, str] = {}  # beside main
+        self.branches: dict[str, str] = {}  # besides main
         self.tags: dict[str, str] = {}
         self.readers: list[tuple[frazil.Session, str]] = []
 
@@ -41,11 +41,11 @@ class Looking:
         return random.choice(sorted(self.commits))
 
     def _branch(self, _: object, random: Random, __: str) -> None:
-        """Makes another branch, resets or deletes it."""
+        """Creates, resets or deletes another branch."""
         name, at = random.choice("xyz"), self._any(random)
         if name not in self.branches:
             self.repo.create_branch(name, at)
-        elif random.random() < 0.3 and not self.compatible:  # the alpha library would go on with a deleted branch
+        elif random.random() < 0.3 and not self.compatible:  # the alpha library would continue with a deleted branch
             self.repo.delete_branch(name)
             del self.branches[name]
             return
@@ -84,7 +84,7 @@ class Looking:
                     np.testing.assert_array_equal(one.values, other.values)
 
     def _check_all(self) -> None:
-        """Every snapshot, branch and tag, for somebody who remembers nothing; what readers see that were opened before; and the files."""
+        """Every snapshot, branch and tag, read with empty caches; the readers opened before; and the files."""
         repo = frazil.Repository.open(self.store.inner)
         for identity, commit in self.commits.items():
             told = difference(read(repo.readonly_session(snapshot=identity).root), commit.state)
@@ -105,5 +105,5 @@ class Looking:
         check_files(self.store.inner, reached=self.commits.keys())
 
     def _check_litter(self) -> None:
-        """When nobody has changes any more, all chunk files are those of snapshots."""
+        """When no session has changes any more, all chunk files belong to snapshots."""
         check_files(self.store.inner, garbage=self.litter, reached=self.commits.keys())

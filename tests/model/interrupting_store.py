@@ -1,4 +1,4 @@
-"""A store that interrupts its user once, before or after some operation, by any of the exceptions that end a program, or as a store that fails."""
+"""A store that interrupts its user once, before or after some operation, with any exception that ends a program, or by failing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _stores: WeakValueDictionary[int, InterruptingStore] = WeakValueDictionary()
 class InterruptingStore(WrappedStore):
     """Raises `raised` once, at the operation after `left` others, while it is live.
 
-    calls  names of all operations so far;  left: None where nothing is to come;  fired: an interrupt came"""
+    calls  names of all operations so far;  left: None if no interrupt is due;  fired: an interrupt came"""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -34,7 +34,7 @@ class InterruptingStore(WrappedStore):
 
     def __reduce__(self) -> tuple[object, ...]:
         _stores[id(self)] = self
-        return _same, (id(self),)  # a pickled fork comes back to the same store
+        return _same, (id(self),)  # a pickled fork returns to the same store
 
     @property
     def armed(self) -> bool:

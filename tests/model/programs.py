@@ -1,6 +1,6 @@
-"""Programs of sessions: random steps of a seed, and the shortest one that fails alike. What the steps do is in sessions.py.
+"""Programs of sessions: random steps of a seed, and the shortest one with the same failure. sessions.py has the steps.
 
-A program is a list of steps, each with a seed of its own: it remains one when steps are left out."""
+A program is a list of steps, each with its own seed: steps can be left out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-STEPS = {  # kinds of steps, and how often each is among them
+STEPS = {  # kinds of steps, and their weights
     "act": 10,
-    "handle": 2,  # an act by a handle that was opened before
+    "handle": 2,  # an operation by a handle that was opened before
     "fork": 2,
     "fork_act": 3,
     "merge": 2,
@@ -18,14 +18,14 @@ STEPS = {  # kinds of steps, and how often each is among them
     "solve": 2,  # a rebase that answers conflicts
     "commit": 4,
     "discard": 1,
-    "reset": 1,  # of the branch to a snapshot before
+    "reset": 1,  # of the branch to an earlier snapshot
     "read": 2,  # by a serializable session
     "fork_read": 1,
-    "skew": 2,  # a fork that reads one array and writes another, and comes back at once
+    "skew": 2,  # a fork that reads one array and writes another, and is merged at once
     "interrupt": 1,  # of the next commit, rebase or change
     "look": 1,
     "diff": 1,  # of two snapshots
-    "branch": 1,  # another one is made, reset or deleted
+    "branch": 1,  # another branch is created, reset or deleted
     "tag": 1,
     "travel": 1,  # to a snapshot, by its time
 }
@@ -75,12 +75,12 @@ def _races(random: Random, count: int, without: Sequence[str]) -> list[Step]:
 
 
 def _emphasis(random: Random, kind: str) -> int:
-    """Some programs do much of one kind, and nothing of another."""
+    """Some programs do much of one kind, and none of another."""
     return random.choice((1, 2)) if kind in ("act", "commit", "skew") else random.choice((0, 0, 1, 3))
 
 
 def shrunk(steps: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
-    """A program that fails, too, of fewer steps: as many as possible at the end are left out, then others, by halves and one by one."""
+    """A program of fewer steps that also fails: first as many steps as possible at the end are left out, then others, by halves and one by one."""
     left = list(steps)
     length = len(left)
     while length:

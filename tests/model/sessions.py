@@ -1,6 +1,6 @@
-"""Two to four sessions of one repository, step by step beside a plain model. What a step does follows from its seed and the state that it meets.
+"""Two to four sessions of one repository, step by step, compared with a plain model. The effect of a step depends only on its seed and the current state.
 
-The programs are made in programs.py; what two sides touch, and what was lost, is in changes.py."""
+programs.py creates the programs; changes.py has the parts that two sides touch, and lost changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRST = (("a/a", "inline", 3), ("a/b", "filed", 3), ("b", "inline", 5), ("c", "s
 
 @dataclass
 class Open:
-    """A writable session beside its model. began: the snapshot that it is on; forks: with their models; reads: what a serializable one saw, by uid"""
+    """A writable session and its model. began: the snapshot that it is based on; forks: with their models; reads: the reads of a serializable one, by uid"""
 
     session: frazil.Session
     began: str
@@ -47,7 +47,7 @@ class Open:
 
 @dataclass
 class Forked:
-    """A fork beside its model. since: what its session did after the fork"""
+    """A fork and its model. since: the changes of its session after the fork"""
 
     session: frazil.Session
     side: Side
@@ -57,7 +57,7 @@ class Forked:
 
 
 def fails(seed: int, steps: Sequence[Step], without: Sequence[str] = ()) -> BaseException | None:
-    """The error that a program ends with, if it does."""
+    """The error that ends a program, if one does."""
     try:
         Run(seed, without).run(steps)
     except (AssertionError, FrazilError, TypeError, LookupError, ValueError, AttributeError) as error:
@@ -66,12 +66,12 @@ def fails(seed: int, steps: Sequence[Step], without: Sequence[str] = ()) -> Base
 
 
 class Run(Looking):
-    """One program: the repository, the sessions, and the model. told: what was done, in words"""
+    """One program: the repository, the sessions, and the model. told: the steps done, in words"""
 
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
         random = Random(f"run {seed}")
         self.without = without
-        often = {**ACTS, "swap": 4, "move": 2}  # which go wrong only together with others
+        often = {**ACTS, "swap": 4, "move": 2}  # which fail only in combination with others
         weights = {name: weight * random.choice((0, 1, 3)) for name, weight in often.items() if name not in without}
         self.acts = [name for name, weight in weights.items() for _ in range(weight)] or ["write"]
         options: dict[str, object] = {"chunk_packing": random.choice(("auto", "off")), "durable": False}
@@ -127,7 +127,7 @@ class Run(Looking):
         self.open = {number: other for number, other in self.open.items() if other is not one}
 
     def _compare(self, one: Open) -> None:
-        if one.serializable:  # to look would count as a read
+        if one.serializable:  # looking would count as a read
             return
         told = difference(read(one.session.root), one.side.state)
         assert told is None, f"a session shows something else than it did: {told}"
@@ -140,7 +140,7 @@ class Run(Looking):
         one.side = side
 
     def _guarded(self, action: Callable[[], object]) -> bool:
-        """Whether it was done; False where the interrupt came."""
+        """Whether it was done; False if the interrupt came."""
         self.store.live = True
         try:
             action()
@@ -154,7 +154,7 @@ class Run(Looking):
         return True
 
     def _after_interrupt(self, number: int) -> None:
-        """What an interrupt left half done is given up; a commit may have happened."""
+        """Half-done work after an interrupt is dropped; a commit may have happened."""
         self.store.disarm()
         self.litter = True
         one = self.open.get(number)
@@ -177,7 +177,7 @@ class Run(Looking):
         self._check_all()
 
     def _commit_again(self, one: Open, *, happened: bool) -> None:
-        """The same session finds out, where it does not know yet: it does when the interrupt came after all, while old files were removed."""
+        """The same session finds the outcome, if it does not know it yet: it does if the interrupt came later, while old files were removed."""
         if one.session.snapshot_id == self.tip and not one.session.has_changes:
             return
         one.tokens.append("again")
@@ -207,7 +207,7 @@ class Run(Looking):
                     one.handles[node.uid] = one.session.root[act.path]  # type: ignore[assignment]
 
     def _handle(self, one: Open, random: Random, token: str) -> None:
-        """An act by a handle that was opened before. Where the array has moved since, it may be refused; where it is gone, nothing may happen."""
+        """An operation by a handle that was opened before. If the array has moved since, it may be refused; if it is gone, nothing may happen."""
         if not one.handles:
             return
         uid = random.choice(sorted(one.handles))
@@ -219,7 +219,7 @@ class Run(Looking):
             assert now is not None
             names = [name for name in self.acts if name in ("write", "append", "undo", "unappend", "resize")]
             name = random.choice(names or ["write"])
-            # a handle has the shape that it last saw; what changes the shape looks anew
+            # a handle has the last shape that it saw; operations that change the shape read it again
             try:
                 seen = tuple(map(min, handle.shape, now.shape)) if name in ("write", "undo") else now.shape
             except (NotFoundError, ConflictError) as error:
@@ -299,7 +299,7 @@ class Run(Looking):
     def _read_from(
         self, session: frazil.Session, side: Side, reads: dict[tuple[str, int], np.ndarray], one: Open, random: Random
     ) -> None:
-        """Reads an array, which a commit of a serializable session then rests on."""
+        """Reads an array; the commit of a serializable session then depends on it."""
         arrays = sorted(path for path, node in side.state.items() if node.values is not None and node.values.size)
         if not arrays:
             return
@@ -340,7 +340,7 @@ class Run(Looking):
         self._rebased(one)
 
     def _rebased(self, one: Open) -> None:
-        """The session shows both what others did and its own."""
+        """The session shows both its own changes and those of others."""
         tip = self.commits[self.tip].state
         if self.tip == one.began:
             return
@@ -349,7 +349,7 @@ class Run(Looking):
         self._adopt(one, state)
 
     def _shown(self, one: Open, wanted: list[dict[str, Node]], what: str) -> State:
-        """The state that a session shows, of those that may come out; of a serializable one, in which looking counts, the first."""
+        """The state that a session shows, among the possible ones; for a serializable one, in which looking counts as a read, the first."""
         assert wanted, f"{what} happened in spite of a conflict"
         if one.serializable:
             return wanted[0]
@@ -360,10 +360,10 @@ class Run(Looking):
 
     def _adopt(self, one: Open, state: State) -> None:
         one.began, one.side = self.tip, one.side._replace(base=self.commits[self.tip].state, state=state)
-        one.forks.clear()  # they belong to what the session was
+        one.forks.clear()  # they belong to the former session
 
     def _check_conflict(self, one: Open, error: ConflictError) -> None:
-        """A conflict is told only where both sides touched the same; and then nothing was changed."""
+        """A conflict is reported only if both sides touched the same part; and then nothing was changed."""
         theirs = self._since(one.began)
         assert one.serializable or error.conflicts, str(error)
         if theirs is not None and not one.serializable:
@@ -372,7 +372,7 @@ class Run(Looking):
         self._compare(one)
 
     def _since(self, began: str) -> Log | None:
-        """What was committed after a snapshot; None where the tip does not come from it."""
+        """The changes committed after a snapshot; None if the tip does not descend from it."""
         log, at = Log(), self.tip
         while at != began:
             commit = self.commits[at]
@@ -383,7 +383,7 @@ class Run(Looking):
         return log
 
     def _solve(self, one: Open, random: Random, token: str) -> None:
-        """A rebase whose conflicts are answered: what is answered with a side is as this side has it, and what is in no conflict is as both have it."""
+        """A rebase with a solver: nodes decided for a side are as on this side, and nodes without a conflict have the changes of both."""
         try:
             if not self._guarded(one.session.rebase):
                 return
@@ -440,7 +440,7 @@ class Run(Looking):
             one.forks.clear()
 
     def _note(self, one: Open, identity: str) -> None:
-        """A commit that is there: what it holds, and what the session goes on from."""
+        """After a successful commit: its content, and the new base of the session."""
         parent = self.commits[self.tip].state
         history = list(self.observer.history())
         assert history[0].id == identity, "the commit is the tip"
@@ -482,7 +482,7 @@ class Run(Looking):
 def _state_of(
     found: dict[str, tuple[np.ndarray | None, dict[str, object]]], theirs: State, ours: State, first: str
 ) -> State:
-    """What was found as a state: each node is the one that a side has there, and has the kind of what was found."""
+    """The observed nodes as a state: each node is one that a side has there, and has the observed kind."""
     state: dict[str, Node] = {}
     for path, (values, attributes) in found.items():
         sides = [ours, theirs] if first == "ours" else [theirs, ours]

@@ -1,4 +1,4 @@
-"""Random programs of sessions beside a plain model: what is committed, rebased, merged and read is what the model says."""
+"""Random programs of sessions, compared with a plain model: commits, rebases, merges and reads give the results of the model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from tests.model.programs import program, shrunk
 from tests.model.sessions import Run, fails
 
-RUNS = 300  # of `make test`
+RUNS = 150  # of `make test`
 MANY = 10_000  # of `make campaign`
 BATCH = 25
 MANY_BATCH = 200
 
 
 def run_all(seeds: range) -> None:
-    """Raises AssertionError with the shortest program that fails, and what it did."""
+    """Raises AssertionError with the shortest program that fails, and its steps."""
     for seed in seeds:
         steps = program(seed)
         if fails(seed, steps) is None:
@@ -41,7 +41,7 @@ def test_many_sessions_and_their_model(first: int) -> None:
 
 
 def test_a_program_that_fails_is_made_short() -> None:
-    """Steps that do not matter are left out."""
+    """Steps without influence are left out."""
     steps = program(3)
     wanted = steps[len(steps) // 2]
     assert shrunk(steps, lambda left: wanted in left) == [wanted]

@@ -1,4 +1,4 @@
-"""Hierarchies that programs of the time wrote, unpacked from the archives beside the project, with the values that are expected of them."""
+"""Hierarchies written by programs of the time, unpacked from the archives next to the project, with the expected values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Archive(NamedTuple):
         return self.folder / f"{name}.zr3"
 
     def arrays(self, name: str) -> Iterator[tuple[str, np.ndarray]]:
-        """Paths, and what is expected there."""
+        """Paths, and the expected nodes."""
         for entry in self.manifest["arrays"]:
             if entry["hierarchy"] == f"{name}.zr3":
                 expected = np.load((self.folder / entry["expected"]).resolve())
@@ -58,7 +58,7 @@ def nodes_of(location: object) -> dict[str, frazil.Array | frazil.Group]:
 
 
 def assert_same(location: object, other: object) -> int:
-    """That two hierarchies have the same nodes, exact to the bit; how many."""
+    """Checks that two hierarchies have the same nodes, exact to the bit. Returns how many."""
     nodes, others = nodes_of(location), nodes_of(other)
     assert set(nodes) == set(others)
     for path, node in nodes.items():
@@ -73,7 +73,7 @@ def assert_same(location: object, other: object) -> int:
                 twin.shards,
             )
             types = node.metadata.data_type, twin.metadata.data_type
-            # opaque bytes have another name in final Zarr v3, and are equal in memory then, see above
+            # raw bytes have another name in final Zarr v3, and are then equal in memory, see above
             assert types[0] == types[1] or all(isinstance(one, RawType) for one in types), path
             assert node.metadata.fill_value == twin.metadata.fill_value, path
             assert node[...].tobytes() == twin[...].tobytes(), path

@@ -1,4 +1,4 @@
-"""Small hierarchies with what a conversion has to do with: groups with and without documents, shards, key encodings, arrays without dimensions."""
+"""Small hierarchies with all that a conversion handles: groups with and without documents, shards, key encodings, arrays without dimensions."""
 
 from __future__ import annotations
 

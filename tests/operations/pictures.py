@@ -1,4 +1,4 @@
-"""What tests see in pictures: a PNG decoder (8 bits a sample, checksums checked; not fast), and where a text or another picture is in one."""
+"""Checks of pictures: a PNG decoder (8 bits a sample, checksums checked; not fast), and the position of a text or another picture in one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _unfiltered(kind: int, line: NDArray[np.uint8], above: NDArray[np.uint8]) ->
 
 
 def places(canvas: Pixels, part: Pixels) -> list[tuple[int, int]]:
-    """Where the top left corner of a part is on a canvas."""
+    """The position of the top left corner of a part on a canvas."""
     height, width = part.shape[:2]
     starts = np.argwhere(
         (canvas[: len(canvas) - height + 1, : canvas.shape[1] - width + 1, :3] == part[0, 0, :3]).all(axis=2)

@@ -1,4 +1,4 @@
-"""What the tests of serving share: a hierarchy to serve, and a client on one connection."""
+"""Shared by the tests of serving: a hierarchy to serve, and a client on one connection."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def fill(root: frazil.Group) -> None:
 
 
 def served_value(store: Store, key: str) -> bytes:
-    """What is served under a key: the stored value, and of groups their documents with consolidated metadata."""
+    """The served value of a key: the stored value, and for groups their documents with consolidated metadata."""
     stored = store.get(key)
     assert stored is not None
     return ConsolidatedDocuments().document(store, key) or stored
 
 
 def old_files(folder: Path) -> None:
-    """Lets the files of a folder be an hour old: versions of such as are new could be those of the next ones."""
+    """Sets the files of a folder to an hour old: the version of a recent file could equal that of the next one."""
     for path in folder.rglob("*"):
         if path.is_file():
             os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 3600.25))

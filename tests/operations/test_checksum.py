@@ -1,4 +1,4 @@
-"""Checksums: the definition of docs/checksums.md in other words, the same however an array is stored, another one for any change, bounded reads."""
+"""Checksums: an independent form of the definition in docs/checksums.md, equal for any storage of an array, different after any change, bounded reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEA = RNG.normal(size=(70, 90, 40)).astype(np.float32)
 
 
 def by_definition(values: np.ndarray) -> str:
-    """As docs/checksums.md has it."""
+    """As defined in docs/checksums.md."""
     page = (ROOT / "docs" / "checksums.md").read_text()
     names: dict[str, object] = {}
     exec(re.findall(r"^```python definition\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[0], names)
@@ -68,7 +68,7 @@ def test_larger_values_by_the_definition(values: np.ndarray) -> None:
 
 
 def test_a_known_one() -> None:
-    """Written down once: a checksum that is kept somewhere must stay right."""
+    """A fixed value: checksums that users have stored must stay valid."""
     assert (
         checksum_of_values(np.arange(6, dtype=np.uint16).reshape(2, 3))
         == hashlib.sha256(
@@ -154,7 +154,7 @@ def test_blocks() -> None:
     ],
 )
 def test_chunks_are_decoded_few_times(shape: tuple[int, ...], chunks: tuple[int, ...], most: float) -> None:
-    """With the default limit of memory."""
+    """With the default memory limit."""
     array = frazil.create_array(MemoryStore(), shape=shape, dtype="f4", chunks=chunks)
     plan = _plan(array, block_shape(shape, 4), 2**25)
     assert plan.reads(chunks) <= most

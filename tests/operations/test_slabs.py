@@ -1,4 +1,4 @@
-"""Slabs: whole blocks, every element once, within the limit, and each chunk read as few times as that allows."""
+"""Slabs: whole blocks, every element once, within the limit, and each chunk read as few times as the limit allows."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_a_plan_says_of_reads_is_so(walk: tuple) -> None:
 
 
 def test_all_slabs_share_one_buffer() -> None:
-    """Whoever looks at a slab holds its memory while the next is read, also where a column ends."""
+    """A user of a slab holds its memory while the next one is read, also at the end of a column."""
     values = np.arange(60 * 50, dtype=np.int16).reshape(60, 50)
     array = frazil.create_array(MemoryStore(), data=values, chunks=(7, 11))
     plan = plan_slabs((60, 50), 2, (10, 10), (7, 11), 800)

@@ -1,4 +1,4 @@
-"""Windows against NumPy: whole, cut in pieces, cut in tiles."""
+"""Windows against NumPy: whole, split into pieces, split into tiles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.stores import MemoryStore
 
 @st.composite
 def selected(draw: st.DrawFn) -> tuple[frazil.Array, np.ndarray, tuple[Any, ...], np.ndarray]:
-    """An array, the same in memory, an orthogonal selection, and what it selects."""
+    """An array, the same in memory, an orthogonal selection, and the selected values."""
     shape = draw(array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=9))
     chunks = tuple(draw(st.integers(1, max(1, length))) for length in shape)
     values = np.arange(np.prod(shape, dtype=int), dtype=np.int16).reshape(shape)

@@ -82,7 +82,7 @@ def test_conversions_move_chunks_as_bytes(order: str, tmp_path: Path) -> None:
             array = group[path]
             np.testing.assert_array_equal(array[...], VALUES)  # type: ignore[index]
             attributes = array.attrs.asdict()
-            marked = attributes.pop("_FillValue", None)  # what xarray takes the fill value of Zarr v2 for
+            marked = attributes.pop("_FillValue", None)  # how xarray interprets the fill value of Zarr v2
             assert (marked is not None) is (zarr_format == 3 and path == "a/x")
             assert attributes == root[path].attrs.asdict()
         assert group["a/x"].dimension_names == ("y", "x")  # type: ignore[union-attr]

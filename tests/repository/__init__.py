@@ -1,1 +1,1 @@
-"""Repositories over real stores: sessions, commits, and the pure parts that they are made of."""
+"""Repositories over real stores: sessions, commits, and their pure parts."""

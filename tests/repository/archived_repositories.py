@@ -1,4 +1,4 @@
-"""Repositories to test with: those of the archives, in memory; and snapshots made by hand."""
+"""Repositories for tests: those of the archives, in memory; and snapshots made by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECOND = 10**9
 
 
 def archive(name: str, prefix: str = "") -> Files:
-    """One of the repositories that the library of the alpha wrote, beneath a prefix."""
+    """One of the repositories that the library of the alpha wrote, below a prefix."""
     store = MemoryStore()
     for key, value in repository(name).items():
         store.set(prefix + key, value)
@@ -37,7 +37,7 @@ def some_id() -> ObjectId:
 
 
 def info(number: int, message: str = "") -> SnapshotInfo:
-    """A commit of the given number: it has its own id, and was written so many seconds after 1970."""
+    """A commit with this number as its id, written this many seconds after 1970."""
     return SnapshotInfo(number.to_bytes(12, "big"), number * SECOND, message or f"commit {number}")
 
 
@@ -52,7 +52,7 @@ def put_snapshot(files: Files, number: int, history: Sequence[int] = (), total: 
 
 
 def put_manifests(files: Files, manifests: Sequence[tuple[ObjectId, Manifest]]) -> None:
-    """Writes manifests with a snapshot of their own."""
+    """Writes manifests with their own snapshot."""
     encoded = [(file, one, flat_buffer(encode_manifest(one))) for file, one in manifests]
     files.write_snapshot(some_id(), snapshot(info(1)), encoded)
 
@@ -78,7 +78,7 @@ def of_text(text: str) -> ObjectId:
 
 
 class Without(WrappedStore):
-    """A store that lacks something."""
+    """A store that lacks some operations."""
 
     def __init__(self, inner: Store, **lacks: bool) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""References as a plain dict, and manifests made of it: what the columns of references.py and placement.py are compared with."""
+"""References as a plain dict, and manifests made from it, for comparison with the columns of references.py and placement.py."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def together(*manifests: Manifest) -> Manifest:
 
 
 def payload_at(manifest: Manifest, row: int) -> Payload:
-    """What a row refers to."""
+    """The target of a row."""
     offset, length = int(manifest.offsets[row]), int(manifest.lengths[row])
     if manifest.kinds[row] == INLINE:
         return manifest.inline[offset : offset + length].tobytes()
@@ -82,7 +82,7 @@ def payload_at(manifest: Manifest, row: int) -> Payload:
 
 
 def model_of(manifest: Manifest, node: int) -> Model:
-    """All references of a node, whatever their ranks."""
+    """All references of a node, with any rank."""
     return {
         tuple(manifest.coordinates[manifest.starts[row] : manifest.starts[row + 1]].tolist()): payload_at(manifest, row)
         for row in np.flatnonzero(manifest.nodes == node).tolist()

@@ -1,4 +1,4 @@
-"""A hierarchy as plain values, and random changes of it. What it means to make two sets of changes one after the other is in plain_merge.py."""
+"""A hierarchy as plain values, and random changes of it. plain_merge.py applies two sets of changes one after another."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from frazil.repository.session.read_log import Reads
 
 CHUNK = (2, 1)  # elements of a chunk along each axis
 PLAIN = ZarrArrayMetadata((4, 4), "int32", CHUNK, "Slash", 0, (NamedConfiguration("bytes", {"endian": "little"}),))
-PATHS = ["/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/b/b", "/a/b/a"]  # few, so that two sides meet
+PATHS = ["/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/b/b", "/a/b/a"]  # few, so that the changes of two sides overlap
 
 Chunk = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A chunk. metadata and shape: of the array when it was written; number: no two writes have the same"""
+    """A chunk. metadata and shape: of the array when it was written; number: unique for each write"""
 
     number: int
     metadata: int
@@ -50,18 +50,18 @@ State = dict[int, PlainNode]  # by a number that stays with the node
 
 
 class Clash(Exception):
-    """Two changes that cannot be made one after the other."""
+    """Two changes that cannot be applied one after another."""
 
 
 # --- changes --------------------------------------------------------------------------------------------------------------------------
 
 
 class PlainSession:
-    """Changes to a state, as a session makes them. Whatever cannot be done is not done."""
+    """Changes to a state, as a session makes them. Impossible changes are skipped."""
 
     def __init__(self, base: State, numbers: count[int]) -> None:
         self.base, self.nodes, self.numbers = base, dict(base), numbers
-        self.not_appended: set[int] = set()  # arrays whose shape changed otherwise
+        self.not_appended: set[int] = set()  # arrays whose shape changed by other operations
 
     def at(self, path: str) -> int | None:
         return next((number for number, node in self.nodes.items() if node.path == path), None)
@@ -70,7 +70,7 @@ class PlainSession:
         return [number for number, node in self.nodes.items() if (node.path + "/").startswith(path + "/")]
 
     def above(self, path: str) -> int | None:
-        """The group above a path, made where it is not; raises Clash where there is an array."""
+        """The group above a path, created if missing; raises Clash if there is an array."""
         parent = path.rpartition("/")[0]
         if not parent:
             return None
@@ -116,7 +116,7 @@ class PlainSession:
         self.change(number, chunks=left)
 
     def resize(self, number: int, shape: tuple[int, int]) -> None:
-        """What is outside is erased, and cut from chunks at the edge."""
+        """Chunks outside are erased, and chunks at the edge are cut."""
         node = self.nodes[number]
         if shape == node.shape:
             return
@@ -129,7 +129,7 @@ class PlainSession:
                 self.write(number, chunk)
 
     def append(self, number: int, axis: int, by: int) -> None:
-        """Every chunk that the new elements are in is written."""
+        """Writes every chunk with new elements."""
         shape = list(self.nodes[number].shape)
         old = shape[axis]
         shape[axis] += by
@@ -142,7 +142,7 @@ class PlainSession:
                 self.write(number, chunk)
 
     def step(self, name: str, first: int, second: int, third: int) -> None:
-        """One change; the numbers say of what and how."""
+        """One change; the numbers select the operation and its arguments."""
         every = sorted(self.nodes)
         arrays = [number for number in every if self.nodes[number].is_array]
         if name == "create":
@@ -177,12 +177,12 @@ class PlainSession:
                 self.nodes = before
 
     def has_replaced_a_group(self) -> bool:
-        """Whether a node is where it was, but in a group that came to be there in place of another: to this model, which knows groups by number, it has moved."""
+        """Whether a node is at its old path, but its group was replaced by another one: in this model, which identifies groups by number, it has moved."""
         both = [(node, self.nodes[number]) for number, node in self.base.items() if number in self.nodes]
         return any(was.path == now.path and was.parent != now.parent for was, now in both)
 
     def appended(self) -> dict[str, Append]:
-        """Arrays that grew by appends alone, by their paths."""
+        """Arrays that grew only by appends, by their paths."""
         found = {}
         for number, node in self.nodes.items():
             if number in self.base and number not in self.not_appended:
@@ -197,7 +197,7 @@ def grid(shape: tuple[int, ...] | list[int]) -> list[int]:
 
 
 def reaches_out(chunk: Chunk, stored: Stored, shape: tuple[int, int]) -> bool:
-    """Whether the elements of a chunk, as it was written, are not all within a shape."""
+    """Whether some elements of a chunk, as it was written, are outside of a shape."""
     return any(
         min((at + 1) * length, was) > now
         for at, length, was, now in zip(chunk, CHUNK, stored.shape, shape, strict=True)
@@ -217,7 +217,7 @@ BEGINNINGS = [
 
 
 def begin(nodes: list[PlainNode], made: count[int], chunks: list[Chunk]) -> State:
-    """A state to begin from, and which chunks its arrays have, where these are in their grids."""
+    """An initial state, and the chunks of its arrays, if these are in their grids."""
     first = PlainSession({}, made)
     for node in nodes:
         number = first.put(node)
@@ -226,7 +226,7 @@ def begin(nodes: list[PlainNode], made: count[int], chunks: list[Chunk]) -> Stat
     return first.nodes
 
 
-# what a session may do at once, beside single steps
+# changes that a session may make together, besides single steps
 TOGETHER: list[list[tuple[str, int, int, int]]] = [
     [("remove", 0, 0, 0), ("create", 0, 1, 0)],
     [("remove", 0, 0, 0), ("create", 0, 0, 0)],
@@ -250,7 +250,7 @@ TOGETHER: list[list[tuple[str, int, int, int]]] = [
 
 
 def every_session(base: State, made: count[int]) -> list[PlainSession]:
-    """What one session can do in a step, or in some that are done together; of what comes to the same, one."""
+    """The changes of one session in a step, or in several combined ones; only one of equivalent ones."""
     single = [
         *[("create", path, kind, 0) for path in range(len(PATHS)) for kind in range(2)],
         *[("rename", node, path, 0) for node in range(len(base)) for path in range(len(PATHS))],
@@ -289,7 +289,7 @@ def sides(draw: st.DrawFn) -> tuple[State, PlainSession, PlainSession]:
 
 
 def in_different_groups(ours: PlainSession, theirs: PlainSession) -> bool:
-    """Whether both moved a node to one path, but one of them into a group that was there and the other into another: to this model, these are two places."""
+    """Whether both moved a node to one path, but one of them into an existing group and the other into a replaced one: in this model, these are two places."""
     base = ours.base
     both = [
         (ours.nodes[number], theirs.nodes[number]) for number in base if number in ours.nodes and number in theirs.nodes
@@ -308,14 +308,14 @@ def columns(chunks: list[Chunk]) -> NDArray[np.int64]:
 
 
 def as_node(number: int, node: PlainNode) -> NodeSnapshot:
-    """A node as a snapshot holds it."""
+    """A node as stored in a snapshot."""
     metadata = PLAIN._replace(shape=node.shape, fill_value=node.metadata)
     array = ArrayData(metadata) if node.is_array else None
     return NodeSnapshot(number, node.path, {"value": node.attributes} if node.attributes else None, array)
 
 
 def delta_of(old: State, new: State, appended: dict[str, Append] | None = None, reads: Reads | None = None) -> Delta:
-    """What became of a state, by the numbers of its nodes. appended: by the paths that arrays have now"""
+    """The changes of a state, by the numbers of its nodes. appended: by the current paths of arrays"""
     both = {number: (old[number], node) for number, node in new.items() if number in old}
     made = {number: node for number, node in new.items() if number not in old}
     chunks = {was.path: found for was, now in both.values() if (found := chunks_of(was, now)) is not None}
@@ -356,5 +356,5 @@ def chunks_of(was: PlainNode, now: PlainNode) -> ChunkDifference | None:
 
 
 def agree(ours: PlainNode, theirs: PlainNode) -> bool:
-    """Whether two groups that were made at one path are the same."""
+    """Whether two groups that were created at one path are the same."""
     return ours.attributes == theirs.attributes

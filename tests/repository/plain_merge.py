@@ -1,4 +1,4 @@
-"""What it means to make two sets of changes one after the other, and to give way where they conflict, on the plain values of plain_history.py."""
+"""Applies two sets of changes one after another, and gives way in conflicts, on the plain values of plain_history.py."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Outcome: TypeAlias = "dict[str, object] | Clash"
 
 
 def apply(base: State, mine: State, onto: State) -> State:
-    """What one side did, done to the other's state. Raises Clash where that has something else than the base, and not what is to be there, or where the outcome
-    is no hierarchy."""
+    """Applies one side's changes to the other's state. Raises Clash if that state differs from both the base and the result, or if the outcome is not a
+    hierarchy."""
     result = dict(onto)
     for number, was in base.items():
         if number in mine:
@@ -30,7 +30,7 @@ def apply(base: State, mine: State, onto: State) -> State:
 
 
 def unified(base: State, ours: State, theirs: State) -> State:
-    """Theirs, with our numbers for equal groups that both made at one path."""
+    """Their changes, with our numbers for equal groups that both created at one path."""
     made = {node.path: (number, node) for number, node in ours.items() if number not in base}
     same: dict[int | None, int] = {}
     for number, node in theirs.items():
@@ -79,7 +79,7 @@ def _check(base: State, mine: State, onto: State, result: State) -> None:
             if reaches_out(chunk, stored, node.shape):
                 raise Clash(f"{node.path}: {chunk} reaches beyond the end")
         if number in base and number in mine and number in onto:
-            # chunks that one side changed are encoded as its metadata says
+            # chunks that one side changed are encoded with its metadata
             for one, other in ((mine, onto), (onto, mine)):
                 kept = {base[number].metadata, one[number].metadata}
                 if one[number].chunks != base[number].chunks and other[number].metadata not in kept:
@@ -87,7 +87,7 @@ def _check(base: State, mine: State, onto: State, result: State) -> None:
 
 
 def without_appends(base: State, mine: State, numbers: dict[int, Append]) -> State:
-    """Without what was appended to some arrays, and the chunks at the old end."""
+    """Without the rows appended to some arrays, and the chunks at the old end."""
     result = dict(mine)
     for number, (axis, old, _) in numbers.items():
         first, was = old // CHUNK[axis], base[number]
@@ -98,7 +98,7 @@ def without_appends(base: State, mine: State, numbers: dict[int, Append]) -> Sta
 
 
 def given_up(base: State, mine: State, theirs: State, conflicts: list[Conflict]) -> State:
-    """What is left of one side's changes where all conflicts are answered with "theirs"."""
+    """The rest of one side's changes if all conflicts are answered with "theirs"."""
     result = dict(mine)
     number_at = {node.path: number for number, node in mine.items()}
     for kind, path, chunks, *_ in conflicts:
@@ -114,7 +114,7 @@ def given_up(base: State, mine: State, theirs: State, conflicts: list[Conflict])
         if kind == "deleted" and chunks is None:
             result.pop(number, None)
         elif now is None:
-            pass  # given up already
+            pass  # already given up
         elif kind in {"created", "parent", "renamed"}:
             result[number] = replace(now, path=was.path, parent=was.parent)
         elif kind == "attributes":
@@ -126,7 +126,7 @@ def given_up(base: State, mine: State, theirs: State, conflicts: list[Conflict])
             result[number] = replace(now, chunks=kept)
         else:  # metadata, or chunks that were cut off
             result[number] = replace(now, metadata=was.metadata, shape=was.shape, chunks=was.chunks)
-    # what was in a group of ours that was given up is in theirs
+    # the content of a group of ours that was given up is in theirs
     twins = {
         number: next((other for other, there in theirs.items() if there.path == node.path), None)
         for number, node in mine.items()
@@ -136,7 +136,7 @@ def given_up(base: State, mine: State, theirs: State, conflicts: list[Conflict])
 
 
 def overruled(base: State, mine: State, theirs: State, conflicts: list[Conflict]) -> State:
-    """What is left of theirs where all conflicts are answered with "ours"."""
+    """The rest of their changes if all conflicts are answered with "ours"."""
     result = dict(theirs)
     number_at = {node.path: number for number, node in mine.items()}
     their_number_at = {node.path: number for number, node in theirs.items()}
@@ -178,7 +178,7 @@ def overruled(base: State, mine: State, theirs: State, conflicts: list[Conflict]
 
 
 def common_appends(base: State, ours: PlainSession, theirs: PlainSession) -> dict[int, Append]:
-    """Arrays to which both appended along one axis, and did nothing else to their metadata."""
+    """Arrays to which both appended along one axis, without other changes of their metadata."""
     found = {}
     for number, was in base.items():
         if number in ours.nodes and number in theirs.nodes:
@@ -191,7 +191,7 @@ def common_appends(base: State, ours: PlainSession, theirs: PlainSession) -> dic
 
 
 def outcome(base: State, mine: State, onto: State, appends: dict[int, Append]) -> Outcome:
-    """What comes of it, by path, without what was appended."""
+    """The result by path, without appended rows."""
     try:
         state = apply(base, without_appends(base, mine, appends), onto)
     except Clash as clash:
@@ -200,7 +200,7 @@ def outcome(base: State, mine: State, onto: State, appends: dict[int, Append]) -
 
 
 def shown(base: State, state: State, appends: dict[int, Append]) -> Outcome:
-    """A state by path, without what was appended."""
+    """A state by path, without appended rows."""
     state = without_appends(base, state, appends)
     return {
         node.path: (node.is_array, node.attributes, node.metadata, node.shape, node.chunks) for node in state.values()
@@ -210,7 +210,7 @@ def shown(base: State, state: State, appends: dict[int, Append]) -> Outcome:
 def one_gives_way(
     base: State, mine: State, theirs: State, found: list[Conflict], appends: dict[int, Append]
 ) -> Outcome:
-    """What comes of it when all conflicts are answered with "theirs"."""
+    """The result if all conflicts are answered with "theirs"."""
     left = given_up(base, mine, theirs, [one for one in found if "theirs" in one.answers])
     appends = {
         number: append
@@ -223,7 +223,7 @@ def one_gives_way(
 def other_gives_way(
     base: State, mine: State, theirs: State, found: list[Conflict], appends: dict[int, Append]
 ) -> Outcome:
-    """What comes of it when all conflicts are answered with "ours"."""
+    """The result if all conflicts are answered with "ours"."""
     left = overruled(base, mine, theirs, found)
     return outcome(
         base, mine, unified(base, mine, left), {number: append for number, append in appends.items() if number in left}

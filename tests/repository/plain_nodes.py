@@ -1,4 +1,4 @@
-"""The port to nodes over plain documents and chunks in a store: what a session's keys are tested with, and compared with."""
+"""The node port over plain documents and chunks in a store, to test a session's keys and to compare with them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from frazil.stores.store import Store
 class PlainNodes:
     """Nodes of a plain Zarr hierarchy as a port."""
 
-    renewals = 0  # as handles of plain stores never look anew
+    renewals = 0  # as handles of plain stores never read it again
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -1,4 +1,4 @@
-"""What a source file says and does not say: docstrings, exceptions, Any in public signatures."""
+"""Rules on the content of a source file: docstrings, exceptions, Any in public signatures."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.rules.syntax import nodes, parsed
 BUILTIN_ERRORS = frozenset(
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
 )
-# Protocols of the language ask for these by name; AssertionError is what a test suite (frazil.testing) says.
+# Protocols of the language require these by name; a test suite (frazil.testing) raises AssertionError.
 MAY_BE_RAISED = frozenset({"AttributeError", "TypeError", "StopIteration", "KeyboardInterrupt", "SystemExit"})
 HOME_OF_ERRORS = "/errors.py"
 TEST_SUITES = "/testing/"
 
 
 def missing_docstrings(sources: Mapping[str, str]) -> list[str]:
-    """Files that do not open with a docstring."""
+    """Files that do not begin with a docstring."""
     return [f"{path}: no docstring" for path, text in sources.items() if not ast.get_docstring(parsed(text))]
 
 
@@ -34,7 +34,7 @@ def stray_exceptions(sources: Mapping[str, str]) -> list[str]:
 
 
 def bare_raises(sources: Mapping[str, str]) -> list[str]:
-    """Exceptions of the language raised to the user, NotImplementedError above all, where errors.py has one that says more."""
+    """Built-in exceptions raised to the user, mainly NotImplementedError, if errors.py has a more specific one."""
     return [
         f"{path}:{node.lineno}: raises {name}; errors.py has what callers can act upon"
         for path, text in sources.items()
@@ -45,7 +45,7 @@ def bare_raises(sources: Mapping[str, str]) -> list[str]:
 
 
 def public_any(sources: Mapping[str, str]) -> list[str]:
-    """Functions of public classes and modules whose signature says Any."""
+    """Functions of public classes and modules with Any in their signature."""
     return [
         f"{path}:{function.lineno}: {function.name} has Any in its signature"
         for path, text in sources.items()

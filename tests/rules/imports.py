@@ -1,4 +1,4 @@
-"""Who may import whom: layers, cycles, hidden imports. Sizes and contents have files of their own."""
+"""Which modules may import which: layers, cycles, hidden imports. Sizes and contents have their own files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
-# A room imports its own modules and lower layers; within a layer, these arrows alone.
+# A room imports its own modules and lower layers; within a layer, only these arrows.
 SIDEWAYS = frozenset(
     {
-        ("late", "missing_names"),  # late: errors alone ask for it
+        ("late", "missing_names"),  # late: only errors need it
         ("runtime", "errors"),
         ("runtime", "record"),
         ("stores", "codecs"),
@@ -40,7 +40,7 @@ SIDEWAYS = frozenset(
         ("__main__", "cli"),
         (ROOT, "api"),
         (ROOT, "operations"),
-        (ROOT, "dask"),  # late: nothing of it is loaded before it is asked for
+        (ROOT, "dask"),  # late: nothing of it is loaded before it is used
         (ROOT, "xarray"),  # late, too
         (ROOT, "integrations"),  # late: import_file, export_file
         (ROOT, "zarr"),  # late, too
@@ -63,16 +63,16 @@ ORDERED: dict[str, tuple[str, ...]] = {
     ),
 }
 ALONE = frozenset({"errors"})  # imports nothing of the project
-# What belongs to one format of repositories, and the only modules and packages that import it beside itself.
+# Modules and packages of one repository format, and the only other ones that import them.
 OWN: dict[str, tuple[str, ...]] = {
     "frazil.formats.alpha": ("frazil.repository.alpha",),
     "frazil.repository.alpha": (
-        "frazil.api.repository_arguments",  # finds out which format a location has
-        "frazil.operations.copy",  # copies files of repositories in an order that leaves none broken
+        "frazil.api.repository_arguments",  # detects the format of a location
+        "frazil.operations.copy",  # copies files of repositories in an order that never leaves a broken one
         "frazil.testing.memory_format",  # has snapshots as the alpha has them
     ),
 }
-# what imports a module of the project when something of it is first asked for, by the names that stand between its parentheses
+# calls that import a module of the project on first use, by the names between their parentheses
 LATE_CALLS = frozenset({"LateModule", "LateCodec", "LateTypes", "late_names"})
 
 
@@ -150,13 +150,13 @@ def _targets(node: ast.Import | ast.ImportFrom | ast.Call, package: str, modules
 
 
 def _module_or_its_parent(base: str, name: str, modules: set[str]) -> str:
-    """`from base import name` reaches base.name when that is a module."""
+    """`from base import name` imports base.name if that is a module."""
     inner = f"{base}.{name}"
     return inner if inner in modules or (base == PACKAGE and name in LAYER_OF) else base
 
 
 def layer_breaks(sources: Mapping[str, str]) -> list[str]:
-    """Imports upward or sideways, and modules that have no layer."""
+    """Imports upward or sideways, and modules without a layer."""
     breaks = [f"{path}: no layer has it" for path in sources if room_of(module_of(path)) not in LAYER_OF]
     for path, line, source, target, *_ in find_imports(sources):
         here, there = room_of(source), room_of(target)
@@ -172,7 +172,7 @@ def layer_breaks(sources: Mapping[str, str]) -> list[str]:
 
 
 def order_breaks(sources: Mapping[str, str]) -> list[str]:
-    """Imports between sub-packages of an ordered package that go to a later one; and sub-packages that have no place in the order."""
+    """Imports between sub-packages of an ordered package that lead to a later one; and sub-packages without a place in the order."""
     breaks: list[str] = []
     for path, line, source, target, *_ in find_imports(sources):
         order = ORDERED.get(room_of(source), ())
@@ -187,7 +187,7 @@ def order_breaks(sources: Mapping[str, str]) -> list[str]:
 
 
 def foreign_imports(sources: Mapping[str, str]) -> list[str]:
-    """Imports of what belongs to one format by modules that are to know the port alone."""
+    """Imports of modules of one format by modules that may know only the port."""
     return [
         f"{found.path}:{found.line}: {found.source} imports {found.target}, which belongs to one format"
         for found in find_imports(sources)
@@ -219,12 +219,12 @@ def cycles(sources: Mapping[str, str]) -> list[str]:
 
 
 def hidden_imports(sources: Mapping[str, str]) -> list[str]:
-    """Imports of the project inside functions. Packages of others may be imported where they are needed."""
+    """Imports of the project inside functions. External packages may be imported where they are needed."""
     return [f"{i.path}:{i.line}: {i.target} is imported inside a function" for i in find_imports(sources) if i.hidden]
 
 
 def late_imports(sources: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:
-    """Modules that are imported late and are not listed, or that do not exist; and such as are listed without need."""
+    """Modules that are imported late and are not listed, or that do not exist; and needless entries."""
     modules = {module_of(path) for path in sources}
     late = [found for found in find_imports(sources) if found.late]
     breaks = [f"{i.path}:{i.line}: {i.target} is imported late" for i in late if i.target not in allowed]

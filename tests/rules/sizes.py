@@ -32,7 +32,7 @@ def long_bodies(sources: Mapping[str, str], exceptions: Exceptions) -> list[str]
 
 
 def python_bodies(text: str) -> Iterator[tuple[str, int]]:
-    """Every function and the lines of its body, its docstring left out."""
+    """Every function and the lines of its body, without its docstring."""
     for node in functions(text):
         body = node.body[1:] if ast.get_docstring(node) is not None else node.body
         yield node.name, (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
@@ -64,7 +64,7 @@ def rust_bodies(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _opening_brace(text: str, start: int) -> int | None:
-    """Where the body of the function whose signature goes on at `start` begins; None when it has none."""
+    """The position of the opening brace of the function whose signature continues at `start`; None if it has no body."""
     depth = 0
     for at in range(start, len(text)):
         if text[at] in "([":
@@ -79,7 +79,7 @@ def _opening_brace(text: str, start: int) -> int | None:
 
 
 def _end_of_block(text: str, opening: int) -> int:
-    """One past the brace that closes the one at `opening`."""
+    """The position after the brace that closes the one at `opening`."""
     depth = 0
     for at in range(opening, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)

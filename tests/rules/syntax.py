@@ -1,4 +1,4 @@
-"""Sources as syntax trees. Many rules look at the same source, so what is parsed and walked once is kept; no rule changes a tree."""
+"""Sources as syntax trees. Many rules use the same source, so trees and walks are cached; no rule changes a tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def nodes(text: str) -> tuple[ast.AST, ...]:
 
 
 def functions(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function of a source, inner ones too. Looks at statements alone, of which a tree has far fewer than of expressions; keeps nothing."""
+    """Every function of a source, inner ones too. Visits only statements, of which a tree has far fewer than expressions; caches nothing."""
     left: list[ast.AST] = [ast.parse(text)]
     while left:
         node = left.pop()
@@ -28,5 +28,5 @@ def functions(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
             below = getattr(node, field, None)
-            if isinstance(below, list):  # the body of a conditional expression is none
+            if isinstance(below, list):  # the body of a conditional expression has none
                 left += below

@@ -1,4 +1,4 @@
-"""The rules on contents, on texts that are made up."""
+"""The rules on contents, on made-up texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The import rules on small trees that are made up."""
+"""The import rules on small made-up trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size rules on texts that are made up."""
+"""The size rules on made-up texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule on texts, on lines that are put together here so that this file does not break it itself."""
+"""The rule on texts, on lines that are composed here so that this file does not break it itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no file of the project may name: the machine it was written on, the addresses of package registries, and files of the project that are not there."""
+"""Names that no file of the project may contain: the machine it was written on, the addresses of package registries, and missing files of the project."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALLOWED = {"rust/Cargo.lock": re.compile(r"registry\+https://github\.com/rust-la
 
 
 def project_files(root: Path) -> Iterator[Path]:
-    """Every file that is not made by a tool. Asks no version control, so that it works in an unpacked archive too."""
+    """Every file that is not made by a tool. Uses no version control, so that it works in an unpacked archive too."""
     for path in sorted(root.iterdir()):
         if path.name in NOT_OURS or NOT_OURS_PATTERN.fullmatch(path.name) or path.is_symlink():
             continue
@@ -41,7 +41,7 @@ def _judged(path: str, text: str) -> str:
 
 
 def forbidden_texts(sources: Mapping[str, str]) -> list[str]:
-    """Lines that name what no file may name."""
+    """Lines with a forbidden name."""
     return [
         f"{path}:{number}: {what}: {found[0]}"
         for path, text in sources.items()
@@ -60,9 +60,10 @@ KEYS = frozenset(
 
 
 def missing_files(sources: Mapping[str, str], files: Iterable[str]) -> list[str]:
-    """Files and folders that docstrings name and that are not there.
+    """Missing files and folders that docstrings name.
 
-    files  all paths of the project. A name is one from the root, or from one of the ROOTS, or is beside the file that names it, or one folder above or below"""
+    files  all paths of the project. A name is relative to the root, to one of the ROOTS, to the folder of the file that names it, or to one folder above or
+    below"""
     there = {part for path in files for part in _with_folders(path)}
     return [
         f"{path}: {name} is not there"

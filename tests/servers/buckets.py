@@ -1,4 +1,4 @@
-"""Object stores that really run: S3 by versitygw, Azure by Azurite. Each has secrets of its own, which no message may show."""
+"""Real object stores: S3 by versitygw, Azure by Azurite. Each has its own secrets, which no message may show."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Buckets(ABC):
     """An object store over HTTP at `endpoint`.
 
-    `options` are obstore's names of what it needs to know, `environment` the variables that say the same to this or a child process."""
+    `options` are the settings by obstore's names, `environment` the same as variables for this or a child process."""
 
     scheme: ClassVar[str]
 
@@ -37,28 +37,28 @@ class Buckets(ABC):
         self._numbers = count(1)
 
     def new_bucket(self) -> str:
-        """The name of a bucket (a container, on Azure) that is empty."""
+        """The name of an empty bucket (a container, on Azure)."""
         name = f"bucket-{next(self._numbers)}"
         self._make(name)
         return name
 
     def url(self, bucket: str | None = None, prefix: str = "") -> str:
-        """Where a prefix of a bucket is, of a new one if none is named."""
+        """The URL of a prefix in a bucket; a new bucket if none is given."""
         return f"{self.scheme}://{bucket or self.new_bucket()}/{prefix}".rstrip("/")
 
     def store(
         self, bucket: str | None = None, prefix: str = "", *, endpoint: str | None = None, **options: object
     ) -> ObjectStore:
-        """A prefix of a bucket as a store, of a new one if none is named; endpoint: where requests go first."""
+        """A prefix of a bucket as a store; a new bucket if none is given. endpoint: where requests go first."""
         from frazil.stores.objects.object_store import (
-            ObjectStore,  # obstore is not asked for by those who test without it
+            ObjectStore,  # tests without obstore do not import it
         )
 
         return ObjectStore(self.url(bucket, prefix), **{**self.options(endpoint), **options})
 
     @abstractmethod
     def options(self, endpoint: str | None = None) -> dict[str, str]:
-        """What obstore is told, for requests that go to the server, or elsewhere first."""
+        """The options for obstore, with requests to the server or to `endpoint`."""
 
     @abstractmethod
     def environment(self, endpoint: str | None = None) -> dict[str, str]:
@@ -152,8 +152,8 @@ def running_s3(folder: Path) -> Iterator[S3]:
 
 @contextmanager
 def _folder_with_attributes(folder: Path) -> Iterator[Path]:
-    """A folder whose files can have extended attributes, where versitygw keeps ETags. (In files beside them, its other way, they do not change at once with what is
-    stored: of two conditional writes both may be told that they happened.)"""
+    """A folder whose files can have extended attributes, where versitygw keeps ETags. (Its alternative, separate files, does not change together with the
+    objects: two conditional writes may both be reported as done.)"""
     for above in (folder, SERVERS):
         with TemporaryDirectory(dir=above, prefix="objects-", ignore_cleanup_errors=True) as name:
             try:
@@ -167,7 +167,7 @@ def _folder_with_attributes(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def running_azure(folder: Path) -> Iterator[Azure]:
-    """Azurite, which keeps all in memory, until the end of the block."""
+    """Azurite, which keeps all data in memory, until the end of the block."""
     script = program("node_modules/azurite/dist/src/blob/main.js")
     node = which("node")
     if node is None:

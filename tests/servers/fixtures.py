@@ -1,4 +1,4 @@
-"""The servers as fixtures, one of each for a session of pytest, started when a test first asks. tests/conftest.py hands them to every test."""
+"""The servers as fixtures, one of each for a session of pytest, started on first use. tests/conftest.py makes them available to every test."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Google]:
 
 @pytest.fixture(scope="session")
 def web_server() -> web.WebServer:
-    """The function web_server of tests/servers/web.py, for those that take fixtures."""
+    """The function web_server of tests/servers/web.py, for tests that use fixtures."""
     return web.web_server

@@ -1,7 +1,7 @@
-"""Google Cloud Storage by fake-gcs-server, which knows the JSON API, and in front of it what makes that of the XML API, which obstore speaks. What decides
-is the server's: which generation an object has, and whether a write on a condition may happen.
+"""Google Cloud Storage by fake-gcs-server, which supports the JSON API, with a translator from the XML API, which obstore uses. The server decides the
+generation of an object, and whether a conditional write may happen.
 
-The part in front reads and answers no more of the XML API than object stores need: objects, lists, uploads in parts."""
+The translator supports only the parts of the XML API that object stores need: objects, lists, uploads in parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.servers.buckets import Buckets
 from tests.servers.processes import program, running
 from tests.servers.web import serving
 
-_OWN = "x-goog-meta-"  # begins the names of what users say about an object
+_OWN = "x-goog-meta-"  # prefix of the names of user metadata of an object
 _KEPT = ("ETag", "Content-Range", "Content-Type", "Last-Modified", "Accept-Ranges", "X-Goog-Generation")
 
 
@@ -46,7 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
             headers.get("ETag"),
         }:  # as one answer has both, nothing comes between
             self._refuse(412, "PreconditionFailed")
-        elif status >= 400 or (status == 206 and headers["Content-Length"] == "0"):  # of nothing there are no ranges
+        elif status >= 400 or (status == 206 and headers["Content-Length"] == "0"):  # an empty object has no ranges
             self._refuse(*((404, "NoSuchKey") if status == 404 else (416, "InvalidRange")))
         else:
             length = headers["Content-Length"]
@@ -196,11 +196,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *words: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 def _resource(place: str) -> str:
-    """A bucket and a quoted key, as the JSON API has them in paths."""
+    """A bucket and a quoted key, in the form of paths of the JSON API."""
     bucket, _, name = place.partition("/")
     return f"b/{bucket}/o/{quote(unquote(name), safe='')}"
 
@@ -234,7 +234,7 @@ class Google(Buckets):
 
 @contextmanager
 def running_gcs(folder: Path) -> Iterator[Google]:
-    """fake-gcs-server, which keeps all in memory, until the end of the block."""
+    """fake-gcs-server, which keeps all data in memory, until the end of the block."""
     binary = program("bin/fake-gcs-server")
 
     def command(port: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Servers as processes: started on a free port of the loopback interface, waited for, ended with whoever started them. Knows no protocol."""
+"""Servers as processes: started on a free port of the loopback interface, waited for, ended together with their parent. Knows no protocol."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SERVERS = (ROOT / os.environ.get("SERVERS", ".servers")).resolve()
-DEADLINE = 60.0  # seconds until a server must listen: generous, as machines that test are busy
+DEADLINE = 60.0  # seconds until a server must listen: generous, as test machines are busy
 TRIES = 5  # another process may take a free port before the server does
 
-# Asks the kernel to end the process with its parent, also when that is killed, and becomes the server. A program of its own, as code
-# between fork and exec is not safe where threads run.
+# Asks the kernel to end the process with its parent, even if that is killed, and becomes the server. A separate program, as code between fork and exec is not
+# safe if threads run.
 _LAUNCHER = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 def program(*places: str) -> str:
-    """The first of these files below the folder of servers that is there; the test is skipped where none is."""
+    """The first of these files that exists below the folder of servers; skips the test if none exists."""
     for place in places:
         if (SERVERS / place).exists():
             return str(SERVERS / place)
@@ -58,7 +58,7 @@ def _listens(port: int, process: subprocess.Popen[bytes]) -> bool:
 def running(
     command: Callable[[int], Sequence[str]], folder: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[int]:
-    """The port on which a server runs until the end of the block; the test is skipped, with the server's last words, where it does not start."""
+    """The port on which a server runs until the end of the block; if it does not start, skips the test and shows the server's last output."""
     log = folder / "log"
     for _ in range(TRIES):
         port = free_port()

@@ -1,4 +1,5 @@
-"""A proxy that makes trouble: HTTP/1.1 requests go on to a server byte for byte, the header Host among them (so that signatures hold), and what is asked for goes wrong."""
+"""A proxy that injects faults: it forwards HTTP/1.1 requests to a server byte for byte, including the header Host (so that signatures stay valid), and chosen
+requests fail."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ FAULTS: Final = frozenset({"lost answer", "no answer", "stall", "cut body", "wro
 _BLOCK = 1 << 18
 _WAIT = 60.0  # seconds for a server that does not answer: no test waits for ever
 
-# what S3 says with these, as far as clients look at it
+# the messages of S3 with these codes, as far as clients read them
 _CODES: Final = {
     400: "ExpiredToken",
     403: "AccessDenied",
@@ -30,7 +31,7 @@ _CODES: Final = {
 
 
 class Request(Record):
-    """One request as it came: `path` with the query, header names in lower case."""
+    """One received request: `path` with the query, header names in lower case."""
 
     method: str
     path: str
@@ -52,11 +53,11 @@ class _Fault:
 
 
 class FaultProxy(AbstractContextManager["FaultProxy"]):
-    """Until the end of the block, `url` stands for the URL it is made with.
+    """Until the end of the block, `url` replaces the URL given to the proxy.
 
-    requests  all that came, in the order in which they did
-    delay     seconds that every request waits before it goes on; many wait at once
-    dropped   names of headers, in lower case, that are left out of requests that go on, as by a server that does not know them
+    requests  all received ones, in order
+    delay     seconds that every request waits before it is forwarded; many wait at once
+    dropped   names of headers, in lower case, that are removed from forwarded requests, like a server that does not support them
     """
 
     def __init__(self, target_url: str) -> None:
@@ -73,26 +74,26 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
         self._threads: list[Thread] = []
 
     def fail(self, match: Match, fault: str, times: int | None = 1) -> None:
-        """Has the next requests that match fail, as many as `times` says (None: all). Of several faults that match the first one made is met.
+        """Makes the next `times` matching requests fail (None: all). If several faults match, the oldest one applies.
 
         match  a predicate of the request, or "METHOD regular-expression", searched for in the path with its query
-        fault  "lost answer"   the server does what is asked, and the connection is cut before its answer
-               "no answer"     the connection is cut before the server hears of it
-               "stall"         nothing is sent on, nothing is answered, until the client goes away
-               "cut body"      half of the answer's body comes, then the connection is cut
-               "wrong length"  the body is a byte shorter than the server made it, and Content-Length says so too
-               "503" and such  answered with this status and an S3 error; the server does not hear of it"""
+        fault  "lost answer"   the server executes the request, and the connection is cut before its answer
+               "no answer"     the connection is cut before the server gets the request
+               "stall"         nothing is forwarded or answered until the client disconnects
+               "cut body"      half of the answer's body is sent, then the connection is cut
+               "wrong length"  the body is a byte shorter than the server's, and so is Content-Length
+               "503" etc.      answered with this status and an S3 error; the server does not get the request"""
         assert fault in FAULTS or re.fullmatch(r"[45]\d\d", fault), fault
         with self._lock:
             self._faults.append(_Fault(match, fault, times))
 
     def mend(self) -> None:
-        """Lets everything go well again."""
+        """Removes all faults."""
         with self._lock:
             self._faults.clear()
 
     def asked(self, match: Match) -> list[Request]:
-        """The requests so far that match."""
+        """The matching requests so far."""
         wanted = _Fault(match, "", None)
         return [request for request in list(self.requests) if wanted.meets(request)]
 
@@ -203,7 +204,7 @@ class _Cut(Exception):
 
 
 class _Reading:
-    """What comes over a connection, message by message."""
+    """Messages received over a connection."""
 
     def __init__(self, connection: socket.socket, closed: Event) -> None:
         self._connection, self._closed, self._kept = connection, closed, b""
@@ -216,7 +217,7 @@ class _Reading:
         return self._connection.recv(_BLOCK)
 
     def head(self) -> bytes | None:
-        """A message up to its empty line; None where the other side has ended."""
+        """A message up to its empty line; None if the other side has closed."""
         while (end := self._kept.find(b"\r\n\r\n")) < 0:
             if not (more := self._more()):
                 return None
@@ -225,7 +226,7 @@ class _Reading:
         return head
 
     def body(self, headers: dict[str, str], *, until_end: bool = False) -> Iterator[bytes]:
-        """The blocks of a body as they come, those of the chunked coding with its marks."""
+        """The blocks of a body as they arrive; for the chunked coding with its chunk headers."""
         if "chunked" in headers.get("transfer-encoding", ""):
             yield from self._chunked()
         elif "content-length" in headers:
@@ -236,7 +237,7 @@ class _Reading:
                 yield more
 
     def wait_for_end(self) -> None:
-        """Returns when the other side has gone away."""
+        """Returns when the other side has closed."""
         while self._more():
             pass
 

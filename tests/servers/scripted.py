@@ -1,4 +1,4 @@
-"""A server that answers with whatever bytes a test has for a request: heads that lie, bodies without an end, or nothing at all."""
+"""A server that answers requests with any bytes of a test: wrong heads, bodies without an end, or nothing at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Script: TypeAlias = "Callable[[Request], bytes | Iterable[bytes] | None]"
 
 
 class Request(Record):
-    """header names in small letters"""
+    """Header names in lower case."""
 
     method: str
     path: str
@@ -22,7 +22,7 @@ class Request(Record):
 
 
 class Scripted:
-    """url: of the server; requests: all that came so far; connections: how many there were."""
+    """url: of the server; requests: all received so far; connections: their number."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -85,7 +85,8 @@ class Scripted:
 
 @contextmanager
 def scripted(script: Script) -> Iterator[Scripted]:
-    """A server until the end of the block. script: the bytes of an answer; pieces of one, after which the connection is closed; or None, for no answer ever."""
+    """A server until the end of the block. script: the bytes of an answer; pieces of one, after which the connection is closed; or None, for no answer at
+    all."""
     server = Scripted(script)
     try:
         yield server
@@ -94,7 +95,7 @@ def scripted(script: Script) -> Iterator[Scripted]:
 
 
 def answer(status: int, body: bytes = b"", **headers: object) -> bytes:
-    """An answer as it should be, with these headers; underscores stand for hyphens. A header of None is left out."""
+    """A correct answer with these headers; underscores stand for hyphens. A header of None is left out."""
     told = {"Content-Length": len(body), **{name.replace("_", "-"): value for name, value in headers.items()}}
     lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in told.items() if value is not None), "", ""]
     return "\r\n".join(lines).encode("latin-1") + body

@@ -1,4 +1,4 @@
-"""The proxy that makes trouble, between the standard library's client and a server that counts."""
+"""The fault proxy, between the standard library's client and a server that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web server of the tests, asked with the standard library's client."""
+"""The web server of the tests, with the standard library's client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a folder over HTTP/1.1, as plain web servers have them: kept connections, ETags, ranges. Lists nothing and writes nothing."""
+"""Files of a folder over HTTP/1.1, like a plain web server: kept connections, ETags, ranges. Lists nothing and writes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLOCK = 1 << 18
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else a body waits until its head was acknowledged
+    disable_nagle_algorithm = True  # otherwise a body waits until its head was acknowledged
     folder: Path
     suffix: Suffixes
     ranges: bool
@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
                 first += len(block)
 
     def _range(self, size: int) -> tuple[int, int, int]:
-        """The status, and where the bytes of the answer begin and end. What is no single range is ignored, as servers may."""
+        """The status, and the start and end of the answer's bytes. Anything but a single range is ignored, as servers may."""
         asked = _RANGE.fullmatch(self.headers.get("Range", ""))
         if asked is None or not self.ranges or asked[0] == "bytes=-":
             return 200, 0, size
@@ -89,16 +89,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *words: object) -> None:
-        """Says nothing: tests read what is printed."""
+        """Logs nothing: tests read the output."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # kept connections would be waited for
+    block_on_close = False  # otherwise it would wait for kept connections
     request_queue_size = 128
 
     def handle_error(self, *about: object) -> None:
-        """A client that went away is no matter of ours."""
+        """Errors of disconnected clients are ignored."""
 
 
 @contextmanager
@@ -116,11 +116,11 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 @contextmanager
 def web_server(folder: str | os.PathLike[str], *, suffix: Suffixes = True, ranges: bool = True) -> Iterator[str]:
-    """The URL of a folder, served until the end of the block. A file's ETag is of its content's age: one that is replaced has another.
+    """The URL of a folder, served until the end of the block. A file's ETag depends on the modification time: a replaced file has another one.
 
-    suffix  whether the last N bytes can be asked for; where not (False is "refused"), such a request is answered with 416, as by servers that know the syntax alone, or
-            "ignored": with 200 and the whole file, as by those that do not
-    ranges  False: the header Range is not known, all answers are 200 with the whole file"""
+    suffix  whether the last N bytes can be requested. If not (False is "refused"), the answer is 416, as of servers that only parse the syntax; if "ignored",
+            200 and the whole file, as of those that do not
+    ranges  False: the header Range is ignored, all answers are 200 with the whole file"""
     handler = type("Handler", (_Handler,), {"folder": Path(folder).resolve(), "suffix": suffix, "ranges": ranges})
     with serving(handler) as url:
         yield url

@@ -1,4 +1,5 @@
-"""The soak test: rounds of real processes that write, collect, expire, name and read one repository, and are killed, stopped and failed while they do. `make soak` runs it.
+"""The soak test: rounds of real processes that write, collect, expire, name and read one repository, while they are killed, stopped or hit by faults. `make
+soak` runs it.
 
-What a seed decides is in plan.py, one round in rounds.py, what the processes do in writers.py, keepers.py and content.py, what goes wrong in machine.py and faults.py, and
-what must hold in checks.py. Orders of single store operations are the simulation's (frazil.testing.simulation), which repeats exactly."""
+plan.py has the decisions of a seed, rounds.py one round, processes.py and content.py the work of the processes, machine.py and faults.py the faults, and
+checks.py the invariants. The simulation (frazil.testing.simulation) tests orders of single store operations, and repeats exactly."""

@@ -1,5 +1,5 @@
-"""What must hold at the end of a round, when nobody works any more: the repository opens, every acknowledged commit, branch and tag is there and nothing is torn; and after
-two collections nothing is left that is dead."""
+"""The invariants at the end of a round, when all processes have ended: the repository opens, every acknowledged commit, branch and tag is there and nothing is
+torn; and after two collections no garbage is left."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.soak.machine import Clock, Place
 from tests.soak.plan import HOUR, WRITERS, Round
 
 _WAIT = timedelta(hours=1)
-_UNFINISHED = (".__lock", "~", ".copy-")  # how names of files end or begin that writers leave when they are killed
+_UNFINISHED = (".__lock", "~", ".copy-")  # suffixes or prefixes of names of files that killed writers leave
 
 
 def main(plan: Round, place: Place, epoch: int) -> None:
-    """All checks, in a process of its own. What fails goes into a file `failed-check`."""
+    """All checks, in a separate process. Failures go into a file `failed-check`."""
     folder = Path(place.notes)
     try:
         clock = Clock(epoch)
@@ -30,7 +30,7 @@ def main(plan: Round, place: Place, epoch: int) -> None:
         _check_commits(repo, folder)
         _check_names(repo, folder)
         _check_sound(repo)
-        # the first takes away what killed clients left beside the objects
+        # the first removes files that killed clients left next to the objects
         for hours in (8 * 24, 2, 2):
             clock.let_pass(hours * HOUR)
             repo.garbage_collect(wait=_WAIT)
@@ -57,7 +57,7 @@ def _check_commits(repo: frazil.Repository, folder: Path) -> None:
 
 
 def _check_names(repo: frazil.Repository, folder: Path) -> None:
-    """Branches and tags are where their makers were told that they are."""
+    """Branches and tags are at the snapshots that were reported to their creators."""
     may: dict[tuple[str, str], set[str | None]] = defaultdict(lambda: {None})
     for name in sorted({path.name.partition(".")[0] for path in folder.glob("names-*.journal")}):
         for entry in entries(folder, name):
@@ -75,7 +75,7 @@ def _check_names(repo: frazil.Repository, folder: Path) -> None:
 
 
 def _check_sound(repo: frazil.Repository) -> None:
-    """Everything that a branch or a tag leads to is there, and each of them shows whole commits."""
+    """All objects that a branch or a tag refers to exist, and each ref shows whole commits."""
     problems = repo.verify(decode=True).problems
     assert not problems, f"verify says: {problems[:5]}"
     sessions = [repo.readonly_session(name) for name in repo.branches]

@@ -1,6 +1,6 @@
-"""What the repository of a round holds, how a writer changes it, and what every snapshot must show: of each writer's commits all or nothing.
+"""The content of the repository of a round, the changes of a writer, and the invariant of every snapshot: each writer's commits are there whole or not at all.
 
-A commit of writer w with number n sets to n all that is w's: the rows of `cells`, the array `of/w`, its attribute `n`; and appends the row (w, n) to `log`."""
+Commit n of writer w sets all data of w to n: its rows of `cells`, the array `of/w`, its attribute `n`; and appends the row (w, n) to `log`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import frazil
 from tests.soak.plan import WRITERS
 
 _ROWS: Final = 3  # of `cells`, of each writer
-_BYTES: Final = 700  # more than a reference holds inline
+_BYTES: Final = 700  # too large for an inline reference
 
 
 def create(repo: frazil.Repository) -> None:
@@ -54,7 +54,7 @@ def change(session: frazil.Session, writer: int, number: int, random: Random) ->
 
 
 def check(session: frazil.Session) -> dict[int, int]:
-    """The number of the last commit of each writer that a snapshot shows. Raises AssertionError where one is torn."""
+    """The number of the last commit of each writer in a snapshot. Raises AssertionError if one is torn."""
     if "log" not in session.root:  # before `create`
         assert not list(session.root), f"only {list(session.root)} are there"
         return {}
@@ -75,7 +75,7 @@ def check(session: frazil.Session) -> dict[int, int]:
 
 
 def committed(session: frazil.Session) -> dict[int, list[int]]:
-    """The numbers of the commits of each writer, as the log has them."""
+    """The numbers of the commits of each writer, from the log."""
     found: dict[int, list[int]] = {}
     for writer, number in _array(session, "log")[...].tolist():
         found.setdefault(writer, []).append(number)

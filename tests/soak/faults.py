@@ -1,5 +1,5 @@
-"""What goes wrong at the store operations of a process, by its seed: an error, a lost or late answer, half of a batch, an interrupt, a full disk, a pause of hours of
-the repository, or the death of the process by signal 9, before or after."""
+"""The faults at the store operations of a process, by its seed: an error, a lost or late answer, half of a batch, an interrupt, a full disk, a pause of hours
+in the repository's time, or the death of the process by signal 9, before or after."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _OPERATIONS: Final = (
     "erase_immutable",
 )
 _WRITES: Final = ("put_many", "erase_many", "erase_immutable")
-_DECIDE: Final = ("refs/", "gc/")  # how keys begin that decide what is reachable and what is dead
+_DECIDE: Final = ("refs/", "gc/")  # prefixes of the keys that decide what is reachable and what is garbage
 _MORE: Final = 4
 _LONGEST_STALL: Final = 3 * HOUR / SCALE / 1e9  # seconds
-_LATE: Final = 3.0  # seconds at most until a late request arrives
+_LATE: Final = 3.0  # maximum of seconds until a late request arrives
 
 
 def install(life: Life) -> None:
-    """Lets this process fail as its life says."""
+    """Installs the faults of this process."""
     if life.file_limit:
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (life.file_limit, hard))
@@ -50,7 +50,7 @@ def install(life: Life) -> None:
 
 
 def _failing(life: Life, name: str, operation: Callable[..., Any], numbers: count[int], *, sure: bool) -> Any:
-    """sure: a disk knows what it did; a bucket may do later what it was sent"""
+    """sure: a disk knows the outcome; a bucket may execute a request later"""
 
     def call(self: object, names: Any, *arguments: Any, **options: Any) -> object:
         number = next(numbers)
@@ -85,14 +85,14 @@ def _failing(life: Life, name: str, operation: Callable[..., Any], numbers: coun
 
 
 def _fault(life: Life, name: str, names: Any, random: Random) -> str | None:
-    """What goes wrong at an operation; where commits are made, and lists, more often."""
+    """The fault at an operation; more often for commits and lists."""
     decides = name in _WRITES and isinstance(names[0], str) and names[0].startswith(_DECIDE)
     rate = life.rate * (_MORE if decides else 1)
     return random.choice(life.faults) if life.faults and random.random() < rate else None
 
 
 def _is_whole(value: object) -> bool:
-    """Whether these are pieces of which no half can be made."""
+    """Whether these are pieces that cannot be split in half."""
     return isinstance(value, Pieces) and (value.parts is not None or bool(value.append))
 
 
@@ -111,4 +111,4 @@ def _ignored(operation: Callable[..., object], *arguments: Any, **options: Any) 
     try:
         operation(*arguments, **options)
     except BaseException:
-        pass  # nobody waits for the answer
+        pass  # no process waits for the answer

@@ -1,4 +1,4 @@
-"""What a process asks for and what it is told, a line each in a file of its own, written before and after: so it is known also of a process that was killed."""
+"""The requests of a process and their results, one line each in its own file, written before and after: so they are known even if the process was killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Journal:
-    """The file of one process. A process that can write no more here (its files may be limited) ends at once: what it does then, nobody would know."""
+    """The file of one process. A process that can no longer write here (its files may be limited) ends at once, as its later actions would be unknown."""
 
     def __init__(self, folder: Path, name: str, turn: int) -> None:
         path = folder / f"{name}.{turn:04}.journal"
@@ -26,7 +26,7 @@ class Journal:
 
 
 def entries(folder: Path, name: str) -> list[dict[str, Any]]:
-    """What the processes of this name said, in order. A line that the death of its writer cut off was never acted on."""
+    """The lines of the processes of this name, in order. A line that the death of its writer cut off was never acted on."""
     found = []
     for path in sorted(folder.glob(f"{name}.*.journal")):
         found += [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
@@ -34,7 +34,7 @@ def entries(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 class Told:
-    """What is known of numbered requests: asked for, and the answer, "committed", "refused" or "unknown"."""
+    """The known state of numbered requests: that they were made, and the answer, "committed", "refused" or "unknown"."""
 
     def __init__(self, said: list[dict[str, Any]]) -> None:
         self.answers: dict[int, str] = {}

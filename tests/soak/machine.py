@@ -1,5 +1,5 @@
-"""The clock of the repository, which runs faster than ours: an hour in two seconds. The times that a store gives and the ages of sessions are scaled; clocks of processes
-differ. What is replaced belongs to the process that calls `install`, which does nothing else."""
+"""The clock of the repository, which is faster than the real one: an hour takes two seconds. The time stamps of a store and the ages of sessions are scaled;
+clocks of processes differ. `install` replaces the clocks only in the process that calls it, which does nothing else."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.soak.plan import SCALE
 
 
 class Place(Record):
-    """Where the repository of a round is. location: for Repository.open;  environment: variables of the client;  files: the folder in which its objects lie in the end;
-    notes: the folder for what processes tell"""
+    """The place of the repository of a round. location: for Repository.open;  environment: variables of the client;  files: the folder that finally has its
+    objects; notes: the folder for reports of processes"""
 
     location: str
     environment: dict[str, str]
@@ -30,7 +30,8 @@ class Place(Record):
 
 
 class Clock:
-    """The times of a store, in the repository's time. epoch: ns since 1970, when the round began;  jumps: (ns since 1970, ns that passed there at once)"""
+    """The time stamps of a store, in the repository's time. epoch: ns since 1970, when the round began;  jumps: (ns since 1970, ns by which the time jumped
+    there)"""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -44,7 +45,7 @@ class Clock:
         )
 
     def unscaled(self, scaled: int) -> int:
-        """The time of ours from which on files are as young as that."""
+        """The real time from which on files are at most this old."""
         low, high = 0, 2 * self.epoch
         while low < high:
             middle = (low + high) // 2
@@ -52,8 +53,8 @@ class Clock:
         return low
 
     def let_pass(self, duration: int) -> None:
-        """So many nanoseconds of the repository pass, between what was stored before and what is stored from now on."""
-        time.sleep(0.02)  # more than the grain of the times of files
+        """Lets this many nanoseconds of the repository's time pass between earlier and later writes."""
+        time.sleep(0.02)  # more than the resolution of file times
         self.jumps.append((time.time_ns(), duration))
         time.sleep(0.02)
 
@@ -77,7 +78,7 @@ def install(place: Place, clock: Clock, skew: int) -> None:
 
 
 def _with_times(list_page: Callable[..., Page], folder: Path, clock: Clock) -> Callable[..., Page]:
-    """A listing with the times of the files themselves: a server tells whole seconds, which are hours here."""
+    """A listing with the times of the files themselves: a server returns whole seconds, which are hours here."""
 
     def listed(self: Store, prefix: str, after: str = "", **options: object) -> Page:
         page = list_page(self, prefix, after, **options)

@@ -1,4 +1,4 @@
-"""What a seed decides about a round before it begins: the place, the faults, the processes and their kills. Pure."""
+"""The decisions of a seed about a round before it begins: the place, the faults, the processes and their kills. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ FAULTS: Final = ("fail", "cut", "lose", "late", "interrupt", "full", "die", "die
 WRITERS: Final = 8
 COLLECTORS: Final = 2
 
-HOUR: Final = 3_600_000_000_000  # nanoseconds of the repository
-SCALE: Final = 1800  # seconds of the repository that pass in one: an hour in two
+HOUR: Final = 3_600_000_000_000  # nanoseconds of the repository's time
+SCALE: Final = 1800  # seconds of the repository's time per real second: an hour in two
 _ROUND: Final = 8.0  # seconds
-_SKEW: Final = HOUR  # the clock of a process is ahead or behind by so much at most
+_SKEW: Final = HOUR  # the maximum by which the clock of a process is fast or slow
 
 
 class Round(Record):
-    """One round. name: seed and number;  faults: what goes wrong at store operations of processes that have faults;  rate: how often;  kills, stops: seconds from one
-    to the next, by the parent"""
+    """One round. name: seed and number;  faults: kinds of faults at store operations, in processes with faults;  rate: how often;  kills, stops: seconds from
+    one to the next, by the parent"""
 
     name: str
     place: Place
@@ -38,8 +38,8 @@ class Round(Record):
 
 
 class Life(Record):
-    """One process from its start to its end. number: of those of its kind;  dies_at: the store operation before or in which it kills itself, 0: none;  file_limit: bytes above
-    which it cannot write a file, 0: none;  skew: nanoseconds that its clock is ahead"""
+    """One process from its start to its end. number: among those of its kind;  dies_at: the store operation before or in which it kills itself, 0: none;
+    file_limit: the maximum of bytes of its files, 0: none;  skew: nanoseconds by which its clock is fast"""
 
     kind: Kind
     number: int

@@ -1,5 +1,5 @@
-"""What each process of a round does until it ends, is told to stop, or is killed: writers commit, collectors collect and let snapshots expire, those for names make branches and
-tags, readers read. What they must be told is in each; anything else fails the round."""
+"""The work of each process of a round until it ends, is stopped, or is killed: writers commit, collectors collect and expire snapshots, others create branches
+and tags, readers read. Each lists the errors that it may get; any other fails the round."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _MOST_BRANCHES: Final = 5  # of one process
 
 
 def create(plan: Round, place: Place) -> None:
-    """Makes the repository of a round."""
+    """Creates the repository of a round."""
     os.environ.update(place.environment)
     content.create(frazil.Repository.create(place.location, durable=plan.durable, chunk_packing=plan.packing))
 
 
 class Worker:
-    """One process. folder: for what it tells"""
+    """One process. folder: for its reports"""
 
     def __init__(self, plan: Round, place: Place, life: Life, turn: int) -> None:
         self.plan, self.place, self.life = plan, place, life
@@ -45,7 +45,7 @@ class Worker:
         self.random = Random(f"{plan.name} {life.name} {turn}")
 
     def run(self) -> None:
-        """Does what it does again and again."""
+        """Repeats its work."""
         act: Callable[[], None] = {
             "writer": self._write,
             "collector": self._collect,
@@ -67,7 +67,7 @@ class Worker:
     # --- writers ---------------------------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """Commits, with new sessions and with one again and again."""
+        """Commits, with new sessions and repeatedly with one."""
         repo = self._open()
         session: frazil.Session | None = None
         number = Told(entries(self.folder, self.life.name)).next
@@ -85,7 +85,7 @@ class Worker:
                 session = session if told == "committed" and self.random.random() < 0.7 else None
             except (*_TOLD, NotFoundError, DataError) as error:
                 if isinstance(error, NotFoundError | DataError) and time.monotonic() - since < _WAIT_SECONDS / 2:
-                    raise  # what others overtook is there for some time
+                    raise  # data that others overtook exists for some time
                 session = None
             self.journal.say(n=number, told=told)
             number += 1
@@ -177,7 +177,7 @@ class Worker:
     # --- readers ---------------------------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Everything that a ref leads to shows whole commits."""
+        """All refs show whole commits."""
         repo = self._open()
         start = time.monotonic()
         names = [*repo.branches, *repo.tags]
@@ -192,7 +192,7 @@ class Worker:
 
 
 def main(plan: Round, place: Place, life: Life, turn: int, epoch: int) -> None:
-    """The whole life of a process. What it was not prepared for goes into a file `failed-...`, and fails the round."""
+    """The whole life of a process. Unexpected errors go into a file `failed-...`, and fail the round."""
     try:
         machine.install(place, Clock(epoch), life.skew)
         worker = Worker(plan, place, life, turn)

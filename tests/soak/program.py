@@ -1,6 +1,6 @@
 """The program of the soak test: rounds until the time is over, progress on a terminal, and one line at the end.
 
-The command that a failure prints runs its round again, some times over: what a seed decides is the same, and real processes are not."""
+The command that a failure prints runs its round several times: the seed's decisions are the same, but real processes differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.servers.buckets import S3, running_s3
 from tests.soak.plan import PLACES, make_round
 from tests.soak.rounds import Done, Failed, run_round
 
-_AGAIN = 20  # times that the command of a failure repeats its round
+_AGAIN = 20  # repetitions of the round by the command of a failure
 
 
 def main(arguments: list[str]) -> int:
@@ -79,7 +79,7 @@ def _options(arguments: list[str]) -> Namespace:
 
 
 def _server(stack: ExitStack, folder: Path) -> S3 | None:
-    """An S3 server; None where there is none here: folders stand in for buckets then."""
+    """An S3 server; None if none is installed: folders replace buckets then."""
     (folder / "s3").mkdir()
     try:
         return stack.enter_context(running_s3(folder / "s3"))

@@ -1,4 +1,4 @@
-"""One round: a repository is made, processes work in it, are killed, stopped and started again until the time is over, and what must hold is checked."""
+"""One round: a repository is created, processes use it, are killed, stopped and started again until the time is over, and the invariants are checked."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.soak.plan import COLLECTORS, HOUR, SCALE, Kind, Round, make_life
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-_TICK: Final = 0.02  # seconds between two looks at the processes
-_PATIENCE: Final = 120.0  # seconds for a process to end when it is told to
+_TICK: Final = 0.02  # seconds between two checks of the processes
+_PATIENCE: Final = 120.0  # seconds for a process to end on request
 _LONGEST_STOP: Final = 3 * HOUR / SCALE / 1e9  # seconds
 _DISK_BYTES: Final = 6 * 2**20  # of a disk that becomes full
 _LOST: Final = ("lost answer", "no answer", "503", "cut body")
@@ -37,11 +37,11 @@ _processes.set_forkserver_preload(["tests.soak.processes", "tests.soak.checks"])
 
 
 class Failed(Exception):
-    """An invariant does not hold. The message says which, in which process."""
+    """An invariant does not hold. The message names it and the process."""
 
 
 class Done(Record):
-    """What happened in a round. collected: objects that were removed while others worked"""
+    """The events of a round. collected: objects removed while others worked"""
 
     place: str
     commits: int
@@ -89,7 +89,7 @@ def _raise_failures(notes: Path) -> None:
 
 @contextmanager
 def _place(plan: Round, server: S3 | None, folder: Path) -> Iterator[tuple[Place, AbstractContextManager[None]]]:
-    """Where the repository is; and a block during which more goes wrong there."""
+    """The place of the repository; and a block during which more faults happen there."""
     notes, files = folder / "notes", folder / "files"
     notes.mkdir(parents=True)
     files.mkdir()
@@ -107,7 +107,7 @@ def _place(plan: Round, server: S3 | None, folder: Path) -> Iterator[tuple[Place
 
 @contextmanager
 def _unreliable(proxy: FaultProxy, random: Random, rate: float) -> Iterator[None]:
-    """While the block runs, answers of the server are lost, requests refused, connections cut."""
+    """During the block, answers of the server are lost, requests refused, connections cut."""
     for fault in _LOST:
         proxy.fail(lambda _request: random.random() < rate / len(_LOST), fault, times=None)
     yield
@@ -116,7 +116,7 @@ def _unreliable(proxy: FaultProxy, random: Random, rate: float) -> Iterator[None
 
 @contextmanager
 def _disk(folder: Path, *, wanted: bool) -> Iterator[bool]:
-    """A small disk of its own in a folder, where this user may have one; whether it is that."""
+    """A small disk mounted at a folder, if this user may do so; yields whether it is."""
     is_own = wanted and shutil.which("mount") is not None and os.geteuid() == 0
     if is_own:
         command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "soak", str(folder)]
@@ -130,7 +130,7 @@ def _disk(folder: Path, *, wanted: bool) -> Iterator[bool]:
 
 @contextmanager
 def _filled(disk: Path, random: Random) -> Iterator[None]:
-    """While the block runs, the disk is full now and then; afterwards there is room."""
+    """During the block, the disk is full now and then; afterwards it has room."""
     over = Event()
 
     def fill() -> None:
@@ -167,11 +167,11 @@ class _Processes:
         kinds += [("names", 0), ("names", 1), ("reader", 0)]
         self.turns = dict.fromkeys(kinds, 0)
         self.alive: dict[tuple[Kind, int], BaseProcess] = {}
-        self.stopped: dict[int, float] = {}  # when those that stand still go on, by their ids
+        self.stopped: dict[int, float] = {}  # when stopped processes continue, by their ids
         self.kills = self.stops = 0
 
     def run(self) -> None:
-        """Until the time is over, or something has failed."""
+        """Runs until the time is over, or something has failed."""
         start = time.monotonic()
         end, notes = start + self.plan.seconds, Path(self.place.notes)
         while (now := time.monotonic()) < end and not any(notes.glob("failed-*")):
@@ -186,7 +186,7 @@ class _Processes:
             time.sleep(_TICK)
 
     def end(self) -> None:
-        """Tells all to end, and waits for them. Raises Failed for one that does not."""
+        """Asks all to end, and waits for them. Raises Failed for one that does not."""
         (Path(self.place.notes) / processes.STOP).touch()
         self._go_on(float("inf"))
         until = time.monotonic() + _PATIENCE

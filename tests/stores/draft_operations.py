@@ -1,4 +1,4 @@
-"""An object with every operation of the Zarr v3 draft's store interface, and objects with some of them: what users' own stores may look like."""
+"""An object with every operation of the Zarr v3 draft's store interface, and objects with some of them, as users' own stores may be."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OPERATIONS = {
 
 
 class Table:
-    """Keys to bytes in a dict. It is as strict as the document lets a store be: KeyError for what is missing, lists in no order, ranges that must fit."""
+    """Keys to bytes in a dict. It is as strict as the document allows: KeyError for missing keys, lists in no order, ranges that must fit."""
 
     def __init__(self, suffix_ranges: bool = False) -> None:
         self.values: dict[str, bytes] = {}
@@ -106,7 +106,7 @@ class Table:
     def list_prefix(self, prefix: str) -> set[str]:
         found = {key for key in list(self.values) if key.startswith(prefix)}
         if not found:
-            raise KeyError(prefix)  # the document lets a store assume that there is one
+            raise KeyError(prefix)  # the document lets a store assume that the key exists
         return found
 
     def list_dir(self, prefix: str) -> tuple[set[str], set[str]]:
@@ -143,7 +143,7 @@ def subset(*names: str) -> Any:
 
 
 def subsets(count: int) -> list[tuple[str, ...]]:
-    """Subsets of the operations that can do all that a store must, each way of doing each thing among them, and others by chance."""
+    """Subsets of the operations that suffice for a store, including each way of doing each thing, and random others."""
     chance = random.Random(2022)
     kinds = list(OPERATIONS.values())
     longest = max(len(ways) for ways in kinds)

@@ -1,4 +1,4 @@
-"""What the tests of local disks share: publishing by the kernel itself, child processes, small file systems."""
+"""Shared by the tests of local disks: publishing by the kernel itself, child processes, small file systems."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def pack_version(numbers: Sequence[int]) -> bytes:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[int]:
-    """Holds a lock file as another writer would."""
+    """Holds a lock file like another writer."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
@@ -77,7 +77,7 @@ def locked(path: Path) -> Iterator[int]:
 
 
 def fork(call: Callable[[], object]) -> int:
-    """A child process that makes the call and exits with 0, or with 1 when it raised."""
+    """A child process that makes the call and exits with 0, or with 1 if it raises."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -92,7 +92,7 @@ def fork(call: Callable[[], object]) -> int:
 
 
 def run_processes(calls: Sequence[Callable[[], object]]) -> None:
-    """Makes the calls at the same time, each in a process of its own."""
+    """Makes the calls at the same time, each in its own process."""
     pids = [fork(call) for call in calls]
     assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * len(pids)
 
@@ -101,13 +101,13 @@ def has_open(pid: int, path: Path) -> bool:
     """Whether a process has the file open."""
     try:
         return any(os.readlink(entry) == str(path) for entry in Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:  # it closed one meanwhile
+    except OSError:  # the process closed one meanwhile
         return False
 
 
 @contextlib.contextmanager
 def mounted(path: Path, *words: str) -> Iterator[Path]:
-    """A file system mounted for the test; skips it where that may not be."""
+    """A file system mounted for the test; skips it if mounting is not allowed."""
     path.mkdir()
     done = subprocess.run(["mount", *words, path], capture_output=True, text=True, check=False)
     if done.returncode:

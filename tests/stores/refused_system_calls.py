@@ -1,4 +1,4 @@
-"""A disk that cannot do everything: system calls that the kernel of Frazil makes are refused to a thread, by a filter of the system's own (seccomp), so that its other ways are taken."""
+"""A disk with limited features: a system filter (seccomp) refuses system calls of Frazil's kernel in a thread, so that the kernel uses its fallbacks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NUMBERS: Final[dict[str, dict[str, int]]] = {
 }
 _ANY: Final = 0xFFFFFFFF
 
-# what the disk lacks: call, argument and the bits in it that are refused, the answer
+# features that the disk lacks: call, argument and the bits in it that are refused, the error
 LACKS: Final[dict[str, tuple[str, int, int, int]]] = {
     "unnamed files": ("openat", 2, 0x400000, errno.EOPNOTSUPP),
     "links by descriptor": ("linkat", 4, 0x1000, errno.ENOENT),
-    "links of unnamed files": ("linkat", 4, 0x1400, errno.ENOENT),  # neither so nor by /proc
+    "links of unnamed files": ("linkat", 4, 0x1400, errno.ENOENT),  # neither directly nor by /proc
     "renames that replace nothing": ("renameat2", 4, 0x1, errno.EINVAL),
     "links": ("linkat", 1, _ANY, errno.EPERM),
     "syncing": ("fsync", 0, _ANY, errno.EIO),
@@ -35,7 +35,7 @@ _REFUSE, _ALLOW = 0x00050000, 0x7FFF0000
 
 
 def lack(*what: str) -> None:
-    """From now on this thread, and what it begins, has a disk without these. It stays so until its end."""
+    """Refuses these calls from now on, in this thread and in threads and processes that it starts. This cannot be undone."""
     rules: list[tuple[int, int, int, int]] = []
     for call, argument, bits, answer in (LACKS[one] for one in what):
         rules += [(_LOAD, 0, 0, 0), (_EQUAL, 0, 3, _NUMBERS[platform.machine()][call])]
@@ -45,7 +45,7 @@ def lack(*what: str) -> None:
 
 
 def lack_sync_of(descriptor: int) -> None:
-    """From now on fsync of this descriptor fails, in this thread and in what it begins."""
+    """From now on fsync of this descriptor fails, in this thread and in those that it starts."""
     call = (_EQUAL, 0, 3, _NUMBERS[platform.machine()]["fsync"])
     test = (_EQUAL, 0, 1, descriptor)
     _filter([(_LOAD, 0, 0, 0), call, (_LOAD, 0, 0, 16), test, (_RETURN, 0, 0, _REFUSE | errno.EIO)])
@@ -62,7 +62,7 @@ def _filter(rules: list[tuple[int, int, int, int]]) -> None:
 
 
 def require_filters() -> None:
-    """Skips the test where calls cannot be refused."""
+    """Skips the test if calls cannot be refused."""
     if platform.system() != "Linux" or platform.machine() not in _NUMBERS:
         pytest.skip("calls are refused on Linux alone, of two architectures")
 

@@ -1,4 +1,4 @@
-"""A chunk storage in which chunks share objects, lie inline in shared buffers, or have an object of their own, for tests of what must not take one for another."""
+"""A chunk storage in which chunks share objects, are inline in shared buffers, or have their own object, for tests that chunks are not confused."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import ABSENT, ANY, Changed, Columns, Fetched, Pieces, Version, pieces_of
 
-PAD = b"\xa5" * 3  # between chunks: whoever reads over an edge gets this
+PAD = b"\xa5" * 3  # between chunks: a read beyond the edge gets this
 Coordinates = tuple[int, ...]
 
 
 class Reference(NamedTuple):
-    """A chunk's bytes: inline, or those from `base` on of an object; length -1: all of it."""
+    """A chunk's bytes: inline, or those of an object from `base` on; length -1: all of it."""
 
     inline: bytes | None
     name: str
@@ -30,8 +30,8 @@ class Reference(NamedTuple):
 
 
 class SharedChunks:
-    """Chunks of up to `inline` bytes are inline; of others every third has an object of its own, the rest shares one with all that were published together.
-    Objects are never replaced, as in a repository. versions: whether they are known without asking the store."""
+    """Chunks of up to `inline` bytes are inline. Every third of the others has its own object; the rest share one with all chunks published together. Objects
+    are never replaced, as in a repository. versions: whether they are known without a store request."""
 
     def __init__(self, store: Store, prefix: str = "", *, inline: int = 16, versions: bool = True) -> None:
         self.store, self.prefix, self.inline, self.with_versions = store, prefix, inline, versions
@@ -137,7 +137,7 @@ class SharedChunks:
         return None if wanted is ANY or wanted == present else Changed(present or ABSENT)
 
     def _version(self, reference: Reference | None) -> Version | None:
-        """As a fetch gives it: of what is inline there is none without versions."""
+        """The version that a fetch returns. Inline chunks have none without versions."""
         if reference is None:
             return ABSENT
         if self.with_versions:

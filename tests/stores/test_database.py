@@ -1,4 +1,4 @@
-"""The store of examples/own_store.py, a key-value database: the suite of all stores, with and without what the document does not have."""
+"""The store of examples/own_store.py, a key-value database: the suite of all stores, with and without features outside the document."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestDatabase(StoreTests):
 
 
 class TestDatabaseOfFewOperations(TestDatabase):
-    """As the document says of such databases: get and set, and a list of all keys."""
+    """As the document describes such databases: get and set, and a list of all keys."""
 
     def make_store(self) -> Store:
         database = self.make_database()

@@ -1,4 +1,4 @@
-"""Locations: which store a text, a path or a store is, and which keys lie below a path in it."""
+"""Locations: the store for a text, a path or a store, and the keys below a path in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MemoryStore: the suite of all stores, and what is its own: names, pickles, no copies where none is needed."""
+"""MemoryStore: the suite of all stores, and its specifics: names, pickles, no unneeded copies."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def test_a_fork_while_another_thread_writes() -> None:
     store = MemoryStore()
     store.set("a", b"1")
     store.list()
-    with store._table.lock:  # as a thread that is writing at that moment
+    with store._table.lock:  # like a thread that is writing at that moment
         del store._table.objects["a"]
         child = os.fork()
         if child == 0:
-            signal.alarm(20)  # should it hang, it dies and the test fails
+            signal.alarm(20)  # if it hangs, it dies and the test fails
             code = 1
             try:
                 store.set("b", b"2")

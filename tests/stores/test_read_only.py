@@ -1,4 +1,4 @@
-"""Stores that can only be read: the part of the suite that reads, over all kinds of them."""
+"""Read-only stores: the reading part of the suite, over all kinds of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fallbacks of the store port, over a store that has nothing of its own but the five abstract members."""
+"""The fallbacks of the store port, over a store that implements only the five abstract members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CountingStore: it passes as a store, and counts what a remote store would be asked."""
+"""CountingStore: it passes as a store, and counts the requests that a remote store would get."""
 
 from __future__ import annotations
 

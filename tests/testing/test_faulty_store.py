@@ -1,4 +1,4 @@
-"""FaultyStore: it passes as a store, and fails as its plan says."""
+"""FaultyStore: it passes as a store, and fails according to its plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SlowStore: it passes as a store, says how many rounds its calls took, and tells calls that overlap from such as do not."""
+"""SlowStore: it passes as a store, reports how many rounds its calls took, and distinguishes overlapping calls from others."""
 
 from __future__ import annotations
 

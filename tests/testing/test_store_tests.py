@@ -1,4 +1,4 @@
-"""StoreTests finds what a wrong store does wrong."""
+"""StoreTests finds the errors of a wrong store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from frazil.testing import ANY_KEYS, CHUNK_KEYS, DOCUMENT_KEYS, StoreProfile, St
 
 
 class Deaf(WrappedStore):
-    """Does not listen to `expect`."""
+    """Ignores `expect`."""
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -41,7 +41,7 @@ class Unsorted(WrappedStore):
 
 
 class Forgetful(WrappedStore):
-    """Reads the present object where it should read the held one."""
+    """Reads the present object instead of the held one."""
 
     def fetch(
         self,
@@ -56,7 +56,7 @@ class Forgetful(WrappedStore):
 
 
 class Modest(WrappedStore):
-    """Can do little, and says so."""
+    """Supports little, and reports that."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -107,7 +107,7 @@ def test_wrong_stores_are_found(store: type[WrappedStore], finding: str) -> None
 
 
 class OfZarr(WrappedStore):
-    """Takes keys of a Zarr hierarchy alone."""
+    """Accepts only keys of a Zarr hierarchy."""
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

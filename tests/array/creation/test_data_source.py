@@ -25,7 +25,7 @@ LAYOUT = {"chunks": (4, 5), "shards": (16, 20)}
 
 
 class Elsewhere:
-    """An array that notes what is asked of it."""
+    """An array that records its requests."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values, self.asked = values, list[tuple[slice, ...]]()
@@ -166,7 +166,7 @@ def test_data_that_overwriting_would_remove_is_refused(where: str, kind: str, tm
             group.create_array(path, data=data, overwrite=True, chunks=(7, 7))
         np.testing.assert_array_equal(opened(group, path)[...], VALUES)
     for _ in range(2):
-        group["y"] = opened(group, "above/x")  # which lies elsewhere
+        group["y"] = opened(group, "above/x")  # which is elsewhere
     np.testing.assert_array_equal(opened(group, "y")[...], VALUES)
 
 

@@ -1,4 +1,4 @@
-"""A new node hides no node of another dialect that is in its place, or above it."""
+"""A new node hides no node of another dialect at its path, or above it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mode of every door, on whatever may be there, in all dialects; stores that lack operations; and creators that come in between."""
+"""Every mode of every opening function, on every kind of existing node, in all dialects; stores that lack operations; and concurrent creators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OLD = [1, 2, 3, 4]
 
 
 def with_a(dialect: int | str, there: str) -> MemoryStore:
-    """A hierarchy with something at a."""
+    """A hierarchy with a node at a."""
     store = MemoryStore()
     root = frazil.create_group(store, zarr_format=dialect)
     if there == "array":
@@ -50,7 +50,7 @@ def what(node: frazil.Array | frazil.Group) -> tuple[str, bool]:
     return "group", "old" in node.attrs or "b" in node
 
 
-# what is there -> mode -> what open_array gives, and open_group
+# existing node -> mode -> result of open_array, and of open_group
 OUTCOMES: dict[str, dict[str, tuple[object, object]]] = {
     "nothing": {
         "r": (NotFoundError, NotFoundError),
@@ -177,7 +177,7 @@ def test_a_store_that_cannot_list(dialect: str) -> None:
     )
     before = dict(inner.values)
     attempts: list[Callable[[], object]] = [
-        lambda: "g" in root,  # only a listing could tell of these
+        lambda: "g" in root,  # only a listing could find these
         lambda: "nothing" in root,
         lambda: root["g"],
         lambda: root.get("nothing"),
@@ -201,7 +201,7 @@ def test_a_store_that_cannot_list(dialect: str) -> None:
 
 
 class Interrupted(WrappedStore):
-    """Lets somebody else act before the nth operation."""
+    """Lets another creator act before the nth operation."""
 
     __slots__ = ("act", "left")
 
@@ -236,7 +236,7 @@ class Interrupted(WrappedStore):
 
 
 def interrupted(prepare: Callable[[], Store], own: Callable[[Store], object], other: Callable[[Store], object]) -> int:
-    """Runs `own` as often as it has operations, each time with `other` before another one of them; checks are theirs. How often that was."""
+    """Runs `own` as often as it has operations, each time with `other` before another one of them; checks the results of both. Returns how often that was."""
     number, done = 1, False
     while not done:
         store = prepare()
@@ -251,7 +251,7 @@ def interrupted(prepare: Callable[[], Store], own: Callable[[Store], object], ot
     ("dialect", "begun", "orphans"),
     [
         *((dialect, begun, False) for dialect in (3, "draft", "draft-2021") for begun in (False, True)),
-        ("draft", True, True),  # a final hierarchy refuses to create where chunks are
+        ("draft", True, True),  # a final hierarchy refuses to create if chunks exist there
         ("draft-2021", True, True),
     ],
 )
@@ -282,7 +282,7 @@ def test_an_array_that_somebody_else_creates_and_writes_is_left_alone(
 @pytest.mark.parametrize("own_dialect", [3, "draft", "draft-2021"])
 @pytest.mark.parametrize("other_dialect", [3, "draft", "draft-2021"])
 def test_hierarchies_of_two_dialects_at_one_place(own_dialect: int | str, other_dialect: int | str) -> None:
-    """Whoever comes first decides; the other is told, or finds what is there."""
+    """The first creator decides. The other gets an error, or finds the existing node."""
 
     def own(store: Store) -> None:
         assert isinstance(store, Interrupted)

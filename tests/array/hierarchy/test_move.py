@@ -1,4 +1,4 @@
-"""Renaming nodes in plain stores, in all dialects: what is moved, what is refused, and what a crash at any step leaves."""
+"""Renaming nodes in plain stores, in all dialects: what moves, what is refused, and what remains after a crash at any step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def filled(store: Store, dialect: int | str = 3) -> frazil.Group:
 
 
 def described(group: frazil.Group) -> dict[str, object]:
-    """Everything that users see below a group."""
+    """All that users see below a group."""
     return {
         path: (dict(node.attrs), node[...].tolist() if isinstance(node, frazil.Array) else None)  # type: ignore[union-attr]
         for path, node in group.members(None)
@@ -175,7 +175,7 @@ def test_handles_of_the_old_path_do_not_follow() -> None:
 
 
 class Limited(WrappedStore):
-    """A store that lacks something."""
+    """A store that lacks some operations."""
 
     def __init__(self, inner: Store, **lacks: bool) -> None:
         super().__init__(inner)
@@ -191,7 +191,7 @@ class Crash(Exception):
 
 
 class Crashing(WrappedStore):
-    """A store that lets a number of keys be written or erased, one by one, and then none."""
+    """A store that lets a number of keys be written or erased, one by one, and then fails."""
 
     def __init__(self, inner: Store, left: int) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""Hierarchies of the draft of 2022 in both dialects through frazil's own doors: found, created, changed, removed."""
+"""Hierarchies of the draft of 2022 in both dialects through the functions of frazil: found, created, changed, removed."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_the_chunk_without_dimensions(store: Store, dialect: str, there: str | N
 
 
 class Prefixed(WrappedStore):
-    """Counts what goes through it."""
+    """Counts the operations that go through it."""
 
     __slots__ = ("asked",)
 
@@ -284,7 +284,7 @@ def test_what_cannot_be_made_replaces_nothing(
 
 @DIALECTS
 def test_a_zarr_json_inside_a_hierarchy_is_no_node_of_it(store: Store, dialect: str) -> None:
-    """As a conversion in place leaves behind that was interrupted."""
+    """The state that an interrupted conversion in place leaves."""
     root = frazil.create_group(store, zarr_format=dialect)
     root.create_array("g/a", data=np.arange(3))
     final = MemoryStore()

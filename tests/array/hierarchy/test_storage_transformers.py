@@ -57,7 +57,7 @@ def made(
 
 
 def layers(store: object) -> list[int]:
-    """The stores from the array to the last one: the masks of the user's, 0 for one of shards."""
+    """The stores from the array to the last one: the user's masks, and 0 for one of shards."""
     found = []
     while not isinstance(store, MemoryStore):
         if isinstance(store, Masked):
@@ -169,7 +169,7 @@ def test_writers_at_once() -> None:
 def test_writers_at_once_through_handles_of_their_own(
     stack: list[dict[str, object]], shared: str, tmp_path: Path
 ) -> None:
-    """Also where the transformer knows nothing of versions, and each handle has made its own."""
+    """Also if the transformer does not support versions, and each handle has created its own."""
     registry = DEFAULT_REGISTRY.with_storage_transformer(MASK, plainly_masked)
     store = MemoryStore() if shared in ("store", "group") else tmp_path / "a.zr3"
     root = frazil.create_group(store, zarr_format="draft", registry=registry)

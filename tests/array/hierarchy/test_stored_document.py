@@ -1,4 +1,4 @@
-"""Handles that outlive their array: a write is refused once another array, or none, is in its place; what others may change goes on working."""
+"""Handles that outlive their array: a write is refused if another array, or none, is in its place; other changes by other writers do no harm."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_document_that_cannot_be_read_stops_the_write() -> None:
 
 
 def test_the_look_at_the_document_is_one_request_beside_the_others() -> None:
-    """It is under way while the chunks are read, and nothing is published before it is answered."""
+    """The request for the document runs while the chunks are read, and nothing is published before it is answered."""
     inner = MemoryStore()
     frazil.create_array(inner, shape=(20,), dtype="i4", chunks=(5,))[:] = 1
     store = SlowStore(inner, 0.0)
@@ -161,7 +161,7 @@ def test_the_look_at_the_document_is_one_request_beside_the_others() -> None:
 
 
 def test_a_write_that_lost_a_race_looks_again() -> None:
-    """The chunk may have been replaced as its array was."""
+    """The chunk may have been replaced together with its array."""
     inner = MemoryStore()
 
     class Replaced(CountingStore):
@@ -354,7 +354,7 @@ def shown_by_growing(store: Store) -> np.ndarray:
 def test_a_shrink_before_the_document_is_read_stops_a_write(
     layout: str, name: str, direct: bool, when: str, operation: str, stored: bool
 ) -> None:
-    """The version of a chunk is read before the document. Where both are requests they are made at the same time: then only what comes before the document counts."""
+    """The version of a chunk is read before the document. If both are requests, they run at the same time: then only changes before the document count."""
     inner = MemoryStore()
     store = Acting(inner, direct)
     array = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
@@ -391,7 +391,7 @@ def test_a_shrink_clears_what_others_publish_meanwhile(
     done: list[bool] = []
 
     def write() -> None:
-        """A write whose look at the document came before the shrink."""
+        """A write that read the document before the shrink."""
         if moment == ("after", "document put"):
             writing.arm("before", "document", lambda: None)
         try:
@@ -424,7 +424,7 @@ def test_a_shrink_clears_nothing_that_is_appended_behind_it(layout: str) -> None
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 def test_a_write_that_published_between_document_and_shrink_fails_for_its_version(layout: str) -> None:
-    """The look at the document came before the shrink: then the chunk has another version when it is published, or is cleared."""
+    """The document was read before the shrink: then the chunk has another version when it is published, or is cleared."""
     inner = MemoryStore()
     store = Acting(inner)
     array = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]

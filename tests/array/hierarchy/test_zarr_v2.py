@@ -62,7 +62,7 @@ def test_nothing_is_made_that_hides_a_node(zarr_format: int | str | None) -> Non
     store = MemoryStore()
     frazil.create_array(store, path="a", data=VALUES, zarr_format=2)
     frazil.create_group(store, path="g", zarr_format=2)
-    store.erase(".zgroup")  # so that each is a hierarchy of its own
+    store.erase(".zgroup")  # so that each is its own hierarchy
     before = store.list()
     for location, path in ((store, "a"), (store, "a/b"), (store, "g"), (store, "g/b/c")):
         for create in (frazil.create_group, frazil.create_array):

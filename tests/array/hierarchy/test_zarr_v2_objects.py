@@ -1,4 +1,4 @@
-"""Object arrays of Zarr v2: values of every kind, fill values, and what is refused. With other programs: tests/foreign/interop/test_zarr_v2_objects.py."""
+"""Object arrays of Zarr v2: values of every kind, fill values, and refusals. With other programs: tests/foreign/interop/test_zarr_v2_objects.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that cannot be read, given as values, indices and data: the error is that of the read, though NotFoundError is a ValueError, too."""
+"""Arrays that cannot be read, given as values, indices and data: the read error is raised unchanged, though NotFoundError is also a ValueError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.stores.memory import MemoryStore
 
 
 class Unreadable:
-    """As an array whose manifest is gone."""
+    """An array whose manifest is missing."""
 
     shape, ndim = (4,), 1
 

@@ -1,4 +1,4 @@
-"""What notebooks show: titles and tables, escaped, of arrays, groups, repositories, histories; and names that a prompt completes."""
+"""Notebook output: escaped titles and tables of arrays, groups, repositories and histories; and name completion at a prompt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAD = '<script>alert("&")</script>\n'
 
 
 class Reader(HTMLParser):
-    """Tags that are open, and all text."""
+    """Open tags, and all text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Reader(HTMLParser):
 
 
 def shown(value: Any) -> list[str]:
-    """The text of what a notebook shows of a value, cell by cell."""
+    """The text that a notebook shows of a value, cell by cell."""
     reader = Reader(value._repr_html_())
     assert reader.tags <= {"div", "strong", "table", "tbody", "tr", "th", "td"}
     return reader.cells

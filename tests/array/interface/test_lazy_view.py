@@ -35,7 +35,7 @@ def test_a_view_of_many_elements_costs_nothing() -> None:
 
 @st.composite
 def items(draw: st.DrawFn, extent: int) -> object:
-    """What selects along one dimension."""
+    """A selection along one dimension."""
     bound = st.none() | st.integers(-extent - 2, extent + 2)
     kinds = [
         st.builds(slice, bound, bound, st.sampled_from([None, 1, 2, 3, -1, -2, -3])),
@@ -49,7 +49,7 @@ def items(draw: st.DrawFn, extent: int) -> object:
 
 
 def composed(axes: Axes, selection: tuple[object, ...]) -> Axes:
-    """The elements of each dimension that a selection leaves; by NumPy, dimension by dimension."""
+    """The elements of each dimension after a selection; by NumPy, dimension by dimension."""
     rest = iter(selection)
     found: Axes = []
     for axis in axes:
@@ -63,7 +63,7 @@ def composed(axes: Axes, selection: tuple[object, ...]) -> Axes:
 
 
 def elements(axes: Axes) -> tuple[object, ...]:
-    """A selection of NumPy of these elements, with the dimensions of integers left out of the result."""
+    """A NumPy selection of these elements, with the dimensions of integers left out of the result."""
     opened = np.ix_(*[np.atleast_1d(np.asarray(axis, int)) for axis in axes])
     shape = [len(axis) for axis in axes if not isinstance(axis, int)]
     whole = np.broadcast_arrays(*opened) if axes else []
@@ -72,7 +72,7 @@ def elements(axes: Axes) -> tuple[object, ...]:
 
 @st.composite
 def selections(draw: st.DrawFn) -> tuple[tuple[int, ...], list[tuple[object, ...]], Axes]:
-    """A shape, selections one after the other, and the elements that are left of each dimension."""
+    """A shape, successive selections, and the remaining elements of each dimension."""
     shape = tuple(draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)))
     axes: Axes = [np.arange(extent) for extent in shape]
     steps = []

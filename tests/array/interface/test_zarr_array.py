@@ -1,4 +1,4 @@
-"""The names of zarr-python's Array: what they give, selections by kind, fields of structured data types."""
+"""The names of zarr-python's Array: their results, selections by kind, fields of structured data types."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_selection_is_read_into_out_without_memory_for_another_result(kind: st
     array = frazil.create_array(MemoryStore(), data=values, chunks=(64, 1024))
     read = getattr(array, f"get_{kind}_selection")
     out = np.empty((1024, 1024), values.dtype)
-    read(slice(None), out=out)  # what is made once is there
+    read(slice(None), out=out)  # creates what is created only once
     out[...] = 0
     tracemalloc.start()
     try:
@@ -202,7 +202,7 @@ def test_settings_and_chunk_sizes() -> None:
 
 
 def test_handles_of_one_node_are_equal(tmp_path: Path) -> None:
-    """However they were opened; pickled ones, too."""
+    """No matter how they were opened; pickled ones, too."""
     group = frazil.group(tmp_path / "g.zarr")
     array = group.zeros("x", shape=(3,))
     assert array == pickle.loads(pickle.dumps(array)) == frazil.open_array(tmp_path / "g.zarr", path="x")

@@ -145,7 +145,7 @@ def test_nodes_of_a_refused_hierarchy_leave_nothing() -> None:
 
 
 def test_name_is_the_path_of_a_new_member() -> None:
-    """As zarr-python calls it. The format of a member is that of its group."""
+    """Same call as in zarr-python. The format of a member is that of its group."""
     group = frazil.create_group(MemoryStore())
     assert group.create_array(name="a/x", shape=3, dtype="i4").path == "a/x"
     assert group.create_group(name="b").path == "b"

@@ -1,4 +1,4 @@
-"""Reading by one call of the kernel for each batch: it says the same as NumPy and as reading chunk by chunk through a store, whatever is in the files."""
+"""Reading by one call of the kernel for each batch: the result equals NumPy's and that of reading chunk by chunk through a store, for any files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from frazil.stores.wrappers import WrappedStore
 
 
 def handles(folder: str | Path, **options: object) -> tuple[frazil.Array, frazil.Array]:
-    """Of one array: what the kernel reads by itself, and what is fetched through a store."""
+    """Of one array: the chunks that the kernel reads by itself, and those that are fetched through a store."""
     direct = frazil.open_array(LocalStore(folder), "r+", **options)  # type: ignore[arg-type]
     return direct, frazil.open_array(WrappedStore(LocalStore(folder)), "r+", **options)  # type: ignore[arg-type]
 
@@ -64,7 +64,7 @@ def test_reading_as_numpy_and_as_through_a_store(layout: Layout, seed: int, limi
                     same(array.vindex[points], expected[points])
             part = data.draw(basic_selections(layout.shape))
             if None not in part:
-                expected[part] = seed % 999  # the next round reads shards that were replaced
+                expected[part] = seed % 999  # the next round reads replaced shards
                 every[1][part] = seed % 999
 
 
@@ -87,7 +87,7 @@ def test_a_batch_is_one_call(tmp_path: Path, calls: list[int]) -> None:
 
 
 def test_in_a_repository(tmp_path: Path, calls: list[int]) -> None:
-    """Chunks in chunk files, in packs, in memory and nowhere."""
+    """Chunks in chunk files, in packs, in memory, and missing ones."""
     data = np.random.default_rng(1).integers(0, 2**16, (64, 64), np.uint16)
     data[16:32] = 0
     repo = frazil.Repository.create(tmp_path)
@@ -112,7 +112,7 @@ def test_in_a_repository(tmp_path: Path, calls: list[int]) -> None:
 
 
 def damage(value: bytes, kind: str) -> bytes:
-    """Of a shard of four inner chunks and an index with a checksum, at the end."""
+    """The bytes of a shard of four inner chunks and an index with a checksum, at the end."""
     table = np.frombuffer(value[-68:-4], "<u8").copy()
     if kind == "cut":
         return value[:-1]
@@ -174,7 +174,7 @@ def test_what_is_wrong_is_told_as_through_a_store(tmp_path: Path, kind: str, sha
 
 
 def test_shards_that_vanish_or_come_are_seen(tmp_path: Path) -> None:
-    """An index is remembered with the version of its file, which is compared at every read."""
+    """A shard index is cached with the version of its file, which is compared at every read."""
     data = np.arange(1, 65, dtype="u1")
     frazil.create_array(tmp_path, data=data, chunks=2, shards=8, codecs=[Crc32c()])
     os.utime(tmp_path / "c" / "1", ns=(10**18, 10**18))
@@ -191,10 +191,10 @@ def test_shards_that_vanish_or_come_are_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_indexes_of_files_that_were_just_written_are_not_remembered(count: int, tmp_path: Path) -> None:
-    """Another state of the file may have the same time stamp, and the same size."""
+    """Another state of the file may have the same time stamp and the same size."""
     data = np.arange(1, 8 * count + 1, dtype="u1")
     frazil.create_array(tmp_path, data=data, chunks=2, shards=8, codecs=[Crc32c()])
-    moments = (10**18, time.time_ns() + 10**12)  # files from the future are as those written at this moment
+    moments = (10**18, time.time_ns() + 10**12)  # files from the future count as written now
     for moment in moments:
         for file in (tmp_path / "c").iterdir():
             os.utime(file, ns=(moment, moment))

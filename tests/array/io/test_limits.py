@@ -1,4 +1,4 @@
-"""Limits of a Runtime in writing: as many threads write files as it says, and as many requests are under way."""
+"""Limits of a Runtime in writing: it bounds the threads that write files, and the active requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_files_are_written_by_as_many_threads(tmp_path: Path, threads: int) -> N
         before = native_threads()
         writer.start()
         most = 0
-        for _ in range(2000):  # until all are there, and some time for those that should not be
+        for _ in range(2000):  # until all threads have arrived, and some time for those that should not
             most = max(most, native_threads() - before)
             writer.join(0.001)
         assert most == threads
@@ -51,7 +51,7 @@ def test_as_many_values_are_put_at_once(s3: S3) -> None:
         proxy.fail("PUT c/", "stall", None)
 
         def write() -> None:
-            with contextlib.suppress(StoreError):  # the proxy goes away
+            with contextlib.suppress(StoreError):  # the proxy is deleted
                 array[...] = 1
 
         writer = threading.Thread(target=write)

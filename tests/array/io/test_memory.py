@@ -1,4 +1,4 @@
-"""What reads and writes hold beside their result on a remote store, measured from outside of Python: bytes_in_flight, or one task, and a little."""
+"""The memory of reads and writes beyond their result on a remote store, measured from outside of Python: bytes_in_flight, or one task, plus a little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of shards that others replace meanwhile: every one of them is read again, however many there are."""
+"""Reads of shards that others replace meanwhile: every replaced shard is read again, however many there are."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from frazil.errors import ChunkDecodeError, DataError
 from frazil.stores import LocalStore
 from frazil.stores.wrappers import WrappedStore
 
-SHARDS, INNER = 20, 40  # more than 16 inner chunks in each, which is what a call once told of
+SHARDS, INNER = 20, 40  # more than 16 inner chunks in each, the number that a call once reported
 
 
 def replaced(folder: Path, codecs: list[object]) -> tuple[frazil.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
-    """A handle that remembers the indexes of shards that have been replaced since, and what it has to read now."""
+    """A handle with cached indexes of shards that have been replaced since, and the values that it must read now."""
     length = SHARDS * INNER * 4
     arguments = {"shape": (length,), "dtype": "i4", "chunks": (4,), "shards": (4 * INNER,), "codecs": codecs}
     store = LocalStore(folder)
     frazil.create_array(store, **arguments)[:] = 1  # type: ignore[arg-type]
     array = frazil.open_array(store)
-    while True:  # an index is remembered once its file is old enough to be told from the next
+    while True:  # an index is cached once its file is old enough that its version is distinguishable from the next one
         array[:]
         assert array._access.indexes is not None
         remembered = array._access.indexes.find([(shard,) for shard in range(SHARDS)])
@@ -50,7 +50,7 @@ def test_shards_that_were_replaced_are_all_read_again(tmp_path: Path, codecs: li
 def test_shards_that_are_rewritten_in_place_while_they_are_read_are_all_read_again(
     tmp_path: Path, codecs: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other programs do that. The files are open by then, so that the kernel alone can find out."""
+    """Other programs do that. The files are already open, so that only the kernel can detect it."""
     length = SHARDS * INNER * 4
     arguments = {"shape": (length,), "dtype": "i4", "chunks": (4,), "shards": (4 * INNER,), "codecs": codecs}
     values = np.random.default_rng(1).integers(0, 2**31, length, "i4")

@@ -78,7 +78,7 @@ def test_what_waits_holds_a_quarter_at_most() -> None:
 def test_all_tasks_end_and_more_than_the_limit_is_of_one_and_of_waiting_ones(
     tasks: list[list[int]], limit: int, data: st.DataObject
 ) -> None:
-    """Tasks of several stages, in any order of events."""
+    """Tasks of several stages, with events in any order."""
     budget, stages = Budget(limit), {i: iter(costs[1:]) for i, costs in enumerate(tasks)}
     running: dict[int, int] = {}
     waiting: dict[int, int] = {}
@@ -103,7 +103,7 @@ def test_all_tasks_end_and_more_than_the_limit_is_of_one_and_of_waiting_ones(
             del running[task]
         held = sum(running.values()) + sum(kept.values())
         assert budget.nbytes == held
-        # What does not add to the bytes that are held may always go on.
+        # A task that does not add to the held bytes may always continue.
         assert (
             held <= max(limit, before)
             or len(running) <= 1
@@ -118,7 +118,7 @@ def test_all_tasks_end_and_more_than_the_limit_is_of_one_and_of_waiting_ones(
 
 
 def acting(act: Callable[[int], object], numbers: Iterable[int]) -> Iterator[Task]:
-    """A task for each number, of one stage."""
+    """A task for each number, with one stage."""
 
     def stages(number: int) -> Iterator[Cost]:
         act(number)
@@ -233,12 +233,12 @@ def test_an_interrupt_ends_all_tasks_and_is_not_lost_behind_an_error() -> None:
 
 
 def test_an_interrupt_of_the_one_who_waits() -> None:
-    """For the budget, while another thread is at a task."""
+    """Waits for the budget, while another thread runs a task."""
     here, begun, waits, done = threading.get_ident(), threading.Event(), threading.Event(), []
 
     def numbers() -> Iterator[int]:
         yield from (0, 1)
-        waits.set()  # the next task does not fit, and the caller goes on to wait
+        waits.set()  # the next task does not fit, and the caller starts to wait
         yield 2
 
     def act(number: int) -> None:

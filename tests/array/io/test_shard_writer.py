@@ -1,4 +1,4 @@
-"""Array.shard_writer: inner chunks in any order, from many threads, published whole."""
+"""Array.shard_writer: inner chunks in any order, from many threads, published as a whole."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_others_wrote_meanwhile_is_kept(create: Create) -> None:
 
 def test_a_shard_that_is_replaced_at_the_last_moment_is_merged_again(tmp_path: Path) -> None:
     class Meddling(LocalStore):
-        """Another writer is quicker, once."""
+        """Another writer is faster, once."""
 
         meddle: Callable[[], None] | None = None
 
@@ -176,7 +176,7 @@ def test_a_failed_assignment_that_nobody_heard_of(create: Create, monkeypatch: p
 
 
 def test_an_interrupt_at_any_line_of_an_assignment_ends_the_writer() -> None:
-    """The end waits for the assignments that are under way, and for none that was interrupted."""
+    """The end waits for assignments in progress, but not for interrupted ones."""
 
     class Interrupted(BaseException): ...
 
@@ -335,7 +335,7 @@ def test_refusals(tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError):
             writer[0, 0] = "text"
         writer[0, 0] = 1
-    assert array[0, 0] == 1  # what was refused was told, and changed nothing
+    assert array[0, 0] == 1  # the refused assignment raised, and changed nothing
     with pytest.raises(InvalidInputError, match="used already"), writer:
         pass
     with pytest.raises(InvalidInputError, match="not open"):

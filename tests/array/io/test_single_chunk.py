@@ -1,4 +1,4 @@
-"""Writes that lie within one chunk go a short way, which must do what the general one does (reads: test_array.py)."""
+"""Writes within one chunk have a fast path, with the same result as the general one (reads: test_array.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHAPE, CHUNKS = (7, 10), (3, 4)
 
 @st.composite
 def assignments(draw: st.DrawFn) -> list[tuple[tuple[object, ...], object]]:
-    """What is assigned to parts, most of them within one chunk."""
+    """Assignments to parts, most of them within one chunk."""
     found: list[tuple[tuple[object, ...], object]] = []
     for _ in range(draw(st.integers(1, 6))):
         items: list[object] = []
@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_refused_as_ever(wrong: object) -> None:
 
 
 def test_who_is_overtaken_takes_the_long_way() -> None:
-    """Another writer puts his part in between the look at the old chunk and its replacement."""
+    """Another writer writes its part between the read of the old chunk and its replacement."""
     inner = MemoryStore()
     other = frazil.create_array(inner, shape=(8,), dtype="int32", chunks=(8,))
     other[0] = 1

@@ -1,4 +1,4 @@
-"""Tasks of reads and writes: that they overlap where requests take their time, say the same as one after the other, and end as one."""
+"""Tasks of reads and writes: they overlap if requests are slow, have the same result as sequential ones, and end together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, SlowSto
 SIDE = 8  # inner chunks along a shard
 SHARD = 256  # bytes of one below, decoded
 DATA = np.arange(64 * SHARD, dtype="u2").astype("u1")
-TASKS = 4  # of the usual size, in the budget
+TASKS = 4  # a chunk of the usual size, in the budget
 COST, CHUNK_COST = SHARD + SIDE * 2 * INNER_CHUNK_BYTES, SHARD + 2 * INNER_CHUNK_BYTES  # of a shard, of a chunk
 
 
@@ -38,7 +38,7 @@ def stored(shards: int | None = SHARD, **arguments: object) -> MemoryStore:
 
 
 def opened(store: Store, shards: int, mode: str = "r", cost: int = COST) -> frazil.Array:
-    """With so many bytes in flight that each task has this many shards, or chunks, and four tasks go on together."""
+    """With so many bytes in flight that each task has this many shards, or chunks, and four tasks run at a time."""
     return frazil.open_array(store, mode=mode, runtime=Runtime(bytes_in_flight=shards * cost * TASKS))  # type: ignore[arg-type]
 
 
@@ -111,7 +111,7 @@ def test_in_a_repository() -> None:
     runtime = Runtime(bytes_in_flight=8 * COST * TASKS)
     array = frazil.Repository.open(store, runtime=runtime).readonly_session().root["x"]
     assert isinstance(array, frazil.Array)
-    assert array[0] == DATA[0]  # which brings the manifest
+    assert array[0] == DATA[0]  # which requires the manifest
     store.clear()
     store.meet(8)
     assert (array[...] == DATA).all()
@@ -152,7 +152,7 @@ def test_shards_that_are_decoded_whole_to_be_changed_share_what_may_be_in_flight
 
 
 def test_functions_that_a_session_asks_may_read_it() -> None:
-    """They are asked by the thread that has the session to itself: other threads that read for it would wait for that."""
+    """The thread that holds the session requests them: other threads that read for it would wait for that thread."""
     inner = MemoryStore()
     with frazil.Repository.create(inner).transaction(message="data") as root:
         root.create_array("x", data=DATA, chunks=SHARD, codecs=[])
@@ -193,7 +193,7 @@ def test_functions_that_a_session_asks_may_read_it() -> None:
 
 
 class Watched(WrappedStore):
-    """Notes the threads that fetch."""
+    """Records the threads that fetch."""
 
     __slots__ = ("threads",)
 
@@ -226,7 +226,7 @@ def test_no_thread_is_started_for_values_at_hand_nor_for_one_part() -> None:
     assert len(slow.threads) > 1
 
 
-# --- what is asked for -------------------------------------------------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_shard_in_many_parts_has_its_index_fetched_once() -> None:
@@ -333,7 +333,7 @@ def test_what_is_replaced_after_its_index_was_fetched_is_read_anew() -> None:
     for i in (3, 4, 62):
         of_shard = slice(i * SHARD, (i + 1) * SHARD)
         expected[of_shard] = new[of_shard]
-        if (found[of_shard] == DATA[of_shard]).all():  # the old version may still have been there to be read
+        if (found[of_shard] == DATA[of_shard]).all():  # the old version may still have been readable
             found[of_shard] = new[of_shard]
     assert (found == expected).all()
     assert (array[...] == expected).all(), "what is remembered is compared with what is there"

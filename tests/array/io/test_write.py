@@ -1,4 +1,4 @@
-"""Writes through handles that do not know how long the array is by now: what others appended stays."""
+"""Writes through handles that do not know the current length of the array: rows that others appended stay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAYOUTS: dict[str, dict[str, object]] = {
     "shards within a codec": {"chunks": (20,), "codecs": [frazil.codecs.ShardingIndexed([5], [frazil.codecs.Bytes()]), frazil.codecs.Gzip(1)]},
     "raw": {"chunks": (10,), "codecs": []},
 }  # fmt: skip
-# each writes 2 to all seven elements that the handle knows of
+# each writes 2 to all seven elements that the handle knows
 WRITES: dict[str, Callable[[frazil.Array], object]] = {
     "box": lambda array: array.__setitem__(slice(None), 2),
     "box, from the general way": lambda array: array.oindex.__setitem__((slice(None),), 2),
@@ -58,7 +58,7 @@ def session(_: Path) -> frazil.Group:
 
 
 def committed(_: Path) -> frazil.Group:
-    """A session whose arrays lie in the snapshot that it began from."""
+    """A session whose arrays are in the snapshot that it began from."""
     repo = frazil.Repository.create(MemoryStore())
     with repo.transaction(message="arrays") as root:
         for name, layout in LAYOUTS.items():
@@ -104,7 +104,7 @@ def test_along_either_axis(layout: dict[str, object]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_writes_of_handles_that_know_less(data: st.DataObject) -> None:
-    """Two handles by turns, of which one appends and the other keeps the lengths that it knew."""
+    """Two handles in turns: one appends, the other keeps its outdated lengths."""
     layout = data.draw(st.sampled_from([*LAYOUTS.values()]))
     group = frazil.create_group(MemoryStore())
     length = data.draw(st.integers(0, 25))
@@ -130,7 +130,7 @@ def test_any_writes_of_handles_that_know_less(data: st.DataObject) -> None:
 
 
 def test_the_version_is_read_before_the_document() -> None:
-    """Rows that are appended between the two looks, or between the looks and the write, are seen by one of them."""
+    """Rows that are appended between the two reads of the document, or between the reads and the write, are seen by one of them."""
     for layout in (LAYOUTS["chunks"], LAYOUTS["shards"]):
         for moment in range(8):
             inner = MemoryStore()

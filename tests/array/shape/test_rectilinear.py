@@ -1,4 +1,4 @@
-"""Arrays with chunks of several shapes behave as any array: NumPy says what they hold."""
+"""Arrays with chunks of several shapes behave like any array; NumPy gives the expected values."""
 
 from __future__ import annotations
 

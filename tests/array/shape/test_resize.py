@@ -1,4 +1,4 @@
-"""Resizing and appending against NumPy: what was cut off never comes back, whatever the layout; grids of any size cost what is stored."""
+"""Resizing and appending against NumPy: removed elements never reappear, for any layout; the cost of a grid depends only on its stored chunks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_shrinking_growing_and_appending_as_numpy(layout: Layout, dtype: str, se
 
 @pytest.mark.parametrize("shards", [None, (4, 4)])
 def test_grids_of_a_million_chunks(shards: tuple[int, int] | None) -> None:
-    """10^12 elements in 10^12 chunks and more: what is not stored costs nothing."""
+    """10^12 elements in 10^12 chunks and more: chunks that are not stored cost nothing."""
     array = frazil.create_array(
         MemoryStore(), shape=(10**6, 10**6), dtype="u1", chunks=(1, 1) if shards is None else (2, 2), shards=shards
     )
@@ -141,7 +141,7 @@ def test_an_array_without_dimensions() -> None:
 
 
 def test_another_array_in_its_place() -> None:
-    """A handle does not write chunks of one layout into an array of another."""
+    """A handle does not write chunks of one layout into an array of another layout."""
     store = MemoryStore()
     old = frazil.create_array(store, shape=(8,), dtype="i4", chunks=(2,))
     frazil.create_array(store, shape=(8,), dtype="f8", chunks=(4,), overwrite=True)[...] = 2.5
@@ -202,7 +202,7 @@ class Meddling(WrappedStore):
 
 @pytest.mark.parametrize("before", ["list", "erase", "put chunk", "put document"])
 def test_shrinking_while_others_append(before: str) -> None:
-    """Whenever that happens: what was appended before the shrinking counts is cut off with the rest, and leaves nothing behind."""
+    """At any time: rows appended before the shrink takes effect are cut off with the rest, and leave no chunks."""
     inner = MemoryStore()
     frazil.create_array(inner, shape=(10,), dtype="i4", chunks=(4,), fill_value=-1)[...] = np.arange(10)
     store = Meddling(inner, before)

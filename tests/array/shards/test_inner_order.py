@@ -1,4 +1,4 @@
-"""inner_order: where inner chunks lie in shards that are written."""
+"""inner_order: the order of inner chunks in written shards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORDERS = {
 
 
 def stored_order(path: Path, shape: tuple[int, int] = (4, 4)) -> list[tuple[int, int]]:
-    """Coordinates of the inner chunks of the shard 0, 0 in the order of their bytes; each is a single int32 that says its number in C order, counted from 1."""
+    """Coordinates of the inner chunks of the shard 0, 0 in the order of their bytes; each is a single int32: its number in C order, counted from 1."""
     found = np.frombuffer((path / "c/0/0").read_bytes()[: shape[0] * shape[1] * 4], "<i4") - 1
     return [tuple(np.unravel_index(number, shape)) for number in found.tolist()]  # type: ignore[misc]
 

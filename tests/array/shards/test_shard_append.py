@@ -1,4 +1,4 @@
-"""shard_writes: what "append" and "in_place" leave in files, when a shard is rewritten instead, and where they are refused."""
+"""shard_writes: the files after "append" and "in_place", when a shard is rewritten instead, and when they are refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_writes_of_all_kinds(tmp_path: Path, mode: str, codecs: str, location: s
 @pytest.mark.parametrize("mode", ["append", "in_place"])
 @pytest.mark.parametrize("shift", [0, 4])
 def test_inner_chunks_that_have_bytes_in_common_stay_apart(tmp_path: Path, mode: str, shift: int) -> None:
-    """Another writer may store equal inner chunks once, and let two entries of the index name them."""
+    """Another writer may store equal inner chunks once, with two index entries for them."""
     array = frazil.create_array(
         tmp_path, shape=(8,), dtype="int32", chunks=(2,), shards=(8,), codecs=[], shard_writes=mode
     )
@@ -139,7 +139,7 @@ def test_an_append_reads_no_index_that_it_wrote(tmp_path: Path) -> None:
     array[32:48, 0:20] = 2
     shard = tmp_path / "c/0/0"
     stat, data = shard.stat(), bytearray(shard.read_bytes())
-    data[-8:] = b"damaged!"  # nobody notices, as the version stays
+    data[-8:] = b"damaged!"  # goes unnoticed, as the version stays the same
     shard.write_bytes(data)
     os.utime(shard, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     array[32:48, 20:40] = 3

@@ -1,4 +1,4 @@
-"""Remembered shard indexes: found by name, shared by handles, bounded by bytes."""
+"""Cached shard indexes: found by name, shared by handles, bounded by bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of how shards are written: given for one array, or for all arrays of a group."""
+"""Options of writing shards: given for one array, or for all arrays of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil cache`: shows, trims and clears; sizes as people write them; folders that are no caches."""
+"""`frazil cache`: shows, trims and clears; sizes in common notations; folders that are not caches."""
 
 from __future__ import annotations
 

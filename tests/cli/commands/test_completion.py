@@ -1,4 +1,4 @@
-"""`frazil completion`: the script for bash completes what the parsers take, in bash itself; those for zsh and fish name every command and option."""
+"""`frazil completion`: the bash script completes the parsers' arguments, tested in bash itself; those for zsh and fish name every command and option."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is no
 
 
 def completed(folder: Path, parser: ArgumentParser, *lines: list[str]) -> list[list[str]]:
-    """What bash offers for the last word of each command line, sorted."""
+    """Bash's completions of the last word of each command line, sorted."""
     script = [SCRIPTS["bash"](parser)]
     for words in lines:
         quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
@@ -86,7 +86,7 @@ def test_words_that_a_shell_takes_for_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the shell is there, it reads the script."""
+    """If the shell is installed, it reads the script."""
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""`frazil serve` as a program: what it prints, what it serves, how it ends. The server itself is tested in tests/operations."""
+"""`frazil serve` as a program: its output, what it serves, how it ends. The server itself is tested in tests/operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from frazil.cli.commands.serve import COMMAND
 
 @contextmanager
 def serving(*arguments: str, signal_to_end: int = signal.SIGINT, ends: int = 0) -> Iterator[str]:
-    """`frazil serve` in a process of its own, its address; it says nothing but that, and ends when it is told to."""
+    """Runs `frazil serve` in its own process and yields its address. The program prints nothing else, and ends on request."""
     command = [sys.executable, "-m", "frazil", "serve", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The codec cast_value against exact arithmetic: every number of a small type, what lies between two of them, and what lies outside."""
+"""The codec cast_value against exact arithmetic: every number of a small type, numbers between two of them, and numbers outside."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbers_of(name: str) -> list[tuple[float, int]]:
 
 
 def rounded(exact: float, below: tuple[float, int], above: tuple[float, int], rounding: str) -> float:
-    """The one of two neighbours that a number between them is rounded to."""
+    """The one of two neighbours to which a number between them is rounded."""
     (low, bits), (high, _) = below, above
     down, up = Fraction(exact) - Fraction(low), Fraction(high) - Fraction(exact)
     if rounding == "towards-positive" or (rounding == "towards-zero" and exact < 0):
@@ -57,7 +57,7 @@ def test_numbers_between_two_of_a_type(name: str, rounding: str) -> None:
             continue
         numbers = [below[0], middle, np.nextafter(middle, -np.inf), np.nextafter(middle, np.inf)]
         if name == "float8_e8m0fnu" and rounding == "nearest-even":
-            del numbers[1]  # none of two powers of two is the even one
+            del numbers[1]  # neither of two powers of two is even
         for exact in numbers:
             given.append(float(exact))
             wanted.append(below[0] if exact == below[0] else rounded(float(exact), below, above, rounding))

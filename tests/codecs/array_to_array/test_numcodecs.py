@@ -1,4 +1,4 @@
-"""The codecs of numcodecs: they pass the suite of all codecs, and make the very bytes that numcodecs makes, and read its."""
+"""The codecs of numcodecs: they pass the suite of all codecs, encode to exactly the same bytes as numcodecs, and read its bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ DELTAS_OF_LZMA = [{"id": lzma.FILTER_DELTA, "dist": 4}, {"id": lzma.FILTER_LZMA2
 
 
 def theirs(codec: Codec) -> object:
-    """The same codec of numcodecs'."""
+    """The same codec of numcodecs."""
     return numcodecs.get_codec({"id": codec.name.removeprefix("numcodecs."), **(codec.configuration() or {})})
 
 
@@ -92,7 +92,7 @@ class TestChecksums(CodecTests):
 
 
 class LossyTests(CodecTests):
-    """What is left is what numcodecs leaves."""
+    """The values that remain after numcodecs."""
 
     def kept(self, codec: Codec, array: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -117,7 +117,7 @@ class TestDeltaOfFloats(LossyTests):
         yield Delta("<c8"), chunk_spec("complex64", (5,))
 
     def test_in_arrays(self) -> None:
-        """Sums of what decoding has rounded are rounded anew, so that a chunk changes with every partial write."""
+        """Sums of values that decoding has rounded are rounded again, so that a chunk changes with every partial write."""
 
     test_in_shards = test_in_arrays
 
@@ -212,7 +212,7 @@ FILTERS = st.one_of(
 @given(FILTERS, st.sampled_from([(7,), (3, 4), ()]), st.integers(0, 2**16))
 @pytest.mark.rule("Z6")
 def test_elements_of_theirs_and_ours(codec: ArrayToArray, shape: tuple[int, ...], seed: int) -> None:
-    """Bit for bit, both in what is stored and in what is read."""
+    """Bit for bit, both in the stored bytes and in the values read."""
     configuration = codec.configuration() or {}
     dtype = np.dtype(configuration.get("dtype") or configuration["decode_dtype"])  # type: ignore[arg-type]
     spec = chunk_spec(dtype, shape)
@@ -220,7 +220,7 @@ def test_elements_of_theirs_and_ours(codec: ArrayToArray, shape: tuple[int, ...]
     try:
         with np.errstate(all="ignore"):
             made = other.encode(array)  # type: ignore[attr-defined]
-    except OverflowError:  # a number that the integers do not hold; of differences ours may wrap around and back
+    except OverflowError:  # a number that the integers cannot hold; our differences may wrap around and back
         try:
             assert codec.decode(codec.encode(array, spec), spec).tobytes() == array.tobytes()
         except (OverflowError, InvalidInputError):
@@ -256,7 +256,7 @@ def test_packed_bits_of_theirs_and_ours(length: int, seed: int) -> None:
 
 
 def test_unsigned_and_signed_differences_are_one() -> None:
-    """numcodecs takes elements as whatever has their size; so do we."""
+    """numcodecs accepts elements as any type of their size, and so do we."""
     spec = chunk_spec("float32", (6,))
     array = random_chunk(spec)
     with warnings.catch_warnings():
@@ -305,7 +305,7 @@ def test_fletcher_of_long_and_of_odd_data(data: bytes) -> None:
     made = Fletcher32().encode(data)
     assert made == (bytes(numcodecs.fletcher32.Fletcher32().encode(data)) if data else bytes(4))
     assert Fletcher32().decode(made, len(data)) == data
-    without_last = Fletcher32().encode(data[:-1])[-4:]  # as zarrs has it where the number of bytes is odd
+    without_last = Fletcher32().encode(data[:-1])[-4:]  # as zarrs does if the number of bytes is odd
     if len(data) % 2:
         assert Fletcher32().decode(data + without_last, len(data)) == data
     elif without_last != made[-4:]:

@@ -9,7 +9,7 @@ import pytest
 from frazil.codecs import Blosc
 from frazil.errors import ChunkDecodeError
 
-# 600 little-endian numbers of 4 bytes, each 50 times, shuffled; the four planes of the block are streams of their own
+# 600 little-endian numbers of 4 bytes, each 50 times, shuffled; the four planes of the block are separate streams
 PLANES = """
 AgFBBGAJAABgCQAAyAAAABQAAAA+AAAA2AQAAMIBAAABwgEAAALCAQAAA8IBAAAEwgEAAAXCAQAABsIBAAAHwgEAAAjCAQAACcIBAAAKwgEAAAvCAQAiAAAA2AQAAP4BAP4BAP4BAP4B
 AP4BAP4BAP4BAP4BAP4BAFoBACIAAADYBAAA/gEA/gEA/gEA/gEA/gEA/gEA/gEA/gEA/gEAWgEAIgAAANgEAAD+AQD+AQD+AQD+AQD+AQD+AQD+AQD+AQD+AQBaAQA="""

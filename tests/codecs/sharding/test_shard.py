@@ -1,4 +1,4 @@
-"""The bytes of a shard: its index there and back, what is refused of one, and how shards are assembled."""
+"""The bytes of a shard: encoding and decoding of its index, refused indexes, and how shards are assembled."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_bytes_that_no_entry_names_are_laid_out_too() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), unique=True), st.integers(0, 2**32))
 def test_what_a_write_leaves_is_found(touched: list[tuple[int, int]], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    slot = rng.permutation(6)[:4] - 2  # of four shards; two tables are those of none
+    slot = rng.permutation(6)[:4] - 2  # of four shards; two tables belong to no shard
     tables = rng.integers(0, 9, (4, 5, 2))
     tables[rng.random((4, 5)) < 0.4] = -1
     indexes = StackedIndex(tables.copy(), np.where(slot < 0, -1, slot))

@@ -17,7 +17,7 @@ from frazil.testing import chunk_spec, random_chunk
 
 
 def sharding_of(layout: Layout) -> tuple[ShardingIndexed, tuple[int, ...]] | None:
-    """The first sharding codec of a layout and the extent of its shards, where one stands at the front."""
+    """The first sharding codec of a layout and the extent of its shards, if it is the first codec."""
     if layout.shards is not None:
         return ShardingIndexed(layout.chunks, layout.codecs, index_location=layout.index_location), layout.shards
     for codec in layout.codecs:

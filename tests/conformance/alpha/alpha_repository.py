@@ -1,4 +1,4 @@
-"""A repository of the library's, to change one thing about, and what it is to read as then."""
+"""A repository written by the library, in which one thing is changed, and the values that must be read then."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read(store: MemoryStore, plane: np.ndarray[Any, Any], line: np.ndarray[Any, 
 
 
 def check(made: Made, plane: np.ndarray[Any, Any] = PLANE, line: np.ndarray[Any, Any] = LINE) -> None:
-    """It is read, and continued: afterwards everything is there still."""
+    """It is read, and continued: afterwards all data is still there."""
     read(made.store, plane, line)
     repo = frazil.Repository.open(made.store)
     plane = plane.copy()

@@ -1,7 +1,7 @@
-"""The library of the alpha, told in plain Python from what is known of it: what it reads, what it refuses, and what its commits make of a repository. Its MessagePack
-reader is its own; nothing here asks Frazil about a file.
+"""A model of the library of the alpha in plain Python: what it reads, what it refuses, and how its commits change a repository. It has its own MessagePack
+reader; no file is read with Frazil.
 
-It is stricter than the library was in one thing: structs must be positional, as it wrote them."""
+It is stricter than the library in one point: structs must be positional, as the library wrote them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Refused(Exception):
-    """What that library gave up on."""
+    """An input on which that library failed."""
 
 
 def need(fine: object, what: str) -> None:
@@ -118,7 +118,7 @@ def fields(value: Any, count: int, what: str) -> list[Any]:
 
 
 def check_id(text: Any) -> str:
-    """An id as it is in names of files. Small letters, O, I and L are taken, and bits beyond the 12 bytes."""
+    """An id as in names of files. Small letters, O, I and L are accepted, and bits beyond the 12 bytes."""
     need(isinstance(text, str) and len(text) == 20, f"the id {text!r}")
     letters = str(text).upper().translate(str.maketrans("OIL", "011"))
     need(not letters.strip(ALPHABET), f"the id {text!r}")
@@ -158,7 +158,7 @@ class Node:
 
 
 def _metadata(value: Any) -> list[Any]:
-    """Members that are of the closed lists; one that is not makes the whole snapshot unreadable."""
+    """Members of the closed lists; an unknown one makes the whole snapshot unreadable."""
     members = fields(value, 8, "the metadata of an array")
     shape, data_type, chunks, keys, fill, codecs, transformers, names = members
     need(len(shape) == len(chunks) and min(chunks, default=1) > 0, "a chunk length of 0")
@@ -181,7 +181,7 @@ def _sorted(value: Json) -> Json:
 
 
 def zarr_of(metadata: list[Any]) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any], Any, bool]:
-    """Shape, chunk shape, data type in little endian, fill value, and whether chunks are gzipped. The codecs that tests need, no others."""
+    """Shape, chunk shape, data type in little endian, fill value, and whether chunks are gzipped. Only the codecs that tests need."""
     shape, data_type, chunks, _, fill, codecs, _, _ = metadata
     (value,) = fill.values()
     if isinstance(value, list):
@@ -195,14 +195,14 @@ def zarr_of(metadata: list[Any]) -> tuple[tuple[int, ...], tuple[int, ...], np.d
 class Library:
     """One repository as that library sees it.
 
-    repaired  without its defect of re-filing the chunks of higher nodes under each lower one"""
+    repaired  without its defect that stores the chunks of higher nodes again under each lower one"""
 
     def __init__(self, store: Store, *, repaired: bool = True) -> None:
         self.store, self.repaired = store, repaired
 
     @classmethod
     def create(cls, store: Store) -> Library:
-        """A new repository: the snapshot's file has another id than the snapshot says."""
+        """A new repository: the id of the snapshot's file differs from the id in the snapshot."""
         now = clock()
         file = new_id()
         store.set(f"snapshots/{file}", encoded([0, {}, [], [], 0, 0, [], [new_id(), now, FIRST], now, {}, {}]))
@@ -242,7 +242,7 @@ class Library:
         return chunks
 
     def payload(self, payload: dict[str, Any]) -> bytes:
-        """The bytes of a chunk. Of its own objects the whole one, whatever offset and length say."""
+        """The bytes of a chunk. A native object is read whole, whatever offset and length are."""
         ((kind, value),) = payload.items()
         if kind == "Inline":
             return bytes(value)
@@ -263,7 +263,7 @@ def reference(snapshot: str) -> bytes:
 
 
 class Checkout:
-    """A snapshot, and what is changed in it until it is committed."""
+    """A snapshot, and its changes until it is committed."""
 
     def __init__(self, library: Library, snapshot: str) -> None:
         self.library, self.snapshot = library, snapshot
@@ -278,7 +278,7 @@ class Checkout:
     # --- reading ---
 
     def ancestry(self) -> list[str]:
-        """Messages, the newest first. Only what the snapshot lists: longer histories were todo!()."""
+        """Messages, the newest first. Only those that the snapshot lists: longer histories were todo!()."""
         need(self.total == len(self.history), "a history that is not whole")
         return [info[2] for info in (self.metadata, *self.history)]
 
@@ -337,7 +337,7 @@ class Checkout:
         self.nodes[path].attributes = attributes
 
     def delete(self, path: str) -> None:
-        """The node, with all beneath it."""
+        """The node, with all nodes below it."""
         for beneath in [one for one in self.nodes if one == path or one.startswith(f"{path}/")]:
             del self.nodes[beneath]
 
@@ -352,7 +352,7 @@ class Checkout:
         self.chunks[self.nodes[path].id, tuple(key)] = payload
 
     def write(self, path: str, values: Array) -> None:
-        """All values of an array, chunk by chunk; those that are all fill value too."""
+        """All values of an array, chunk by chunk; chunks that are all fill value too."""
         shape, chunks, dtype, fill, zipped = zarr_of(self._array(path))
         for key in grid(shape, chunks):
             whole = np.full(chunks, fill, dtype)
@@ -362,7 +362,7 @@ class Checkout:
             self.set_chunk(path, key, gzip.compress(data) if zipped else data)
 
     def resize(self, path: str, shape: Sequence[int]) -> None:
-        """Another shape; chunks that are outside of it then are deleted, as Zarr did."""
+        """Another shape; chunks outside of it are deleted, as Zarr did."""
         metadata = self._array(path)
         kept = set(grid(shape, metadata[2]))
         for key in grid(metadata[0], metadata[2]):
@@ -373,7 +373,7 @@ class Checkout:
     # --- committing ---
 
     def _references(self) -> dict[tuple[int, tuple[int, ...]], Any]:
-        """All references of all nodes; of two of one chunk the one in the last manifest."""
+        """All references of all nodes; of two references to one chunk, the one in the last manifest."""
         merged: dict[tuple[int, tuple[int, ...]], Any] = {}
         for node in self.nodes.values():
             for manifest in node.manifests:

@@ -1,4 +1,4 @@
-"""A small repository for the tests of statements, and what its store holds. Holds no tests."""
+"""A small repository for the tests of statements, and the content of its store. Holds no tests."""
 
 from __future__ import annotations
 

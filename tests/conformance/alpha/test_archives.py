@@ -1,4 +1,4 @@
-"""Both repositories of the library, read whole through frazil.Repository: every array, value, attribute, branch, tag and history that they are known to have."""
+"""Both repositories of the library, read whole through frazil.Repository: every known array, value, attribute, branch, tag and history."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_virtual_chunk_that_cannot_be_had_is_an_error(tmp_path: Path) -> None:
 
 
 def test_its_virtual_chunk_is_read_from_a_bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it says: with credentials of the environment, and with those of a store."""
+    """The location in the manifest: with credentials of the environment, and with those of a store."""
     s3._make("testbucket")
     bucket = s3.store("testbucket")
     bucket.set("path/to/python/chunk-1", np.full(25, 42, "<f4").tobytes())
@@ -225,7 +225,7 @@ def test_every_array_of_the_varied(snapshot: str) -> None:
     }
     for path, known in arrays.items():
         found = values(session, path)
-        shape = [1] if path == "/shape/scalar" else list(found.shape)  # which was told when NumPy had made a row of it
+        shape = [1] if path == "/shape/scalar" else list(found.shape)  # recorded after NumPy had made a row of it
         assert (shape, str(found.dtype)) == (known["shape"], known["dtype"]), path
         if path != "/codecs/shard":
             little = np.ascontiguousarray(found.astype(found.dtype.newbyteorder("<")))
@@ -235,8 +235,8 @@ def test_every_array_of_the_varied(snapshot: str) -> None:
 @pytest.mark.rule("trap 55")
 @pytest.mark.parametrize("snapshot", VARIED_IDS)
 def test_shards_whose_writer_left_inner_chunks_out(snapshot: str) -> None:
-    """Whoever wrote them wrapped its order of inner chunks around at those 2 of 20 in a shard: others stand twice in the file, these nowhere. The sum that was
-    noted is that of the values before they were written, so that no reader can come to it."""
+    """The writer wrapped its order of inner chunks around at those 2 of 20 in a shard: other chunks are in the file twice, these are missing. The recorded sum
+    is that of the values before writing, so no reader can reproduce it."""
     array = array_at(varied().readonly_session(snapshot=snapshot), "codecs/shard")
     found = np.asarray(array[...])
     whole = np.arange(5000, dtype="<i4").reshape(50, 100)

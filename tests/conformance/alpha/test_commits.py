@@ -1,4 +1,5 @@
-"""Commits as the document has them, seen from their store: what is written in which order, what readers see meanwhile, and what is left of a lost race."""
+"""Commits as the document defines them, seen from their store: what is written in which order, what readers see meanwhile, and what remains after a lost
+race."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.conformance.alpha.repositories import contents, filled
 
 
 class Told(WrappedStore):
-    """Tells of each put before it is carried out."""
+    """Reports each put before it is carried out."""
 
     __slots__ = ("before",)
 
@@ -39,7 +40,7 @@ class Told(WrappedStore):
 def test_a_commit_writes_chunks_then_manifests_and_snapshot_then_the_branch_file(
     tmp_path: Path, options: dict[str, object]
 ) -> None:
-    """Manifests and the snapshot are one call of the store, whose order is open; every file of a call is there before the next call begins."""
+    """Manifests and the snapshot are one call of the store, in any order; every file of a call is stored before the next call begins."""
     inner = LocalStore(tmp_path, sync=bool(options.get("durable")))
     filled(inner, **options)
     calls: list[list[str]] = []
@@ -67,7 +68,7 @@ def test_a_commit_writes_chunks_then_manifests_and_snapshot_then_the_branch_file
 
 @pytest.mark.rule("I70", "I335", "I336")
 def test_nothing_refers_to_manifests_and_snapshot_before_the_branch_file() -> None:
-    """Whatever part of them is there when a writer dies, readers and writers go on from the last commit."""
+    """Whichever part of them exists when a writer dies, readers and writers continue from the last commit."""
     inner = MemoryStore()
     filled(inner)
     before = contents(inner)
@@ -91,7 +92,7 @@ def test_nothing_refers_to_manifests_and_snapshot_before_the_branch_file() -> No
 
 @pytest.mark.rule("I45", "I47", "I72", "I170", "I171")
 def test_what_was_written_is_removed_when_the_branch_file_comes_too_late() -> None:
-    """Another commit comes between the last look at the branch and the creation of its file: chunks, manifests and snapshot have been written by then."""
+    """Another commit comes between the last read of the branch and the creation of its file: by then chunks, manifests and snapshot are written."""
     inner = MemoryStore()
     filled(inner)
     other = frazil.Repository.open(inner).writable_session()
@@ -140,7 +141,7 @@ def test_of_many_who_create_one_reference_file_one_succeeds(tmp_path: Path, kind
 @pytest.mark.rule("I258")
 @pytest.mark.parametrize("options", [{}, {"compatible": "alpha-library"}])
 def test_chunks_of_one_array_lie_in_several_manifests(options: dict[str, object]) -> None:
-    """Written so, and read of all of them."""
+    """In any case all of them are read."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, **options)  # type: ignore[arg-type]
     with repo.transaction(message="first") as root:

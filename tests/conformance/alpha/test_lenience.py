@@ -1,5 +1,5 @@
-"""What the library of the alpha made of files that it did not write: what it took is read and continued, what it refused for no good reason too, and what is broken is
-refused by name, no more of it than is broken. One repository, with one thing about it changed at a time."""
+"""Files that the library of the alpha did not write: those that it accepted, or refused without a good reason, are read and continued. Only the broken parts of
+broken files are refused, by name. Each test changes one thing in a repository."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_references_in_several_manifests() -> None:
 
 
 def test_of_a_chunk_in_two_manifests_the_first_counts() -> None:
-    """Also after a commit, where the library's own let the last count."""
+    """Also after a commit, where the library itself used the last one."""
     made = Made()
     old = made.second_manifest({(2, (0, 0)): {"Inline": np.zeros(4, "<f4").tobytes()}})
     made.listed("/plane", [[made.manifest.removeprefix(MANIFEST), []], [old, []]])
@@ -109,7 +109,7 @@ def test_any_order_and_the_last_of_one_key() -> None:
 
 @pytest.mark.rule("trap 54")
 def test_references_that_no_array_has() -> None:
-    """Of nodes that are not there, of another rank, and beyond the grid: not shown, whatever is committed."""
+    """References of missing nodes, of another rank, or beyond the grid: not shown, whatever is committed."""
     made = Made()
     chunks = made.value(made.manifest)[2]
     strange = {(77, (0, 0)): {"Inline": b"x"}, (2, (0,)): {"Inline": b"x"}, (2, (0, 5)): {"Inline": b"x"}}
@@ -123,7 +123,7 @@ def test_references_that_no_array_has() -> None:
 
 
 def named(fields: list[Any], kind: str) -> Pairs:
-    """A struct as a map: fields in another order, with one that nobody knows."""
+    """A struct as a map: fields in another order, with an unknown one."""
     pairs = list(zip(FIELDS[kind], fields, strict=True))
     return Pairs([("unheard_of", [1, {}]), *reversed(pairs)])
 
@@ -281,7 +281,7 @@ def test_ids_that_are_none(identity: object) -> None:
 
 
 def only_plane_is_broken(made: Made) -> None:
-    """That array is refused by name, in all ways to it; the others are read, and commits carry it on as it is."""
+    """That array is refused by name, in every access; the others are read, and commits keep it unchanged."""
     repo = frazil.Repository.open(made.store)
     node = encoded(made.value(made.snapshot)[10]["/plane"])
     for number in range(2):
@@ -343,7 +343,7 @@ def test_attributes_that_are_no_json() -> None:
 
 
 def test_attributes_in_a_file() -> None:
-    """The library left that to be done, and crashed."""
+    """The library had not implemented that, and crashed."""
     made = Made()
     made.put("attributes/PGFG33J5SJNP38N7NFV0", [{"other": 1}, {"is": "far away"}])
     made.field(3, [["PGFG33J5SJNP38N7NFV0", 0]])
@@ -377,7 +377,7 @@ def test_groups_that_are_missing(path: str) -> None:
 
 
 def test_a_node_under_another_path() -> None:
-    """It was listed, and could not be read."""
+    """It was listed, but could not be read."""
     made = Made()
     made.node("/plane", lambda node: node.__setitem__(1, "/elsewhere"))
     np.testing.assert_array_equal(frazil.Repository.open(made.store).readonly_session().root["sub/line"][...], LINE)

@@ -1,4 +1,4 @@
-"""Repositories that Frazil and the alpha library work on by turns (library.py is a model of that one): each reads exactly what the other committed, and goes on.
+"""Repositories that Frazil and the alpha library (library.py is its model) change in turns: each reads exactly what the other committed, and continues.
 
 The library itself, built from its source, was run the same way; where it differed from the model, the model was corrected."""
 
@@ -25,7 +25,7 @@ def compatible(store: MemoryStore) -> frazil.Repository:
 
 
 def check(repo: frazil.Repository, library: Library, name: str, plain: Plain) -> None:
-    """Both read what there is, and list the same."""
+    """Both read and list the same."""
     session = repo.readonly_session(snapshot=repo.lookup(name))
     seen = library.checkout(name)
     assert seen.paths() == sorted(plain)
@@ -62,7 +62,7 @@ class Both:
         return self.random.choice(names) if names else None
 
     def by_frazil(self, root: frazil.Group) -> None:
-        """A few changes, and always one more of the root: without any there would be no commit."""
+        """A few changes, and always one more of the root: without any change there would be no commit."""
         for _ in range(self.random.randint(1, 4)):
             self._one_by_frazil(root)
         self.count += 1
@@ -135,7 +135,7 @@ class Both:
                     assert values is not None
                     plain[path] = self.values(values.shape), attributes
                     at.write(path, plain[path][0])  # type: ignore[arg-type]
-                case "resize" if arrays:  # to whole chunks: it did not clear what was cut off within one
+                case "resize" if arrays:  # to whole chunks: the library does not clear cut elements
                     path = self.random.choice(arrays)
                     values, attributes = plain[path]
                     assert values is not None
@@ -246,7 +246,7 @@ def test_whoever_is_second_is_told() -> None:
 
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
 def test_what_that_library_drops(compatible: str | None) -> None:
-    """Its commit drops flags, properties, extents; what was free is then kept as it can read it."""
+    """Its commit drops flags, properties, extents; free metadata is then kept in a form that it can read."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible=compatible)
     with repo.transaction(message="one", metadata={"ship": "Polarstern"}) as root:
@@ -274,8 +274,8 @@ def test_what_that_library_drops(compatible: str | None) -> None:
 
 @pytest.mark.rule("trap 54")
 def test_references_filed_under_other_nodes() -> None:
-    """The library's first defect: each of its commits files the chunks of higher nodes under lower ones, too. Where the number of dimensions tells, none of those is
-    shown, listed, or carried on."""
+    """The library's first defect: each of its commits stores the chunks of higher nodes under lower ones, too. If the number of dimensions reveals it, they are
+    not shown, listed, or kept."""
     store = MemoryStore()
     library = Library.create(store)
     library.repaired = False
@@ -313,7 +313,7 @@ AXES = ("lat", "lon", "time")
 
 
 def axes(store: MemoryStore, length: int = 600, *, more: bool = False) -> tuple[frazil.Repository, Library]:
-    """A compatible repository with three arrays of one chunk grid. Chunks are native from 513 bytes on. more: and an array of two dimensions"""
+    """A compatible repository with three arrays of one chunk grid. Chunks of 513 bytes and more are native. more: also an array of two dimensions"""
     repo, library = compatible(store), Library(store, repaired=False)
     with repo.transaction(message="ours") as root:
         for number, name in enumerate(AXES):
@@ -331,7 +331,7 @@ def commit_of_library(library: Library, message: str) -> None:
 
 
 def manifests_of(library: Library) -> dict[str, list[set[int]]]:
-    """For each array the nodes whose references its manifests hold."""
+    """For each array the nodes whose references its manifests contain."""
     nodes = library.checkout("main").nodes
     return {
         path: [{number for number, _ in library.manifest(manifest)} for manifest in node.manifests]
@@ -342,7 +342,7 @@ def manifests_of(library: Library) -> dict[str, list[set[int]]]:
 
 @pytest.mark.rule("trap 54")
 def test_every_array_has_manifests_of_its_own() -> None:
-    """Also where it was not changed, in the commit that follows one of the library."""
+    """Also if it was not changed, in the commit that follows one of the library."""
     store = MemoryStore()
     repo, library = axes(store, more=True)
     for number in range(3):
@@ -362,7 +362,7 @@ def test_every_array_has_manifests_of_its_own() -> None:
 
 @pytest.mark.parametrize("length", [600, 20])
 def test_references_that_the_library_mixed_up_are_refused(length: int) -> None:
-    """Native ones at once; inline ones where a reference of another rank shows that it happened."""
+    """Native ones are missing at once; inline ones if a reference of another rank reveals the defect."""
     store = MemoryStore()
     repo, library = axes(store, length, more=True)
     good = repo.lookup("main")
@@ -410,7 +410,7 @@ def test_references_outside_the_grid_show_the_defect_too() -> None:
 
 
 def test_equal_chunks_alone_show_nothing() -> None:
-    """Two arrays may have the same inline chunks: they are read, also beside others in a manifest of the library."""
+    """Two arrays may have the same inline chunks: they are read, also together with others in a manifest of the library."""
     store = MemoryStore()
     repo, library = compatible(store), Library(store, repaired=False)
     with repo.transaction(message="ours") as root:

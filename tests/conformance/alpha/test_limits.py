@@ -1,5 +1,5 @@
-"""What snapshots cannot hold is refused by name before anything is written, with what to do instead, whichever way it comes; and what others wrote into files of the
-format, though we do not know it, is there after our commits."""
+"""Metadata that snapshots cannot hold is refused by name before anything is written, with a suggestion, in every operation. Unknown data that others wrote into
+files of the format survives our commits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOCUMENT: Mapping[str, Any] = {
     "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
     "attributes": {},
 }
-# members of the document, the word that the error has, and whether it says what to do instead
+# members of the document, a word in the error, and whether it suggests a solution
 DOCUMENTS = {
     "raw bits": ({"data_type": "r24", "fill_value": [0, 0, 0]}, "data_type"),
     "datetimes": (
@@ -61,7 +61,7 @@ ARGUMENTS: Mapping[str, tuple[Mapping[str, object], str]] = {
 }
 
 
-# what only repositories refuse that the library of the alpha is to read
+# only refused in repositories for the alpha library
 ONLY_COMPATIBLE = {"raw bits", "datetimes", "points in keys", "text of fixed length", "fields"}
 
 
@@ -136,7 +136,7 @@ VALUES = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_other_data_types_are_held(name: str) -> None:
-    """As they are in a plain store: values, document, and encoded chunks."""
+    """The same as in a plain store: values, document, and encoded chunks."""
     values = VALUES[name]
     dtype = name if name == "r16" else values.dtype
     store, plain = MemoryStore(), MemoryStore()
@@ -238,7 +238,7 @@ FLAGS = {"theirs": pack({"deep": [1, {"a": None}]}), "odd": b"\xc7\x02\x05ab"}  
 
 
 def written_by_others(store: MemoryStore, repo: frazil.Repository) -> tuple[SnapshotFile, str]:
-    """Gives the tip flags, an attribute file, and its manifest flags and other extents; and what it says then, and the key of the manifest."""
+    """Gives the tip flags, an attribute file, manifest flags and other extents. Returns the new state of the tip and the key of the manifest."""
     key = f"snapshots/{repo.lookup('main')}"
     snapshot = decode_snapshot(store.get(key) or b"")
     (manifest,) = store.list_prefix("manifests/")

@@ -1,4 +1,4 @@
-"""What the document says of repositories as wholes, line by line: what is read and written, in which order, and what never changes."""
+"""Statements of the document about whole repositories, line by line: what is read and written, in which order, and what never changes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_repository_lies_beneath_its_root(tmp_path: Path) -> None:
 
 @pytest.mark.rule("I46", "I66", "I67", "I68", "I289", "I293", "I297")
 def test_a_read_goes_from_the_branch_to_the_chunk() -> None:
-    """Branch file, snapshot, the manifest that is needed, and of a file with several chunks the part that is asked for."""
+    """Branch file, snapshot, the required manifest, and of a file with several chunks only the requested part."""
     inner = MemoryStore()
     filled(inner)
     store = CountingStore(inner)
@@ -171,7 +171,7 @@ def test_tags_are_made_once() -> None:
 
 @pytest.mark.rule("I213")
 def test_tags_are_never_deleted() -> None:
-    """There is no operation for it, and none does it beside its work. The tag outlives its branch."""
+    """No operation does it, not even as a side effect. The tag outlives its branch."""
     store = MemoryStore()
     repo = filled(store)
     repo.create_branch("dev", "main")
@@ -239,7 +239,7 @@ def test_one_of_two_sessions_gets_the_next_number() -> None:
 
 @pytest.mark.rule("I170", "I171", "I45")
 def test_the_branch_file_is_created_if_absent(tmp_path: Path) -> None:
-    """Also where another program created it between two requests of ours: what is there is never replaced."""
+    """Also if another program created it between two of our requests: an existing file is never replaced."""
     store = LocalStore(tmp_path / "r", sync=False)
     repo = frazil.Repository.create(store, durable=False)
     session = repo.writable_session()
@@ -281,7 +281,7 @@ def branch_files(store: Store) -> list[str]:
 
 @pytest.mark.rule("I62", "I228", "I246", "I251")
 def test_attribute_files_come_and_go() -> None:
-    """Written, read, replaced, and no longer listed when no node refers to them."""
+    """Written, read, replaced, and no longer listed if no node refers to them."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, attributes_file_bytes=100)
     large = {"text": "x" * 200, "list": [1, 2.5, None]}

@@ -1,4 +1,4 @@
-"""Hierarchies of the draft put together by hand, from the text of the document alone: none of the code under test has a part in them."""
+"""Hierarchies of the draft put together by hand, from the text of the document alone, without any code under test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OLD_ENTRY: Mapping[str, object] = {
 SHARDING = "https://purl.org/zarr/spec/extensions/storage_transformers/sharding/1.0"
 OLD_SHARDING = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"
 EXTENSIONS = "https://purl.org/zarr/spec/extensions/data-types"
-MISSING = object()  # a member that is to be left out
+MISSING = object()  # a member to leave out
 EMPTY = (2**64 - 1, 2**64 - 1)
 
 # The example of the document: 64-bit floats in 10 by 10 chunks, gzip.
@@ -100,7 +100,7 @@ def array(
 
 
 def hierarchy(values: Mapping[str, object] = {}, entry: object = ENTRY) -> MemoryStore:
-    """A store with zarr.json and these values by key: bytes or text as they are, documents as JSON."""
+    """A store with zarr.json and these values by key: bytes or text unchanged, documents as JSON."""
     store = MemoryStore()
     for key, value in {"zarr.json": entry, **values}.items():
         if value is not MISSING:
@@ -120,7 +120,7 @@ def one(document: object, chunks: Mapping[str, bytes] = {}, entry: object = ENTR
 
 
 def old(document: object, chunks: Mapping[str, bytes] = {}, entry: object = OLD_ENTRY) -> MemoryStore:
-    """As `one`, in the older dialect."""
+    """Like `one`, in the older dialect."""
     return hierarchy(
         {"meta/root/a.array.json": document, **{f"data/root/a/{chunk}": value for chunk, value in chunks.items()}},
         entry,
@@ -133,7 +133,7 @@ def opened(store: MemoryStore, **arguments: object) -> frazil.Array:
 
 
 def refusal(store: MemoryStore, path: str = "a", **arguments: object) -> FrazilError:
-    """The error that opening the node raises; nothing of the store is touched."""
+    """The error that opening the node raises. The store must be unchanged."""
     before = contents(store)
     with pytest.raises((MetadataError, UnknownExtensionError)) as caught:
         frazil.open(store, path=path, **arguments)
@@ -142,7 +142,7 @@ def refusal(store: MemoryStore, path: str = "a", **arguments: object) -> FrazilE
 
 
 def refused(document: object, entry: object = ENTRY) -> str | None:
-    """The member that is named when the array with this document is refused."""
+    """The member that the error names when the array with this document is refused."""
     return refusal(one(document, entry=entry)).path
 
 

@@ -1,4 +1,4 @@
-"""The hierarchies that zarr-python 2.18.7 wrote in the older dialect, and the same in that of December 2022, with what each node holds."""
+"""The hierarchies that zarr-python 2.18.7 wrote in the older dialect, and the same in that of December 2022, with the content of each node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNTS = {OLD: (139, 7), NEW: (130, 6)}  # arrays, groups
 
 
 class ExpectedArray(NamedTuple):
-    """path: "" at the root; chunks_per_shard: None where it is not sharded; key, document: where and as it is stored"""
+    """path: "" at the root; chunks_per_shard: None if not sharded; key, document: as stored"""
 
     path: str
     key: str
@@ -34,14 +34,14 @@ class ExpectedArray(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, object]:
-        """Those of the user: filters are codecs (in the older dialect)."""
+        """The user's attributes: filters are codecs (in the older dialect)."""
         attributes = dict(self.document["attributes"])
         attributes.pop("filters", None)
         return attributes
 
 
 class Fixture(NamedTuple):
-    """groups: attributes by path, None where the group has no document"""
+    """groups: attributes by path, None if the group has no document"""
 
     folder: Path
     arrays: tuple[ExpectedArray, ...]
@@ -57,7 +57,7 @@ class Fixture(NamedTuple):
         return sorted(path for path in self.folder.rglob("*") if path.is_file())
 
     def contents(self) -> dict[str, tuple[bytes, int]]:
-        """Bytes and time of change of every file."""
+        """Bytes and modification time of every file."""
         return {path.as_posix(): (path.read_bytes(), path.stat().st_mtime_ns) for path in self.files()}
 
     def members(self) -> dict[str, str]:
@@ -80,7 +80,7 @@ def unpack(folder: Path) -> Path:
 
 
 def load(unpacked: Path, kind: str, name: str) -> Fixture:
-    """One hierarchy with what its manifest expects."""
+    """One hierarchy with the content that its manifest expects."""
     base = unpacked / kind
     manifest = json.loads((base / "manifest.json").read_text())
     folder = base / f"{name}.zr3"
@@ -90,7 +90,7 @@ def load(unpacked: Path, kind: str, name: str) -> Fixture:
         for group in manifest["groups"]
         if group["hierarchy"] == folder.name
     }
-    if name == "consolidated":  # what zarr-python's consolidate_metadata leaves behind is a group like any other
+    if name == "consolidated":  # the result of zarr-python's consolidate_metadata is an ordinary group
         groups["consolidated"] = {}
     return Fixture(folder, arrays, groups)
 

@@ -1,4 +1,4 @@
-"""What the tests of the extension points have in common: documents by hand, and an array that is worked through."""
+"""Shared by the tests of the extension points: documents by hand, and an array that is used in every way."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def works(store: Store, path: str = "x") -> frazil.Array:
 
 
 def refused(store: Store, kind: type[FrazilError] = UnknownExtensionError, path: str = "x") -> FrazilError:
-    """What a registry without extensions says; nothing is touched."""
+    """The error with a registry without extensions. Nothing is touched."""
     before = {key: store.get(key) for key in store.list()}
     with pytest.raises(kind) as caught:
         frazil.open(store, path=path)

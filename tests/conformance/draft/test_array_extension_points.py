@@ -1,5 +1,5 @@
-"""The extension points of arrays (draft of 2022, Extensions): generic extensions, data type, chunk grid, memory layout, storage transformer, each
-registered by a user and worked through, and what happens to those that are not known. The extensions themselves are in user_extensions.py."""
+"""The extension points of arrays (draft of 2022, Extensions): generic extensions, data type, chunk grid, memory layout, storage transformer, each registered by
+a user and used, and what happens to unknown ones. The extensions themselves are in user_extensions.py."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ PLAIN_TILES = "https://example.org/zarr/plain-tiles/1.0"
 
 
 class PlainTiles:
-    """A chunk grid that implements the port and derives from nothing: {"extension": PLAIN_TILES, "type": "tiles", "tile": [4, 4]}"""
+    """A chunk grid that implements the port without a base class: {"extension": PLAIN_TILES, "type": "tiles", "tile": [4, 4]}"""
 
     def __init__(self, tile: Sequence[int], chunks: int | None = None) -> None:
         self.chunk_shape, self.chunks = tuple(tile), chunks
@@ -367,7 +367,7 @@ def test_storage_transformers(store: Store, stack: list[dict[str, object]]) -> N
 
 @pytest.mark.rule("D79")
 def test_the_order_of_storage_transformers() -> None:
-    """Array side first: chunks are masked and then put into shards, or shards are masked whole."""
+    """From the array to the store: chunks are masked and then put into shards, or shards are masked whole."""
     stored: dict[bool, bytes] = {}
     for inside in (True, False):
         store = MemoryStore()
@@ -431,7 +431,7 @@ def test_what_a_storage_transformer_may_not_make() -> None:
         frazil.open_array(store, path="x", registry=REGISTRY.with_storage_transformer(MASK, lambda entry, store: 1))
 
 
-# --- asking for them --------------------------------------------------------------------------------------------------------------------
+# --- requesting them --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("zarr_format", ["draft", "draft-2021"])

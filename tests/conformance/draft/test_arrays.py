@@ -1,4 +1,4 @@
-"""The document of an array, member by member: what is read, and that every other form is refused by its name (docs/conformance/zarr-draft.md)."""
+"""The document of an array, member by member: valid forms are read, and every other form is refused by its name (docs/conformance/zarr-draft.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NAMES = [
 
 
 def fill(data_type: object, value: object, **change: object) -> np.ndarray:
-    """The fill value, as an array of one element that was never written reads."""
+    """The fill value, read from an array of one element that was never written."""
     return opened(one(array([1], [1], data_type, fill_value=value, **change)))[...]
 
 

@@ -1,5 +1,5 @@
-"""Documents of the draft with anything wrong in them: a clear error or a node, never another exception, and nothing of the store touched. What each rule
-refuses is in the other files."""
+"""Documents of the draft with any error: a clear error or a node, never another exception, and the store is untouched. The other files test what each rule
+refuses."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ anything = st.recursive(
 
 
 def places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """The ways to everything in a document."""
+    """The paths to all values in a document."""
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, child in items:
@@ -112,7 +112,7 @@ def places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[objec
 
 @st.composite
 def damaged(draw: st.DrawFn, sound: object) -> object:
-    """The document with one to three of its values replaced, removed, doubled or added to."""
+    """The document with one to three of its values replaced, removed, duplicated or inserted."""
     value = copy.deepcopy(sound)
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(list(places(value))))
@@ -142,7 +142,7 @@ def damaged(draw: st.DrawFn, sound: object) -> object:
 
 
 def use(store: MemoryStore, path: str) -> None:
-    """Opens a node and looks into it. An error names where."""
+    """Opens a node and reads it. An error names the place."""
     before = contents(store)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -166,7 +166,7 @@ def looked_into(store: MemoryStore, path: str) -> FrazilError | None:
 
 
 def chunks(root: str) -> dict[str, object]:
-    """Something under every name that a chunk may have."""
+    """An object under every possible name of a chunk."""
     shard = b"\1" * 8 + np.array([[0, 4], [4, 4]], "<u8").tobytes()
     return {f"data/{root}a/{name}": shard for name in ("c", "c0", "c0/0", "c0.0", "0", "0.0")}
 

@@ -1,4 +1,4 @@
-"""Chunks: where an element lies, in what order, and what the chain of codecs makes of it; bytes by hand (docs/conformance/zarr-draft.md)."""
+"""Chunks: where an element is, in what order, and the output of the codec chain; bytes by hand (docs/conformance/zarr-draft.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BLOSC = codec("blosc", cname="lz4", clevel=5, shuffle=1, blocksize=0)
 
 
 def written(values: object, dtype: str, **arguments: object) -> MemoryStore:
-    """What creating an array of one chunk with these values stores."""
+    """The stored bytes of a new array of one chunk with these values."""
     store = MemoryStore()
     data = np.asarray(values, dtype)
     frazil.create_array(store, path="a", data=data, chunks=data.shape, zarr_format="draft", **arguments)
@@ -110,7 +110,7 @@ def test_without_dimensions() -> None:
 
 @pytest.mark.rule("D23")
 def test_chunks_at_the_edge_are_whole() -> None:
-    """The document's example, 30 by 30 in chunks of 16 by 16: what lies outside is the fill value."""
+    """The document's example, 30 by 30 in chunks of 16 by 16: outside elements are the fill value."""
     store = one(array([30, 30], [16, 16], fill_value=9))
     opened(store, mode="r+")[...] = 1
     chunk = np.frombuffer(store.get("data/a/c0/1") or b"", "u1").reshape(16, 16)
@@ -173,7 +173,7 @@ def test_arrays_and_bytes_are_converted() -> None:
 
 
 class Reversed(ArrayToArray):
-    """A codec of arrays, which asks for what it is given: the elements in reverse order, along the first dimension."""
+    """A codec of arrays, which uses the attributes of its input: the elements in reverse order, along the first dimension."""
 
     name: ClassVar[str] = "https://example.org/reversed/1.0"
     given: ClassVar[list[tuple[tuple[int, ...], str]]] = []
@@ -213,7 +213,7 @@ def test_a_codec_of_bytes_gets_the_elements_in_c_order_and_little_endian() -> No
 
 @pytest.mark.rule("D29")
 def test_a_codec_of_arrays_gets_bytes_as_elements_of_one_byte() -> None:
-    """The document says that it may decode the elements of the byte string, which are those of an array of uint8 of one dimension."""
+    """The document allows it to decode the elements of the byte string, which are those of an array of uint8 of one dimension."""
     registry = DEFAULT_REGISTRY.with_codec(Reversed)
     values = np.arange(6, dtype="<i4").reshape(2, 3)
     for codecs, expected, given in (
@@ -424,7 +424,7 @@ def test_a_codec_under_a_uri() -> None:
     ids=str,
 )
 def test_extension_types_are_written_with_a_fallback(dtype: object, extension: str, of: object) -> None:
-    """Bytes of the size are one, so that whoever does not know the extension reads them; structs as NumPy describes them."""
+    """Bytes of this size are one, so that readers that do not know the extension can read them; structs as NumPy describes them."""
     values = np.zeros(3, dtype)
     values.view("u1")[0] = 65
     store = written(values, values.dtype, codecs=[])

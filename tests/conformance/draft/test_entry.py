@@ -1,4 +1,4 @@
-"""The entry point zarr.json, rule by rule: which dialect it makes, and what is refused (docs/conformance/zarr-draft.md)."""
+"""The entry point zarr.json, rule by rule: which dialect it defines, and what is refused (docs/conformance/zarr-draft.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXTENSION = {
 
 
 def refused_entry(**change: object) -> str | None:
-    """The member that is named when an array is opened, the same when the root is."""
+    """The member that the error names when an array is opened; the same as for the root."""
     store = one(array(), entry=changed(ENTRY, change))
     named = refusal(store).path
     assert refusal(store, path="").path == named
@@ -123,7 +123,7 @@ def test_documents_of_a_later_minor_version_may_have_more_members() -> None:
 
 @pytest.mark.rule("D4")
 def test_a_later_minor_version_is_refused_where_something_of_it_has_to_be_known() -> None:
-    """Its extensions, codecs, data types, grids and transformers have to be known as those of 3.0 have."""
+    """Its extensions, codecs, data types, grids and transformers must be known, as in 3.0."""
     entry = changed(ENTRY, LATER)
     assert opened(one(array(), {"c0": b"\1\2"}, entry))[...].tolist() == [1, 2, 0, 0]
     nobody = "https://example.org/nobody"
@@ -147,7 +147,7 @@ def test_a_later_minor_version_is_refused_where_something_of_it_has_to_be_known(
 
 @pytest.mark.rule("X8")
 def test_a_later_minor_version_of_the_core_says_nothing_of_configurations() -> None:
-    """They are defined by codecs and transformers, which have versions of their own."""
+    """Codecs and transformers define them, and have their own versions."""
     entry = changed(ENTRY, LATER)
     transformer = sharding([2], configuration={"chunks_per_shard": [2], "index_location": "start"})
     for change in ({"codecs": [codec("gzip", level=1, more=1)]}, {"storage_transformers": [transformer]}):
@@ -210,7 +210,7 @@ def test_all_members_are_required(member: str) -> None:
 
 @pytest.mark.rule("X1")
 def test_the_form_of_metadata_encoding_decides_where_nodes_lie() -> None:
-    """Not what is there: a node may be named root in both dialects."""
+    """Existing nodes do not count: a node may be named root in both dialects."""
     strict, older = array(fill_value=1), array(fill_value=2)
     keys = {
         "meta/root.array.json": strict,
@@ -239,7 +239,7 @@ def test_keys_of_the_root_in_each_dialect(dialect: str, keys: list[str]) -> None
 
 @pytest.mark.rule("X5", "Z1")
 def test_the_older_forms_of_metadata_encoding() -> None:
-    """Text, with a suffix of its own or without. Those with a media type are in test_writers.py."""
+    """Text, with or without a custom suffix. Those with a media type are in test_writers.py."""
     for entry in (
         OLD_ENTRY,
         changed(OLD_ENTRY, {"zarr_format": CORE}),

@@ -1,5 +1,5 @@
-"""The extension points of the entry point (draft of 2022, Extensions): generic extensions and metadata encodings, each registered by a user and worked
-through, and what happens to those that are not known. The extensions themselves are in user_extensions.py."""
+"""The extension points of the entry point (draft of 2022, Extensions): generic extensions and metadata encodings, each registered by a user and used, and what
+happens to unknown ones. The extensions themselves are in user_extensions.py."""
 
 from __future__ import annotations
 

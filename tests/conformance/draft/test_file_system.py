@@ -1,4 +1,4 @@
-"""The file system store of the draft is LocalStore: keys and paths both ways, files that others made, what erasing leaves alone."""
+"""The file system store of the draft is LocalStore: keys to paths and back, files of others, and what erasing keeps."""
 
 from __future__ import annotations
 

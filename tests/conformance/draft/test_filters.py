@@ -1,4 +1,4 @@
-"""Filters and rare compressors in arrays of the draft: between zarr-python 2.18 and here, and beside attributes of the same name."""
+"""Filters and rare compressors in arrays of the draft: exchanged with zarr-python 2.18, and next to attributes of the same name."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def zarr2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zarr2]:
 
 
 def numbers(dtype: str, shape: tuple[int, ...] = (11, 7)) -> np.ndarray:
-    """Numbers that all of the codecs keep as they are."""
+    """Numbers that all of the codecs preserve."""
     whole = np.random.default_rng(0).integers(-500, 500, shape)
     return whole > 0 if dtype == "bool" else (whole / 8 if dtype[0] == "f" else whole).astype(dtype)
 

@@ -30,7 +30,7 @@ def fixture(request: pytest.FixtureRequest, unpacked: Path) -> Fixture:
 
 
 def differences(root: frazil.Array | frazil.Group, fixture: Fixture) -> list[str]:
-    """Nodes that are not what the manifest says, and how."""
+    """Nodes that differ from the manifest, and how."""
     found = []
     for expected in fixture.arrays:
         array = root if isinstance(root, frazil.Array) else root[expected.path]
@@ -81,7 +81,7 @@ def test_read_from_memory(fixture: Fixture) -> None:
 
 
 def written(root: frazil.Array | frazil.Group, fixture: Fixture) -> dict[str, np.ndarray]:
-    """Writes into every array, and its document; what each holds then. The corner gets what the last element was."""
+    """Writes into every array and its document. Returns the expected content. The corner gets the former value of the last element."""
     expected = {}
     for was in fixture.arrays:
         array = root if isinstance(root, frazil.Array) else root[was.path]
@@ -97,7 +97,7 @@ def written(root: frazil.Array | frazil.Group, fixture: Fixture) -> dict[str, np
 
 @pytest.mark.rule("D93", "D85", "X6", "Z7", "Z10")
 def test_every_array_is_written(fixture: Fixture, tmp_path: Path) -> None:
-    """The others of its elements, attributes and members stay; zarr-python 2.18 reads what is in the older dialect."""
+    """The other elements, attributes and members stay; zarr-python 2.18 reads the older dialect."""
     shutil.copytree(fixture.folder, tmp_path / "h.zr3")
     expected = written(frazil.open(tmp_path / "h.zr3", mode="r+"), fixture)
     for was in fixture.arrays:
@@ -121,7 +121,7 @@ def test_zarr_python_reads_what_was_written_into_its_own(name: str, unpacked: Pa
     store = tmp_path / "h.zr3"
     shutil.copytree(fixture.folder, store)
     expected = written(frazil.open(store, mode="r+"), fixture)
-    expected.pop("fill/int_null", None)  # what zarr-python reads where nothing was written is undefined there
+    expected.pop("fill/int_null", None)  # zarr-python reads undefined values there if nothing was written
     zarr2 = Zarr2(tmp_path)
     for path, values in expected.items():
         read = zarr2.read(store, path)

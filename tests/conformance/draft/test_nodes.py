@@ -453,7 +453,7 @@ def test_a_document_of_a_group_counts_where_it_has_children() -> None:
 @pytest.mark.rule("Z14")
 @pytest.mark.parametrize(("dialect", "entry", "root"), [("draft", ENTRY, ""), ("draft-2021", OLD_ENTRY, "root/")])
 def test_chunks_without_an_array(dialect: str, entry: object, root: str) -> None:
-    """They are no node, and no part of an array that is made in their place; nor are nodes below an array."""
+    """They are not nodes, and not part of an array that is created in their place; nor are nodes below an array."""
     store = hierarchy({f"data/{root}g/x/c0": b"\7\7", f"meta/{root}g/y.array.json": array()}, entry)
     assert paths(store) == {"g": "group", "g/y": "array"}
     made = frazil.create_array(store, path="g/x", shape=4, dtype="u1", chunks=2, codecs=[])
@@ -474,7 +474,7 @@ def test_what_is_made_takes_the_dialect_of_the_hierarchy() -> None:
 
 @pytest.mark.rule("D46", "D49")
 def test_a_document_that_is_changed_keeps_what_it_said() -> None:
-    """Other codecs, spellings and extensions stay; shape and attributes are new."""
+    """Other codecs, spellings and extensions are unchanged; shape and attributes are new."""
     extension = {"extension": "https://example.org/e", "must_understand": False, "configuration": {"a": [1]}}
     before = array(data_type="<f4", fill_value="0x40e00000", extensions=[extension], codecs=[], attributes={"a": 1})
     store = one(before, {"c0": struct.pack("<2f", 1, 2)})

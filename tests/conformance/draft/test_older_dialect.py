@@ -1,4 +1,4 @@
-"""The older dialect as zarr-python 2.12 to 2.18 wrote it, deviation by deviation; documents and bytes by hand (docs/conformance/zarr-draft.md)."""
+"""The older dialect as zarr-python 2.12 to 2.18 wrote it, each deviation; documents and bytes by hand (docs/conformance/zarr-draft.md)."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_members_of_documents() -> None:
 
 @pytest.mark.rule("Z12")
 def test_shards_with_holes() -> None:
-    """The offsets that zarr-python left after writing row by row, and the entry of an erased chunk."""
+    """The offsets that zarr-python leaves after writing row by row, and the entry of an erased chunk."""
     transformer = {
         "extension": "https://purl.org/zarr/spec/storage_transformers/sharding/1.0",
         "type": "indexed",
@@ -355,7 +355,7 @@ def test_consolidated_metadata_is_passed_over() -> None:
 
 @pytest.mark.rule("Z14")
 def test_chunks_that_a_deletion_left_behind() -> None:
-    """As `del group["x"]` left them: the document gone, the chunks there."""
+    """The state after `del group["x"]`: no document, but chunks."""
     keys = {f"data/root/g/x/c{i}/{j}": b"\7" for i in (0, 1) for j in (0, 1)}
     store = hierarchy(
         {**keys, "meta/root/g/y.array.json": array(), "meta/root/g.group.json": {"attributes": {}}}, OLD_ENTRY

@@ -1,4 +1,4 @@
-"""Random arrays of both dialects: written and read here, and in the older one by zarr-python 2.18 by turns."""
+"""Random arrays of both dialects: written and read here, and in the older dialect in turns with zarr-python 2.18."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ compressors: Mapping[str, st.SearchStrategy[Codec]] = {
 
 
 class Drawn(NamedTuple):
-    """arguments: of create_array beside dialect, dtype and shape; writes: boxes with values, in order"""
+    """arguments: of create_array besides dialect, dtype and shape; writes: boxes with values, in order"""
 
     shape: tuple[int, ...]
     dtype: object
@@ -75,7 +75,7 @@ def inside(box: Box) -> tuple[slice, ...]:
 
 @st.composite
 def drawn(draw: st.DrawFn, dialect: str) -> Drawn:
-    """What the dialect can say: layouts C and F, both byte orders, shards, up to two codecs."""
+    """Features of the dialect: layouts C and F, both byte orders, shards, up to two codecs."""
     rank = draw(st.integers(0, 3))
     shape = tuple(draw(st.integers(0, 9)) for _ in range(rank))
     chunks = tuple(draw(st.integers(1, 4)) for _ in range(rank))
@@ -119,7 +119,7 @@ def test_what_is_written_is_read(dialect: str, members: set[str], key: str, data
     again = frazil.open_array(store, path="g/a")
     assert (again.chunks, again.shards, again.dtype) == (array.chunks, array.shards, case.dtype)
     assert agree(np.asarray(again[...], case.dtype), case.expected)
-    if case.dtype.kind not in "US":  # a scalar of text has a dtype of its own
+    if case.dtype.kind not in "US":  # a scalar of text has its own dtype
         selection = data.draw(basic_selections(case.shape))
         assert same(np.asarray(again[selection]), np.asarray(case.expected[selection]))
 

@@ -1,4 +1,4 @@
-"""Documents that Frazil writes again: what the draft requires is in them, whatever the document that was read lacked (draft of 2022, Array metadata)."""
+"""Documents that Frazil writes again contain all that the draft requires, even if the document that was read did not (draft of 2022, Array metadata)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BARE_GRID = {"type": "regular", "chunk_shape": [2]}
 
 
 def stored(dialect: str, made: object) -> tuple[MemoryStore, str]:
-    """A hierarchy with one array, of this document, and the key of the document."""
+    """A hierarchy with one array, with this document, and the key of the document."""
     put, _, key = ENTRIES[dialect]
     return put(made), key
 
@@ -131,7 +131,7 @@ def test_a_rewrite_keeps_all_other_words_of_a_document() -> None:
 
 @pytest.mark.rule("W2", "W3")
 def test_a_rewrite_gives_the_grid_of_a_prototype_no_separator() -> None:
-    """Their chunks have names of another form, which is told by the separator that is not there."""
+    """Their chunks have names of another form, recognized by the missing separator."""
     entry = {**OLD_ENTRY, "metadata_encoding": "application/json", "metadata_key_suffix": ""}
     store = hierarchy({"meta/root/a.array": array(chunk_grid=BARE_GRID, fill_value=None), "data/a/0": b"\1\2"}, entry)
     opened(store, mode="r+").attrs["units"] = "m"
@@ -143,7 +143,7 @@ def test_a_rewrite_gives_the_grid_of_a_prototype_no_separator() -> None:
 
 @pytest.mark.rule("D53", "X6")
 def test_a_copy_completes_every_hierarchy_that_it_holds(tmp_path: Path) -> None:
-    """Hierarchies below the location, nodes named `meta`, folders; shards and codecs stay as they are."""
+    """Hierarchies below the location, nodes named `meta`, folders; shards and codecs stay unchanged."""
     source = LocalStore(tmp_path / "source")
     sharded = array(fill_value=None, storage_transformers=[sharding([2])])
     packed = array(fill_value=None, compressor=compressor("gzip", level=1))

@@ -147,7 +147,7 @@ def test_codecs_are_for_each_chunk() -> None:
 
 @pytest.mark.rule("D86", "D24", "D23")
 def test_empty_positions() -> None:
-    """Also those beyond the array have an entry."""
+    """Chunks beyond the array have an entry, too."""
     store = one(sharded([2, 2], [3, 5], fill_value=9))
     written = opened(store, mode="r+")
     written[0, 4] = 1
@@ -182,7 +182,7 @@ def test_any_order_with_any_gaps(order: list[int], left_out: set[int], gap: byte
 
 @pytest.mark.rule("D88")
 def test_any_strategy_of_writing() -> None:
-    """Fixed slots with unused bytes, chunks appended behind an old index, and another format around it."""
+    """Fixed slots with unused bytes, chunks appended after an old index, and a surrounding format."""
     slots = b"".join(value + bytes(4) for value in (chunk(1), chunk(2), chunk(3), chunk(4)))
     fixed = slots + index([(0, 4), (8, 4), (16, 4), (24, 4)])
     first = packed([chunk(9), chunk(2), None, chunk(4)])
@@ -236,7 +236,7 @@ def test_shards_that_are_too_short(size: int) -> None:
 
 @pytest.mark.rule("D83", "X1")
 def test_the_transformer_acts_on_the_arrays_own_chunks() -> None:
-    """Documents stay as they are, in both dialects, at the root too."""
+    """Documents stay unchanged, in both dialects, at the root too."""
     for store, path, key in (
         (one(sharded([2, 2])), "a", "data/a/c0/0"),
         (old(sharded([2, 2])), "a", "data/root/a/c0/0"),

@@ -199,7 +199,7 @@ def test_what_cannot_erase() -> None:
 
 @pytest.mark.rule("D58", "D62", "D63", "D64")
 def test_stores_of_zarr_python(tmp_path: Path) -> None:
-    """Its stores of the draft have the operations of the document, more or less; the others are mappings."""
+    """Its stores of the draft have roughly the operations of the document; the others are mappings."""
     source = Path(frazil.__file__).parent.parent
     environment = {**os.environ, "PYTHONPATH": str(source), "ZARR_V3_EXPERIMENTAL_API": "1", "ZARR_V3_SHARDING": "1"}
     done = subprocess.run(

@@ -1,5 +1,5 @@
-"""The sharding storage transformer as a store, operation by operation, as its document has them (docs/conformance/zarr-draft.md); over shards put together by
-hand, and over those that zarr-python 2.18.7 wrote."""
+"""The sharding storage transformer as a store, operation by operation, as its document defines them (docs/conformance/zarr-draft.md); over shards put together
+by hand, and over those that zarr-python 2.18.7 wrote."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shard(*chunks: bytes | None) -> bytes:
 
 
 def content(inner: Store, key: str) -> list[bytes | None]:
-    """The chunks of a shard, by its index as the document has it."""
+    """The chunks of a shard, by its index as the document defines it."""
     value = inner.get(key) or b""
     entries = [tuple(entry) for entry in np.frombuffer(value[-64:], "<u8").reshape(4, 2).tolist()]
     return [None if entry == EMPTY else value[entry[0] : entry[0] + entry[1]] for entry in entries]
@@ -86,7 +86,7 @@ def test_other_keys_are_passed_on(prefix: str) -> None:
 @pytest.mark.rule("D82", "D84")
 @pytest.mark.parametrize("separator", ["/", "."])
 def test_the_example_of_the_document(separator: str) -> None:
-    """32 by 2 chunks a shard: (96, 18) to (127, 19) lie in shard (3, 9)."""
+    """32 by 2 chunks a shard: (96, 18) to (127, 19) are in shard (3, 9)."""
     inner = MemoryStore()
     store = ShardingStore(inner, "data/root/foo/baz/", DraftKeys(separator), [32, 2])
     for at in ((96, 18), (96, 19), (97, 18), (127, 19)):
@@ -305,7 +305,7 @@ def test_half_an_empty_entry(entry: tuple[int, int]) -> None:
 
 @pytest.mark.rule("D85", "D87")
 def test_any_order_and_holes() -> None:
-    """As zarr-python 2 leaves a 2 by 2 shard after writes in C order: the last chunk first."""
+    """A 2 by 2 shard of zarr-python 2 after writes in C order: the last chunk first."""
     inner = MemoryStore()
     inner.set(f"{D}c0/0", b"DDDCCC..BBBhole AAAA" + index([(16, 4), (8, 3), (3, 3), (0, 3)]))
     store = over(inner)
@@ -385,7 +385,7 @@ def test_a_stack_of_stores_is_a_stack_in_the_document() -> None:
 
 @pytest.mark.rule("D77")
 def test_a_transformer_at_run_time() -> None:
-    """The document's example: a cache, which no document names."""
+    """The document's example: a cache, which is in no document."""
     inner = CountingStore(MemoryStore())
     frazil.create_array(inner, path="a", shape=(8, 8), chunks=(2, 2), shards=(4, 4), dtype="i4", zarr_format="draft")[
         ...
@@ -412,7 +412,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.rule("D92", "D97", "Z11", "Z12")
 @pytest.mark.parametrize("case", [case for case in CASES if "sharded" in case[1]], ids="-".join)
 def test_sharded_arrays_are_read_and_written_through_the_transformer(case: tuple[str, str], unpacked: Path) -> None:
-    """The document loses its transformer, which then stands over the store: values, the chunks that are there, and what is written."""
+    """The transformer is removed from the document and put over the store instead: values, existing chunks, and writes."""
     fixture = load(unpacked, *case)
     root = "/root" if case[0] == OLD else ""
     for expected in fixture.arrays:
@@ -446,7 +446,7 @@ def test_the_operations_say_what_those_of_zarr_python_said(unpacked: Path) -> No
     for call, answer in said.items():
         name, _, argument = call.partition("('")
         below = argument.removesuffix("')")
-        if name == "list_prefix":  # zarr-python's left the chunks of other arrays out
+        if name == "list_prefix":  # the store without the chunks of other arrays
             found = store.list_prefix(below)
             assert [key for key in found if key.startswith(prefix) or not key.startswith("data/")] == answer
         elif name == "list_dir":

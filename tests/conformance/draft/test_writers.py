@@ -1,4 +1,4 @@
-"""Hierarchies of the older dialect as programs other than zarr-python wrote them (W rules of docs/conformance/zarr-draft.md), laid out by hand."""
+"""Hierarchies of the older dialect as written by programs other than zarr-python (W rules of docs/conformance/zarr-draft.md), created by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GZIP = {"codec": "https://purl.org/zarr/spec/codec/gzip/1.0", "configuration": {
 
 
 def chunks(values: np.ndarray, chunk: tuple[int, int], encode=lambda data: data) -> dict[tuple[int, int], bytes]:
-    """The chunks of a two-dimensional array, those at the edge filled up with zeros."""
+    """The chunks of a two-dimensional array, those at the edge padded with zeros."""
     found = {}
     for i in range(-(-values.shape[0] // chunk[0])):
         for j in range(-(-values.shape[1] // chunk[1])):
@@ -62,7 +62,7 @@ def stored(
 
 
 def agrees(store: MemoryStore, values: np.ndarray = VALUES, path: str = "ds/a") -> bool:
-    """Whether it is opened, listed and read; and written and read again."""
+    """Checks that it is opened, listed and read, and then written and read again."""
     root = frazil.open_group(store)
     assert path in dict(root.members(max_depth=None))
     assert frazil.open_array(store, path=path)[...].tolist() == values.tolist()
@@ -140,7 +140,7 @@ def test_xtensor_zarr() -> None:
 
 
 def sharded(values: np.ndarray, document: dict[str, object], entry: object = OLD_ENTRY) -> MemoryStore:
-    """One shard of two by two chunks, the array at the path 0, as acquire names it."""
+    """One shard of two by two chunks, the array at the path 0, named as acquire names it."""
     data, entries = b"", []
     for value in chunks(values, (2, 3)).values():
         entries.append((len(data), len(value)))
@@ -189,7 +189,7 @@ PROTOTYPE = {"zarr_format": OLD_CORE, "metadata_encoding": "application/json", "
 
 
 def prototype(root: str, **change: object) -> dict[str, dict[str, object] | bytes]:
-    """What was written in 2020, before the draft had its suffix and its names of chunks. root: what stands before the path of chunks."""
+    """Data written in 2020, before the draft had its suffix and its names of chunks. root: the prefix of the path of chunks."""
     grid = {"type": "regular", "chunk_shape": [2, 3]}
     gzipped = compressor("gzip", level=1)
     document = described("<u2", **{"chunk_grid": grid, "compressor": gzipped, **change})
@@ -217,7 +217,7 @@ def test_zarrita_of_2020(attributes: object) -> None:
 
 @pytest.mark.rule("X5", "W3")
 def test_xtensor_zarr_of_2020() -> None:
-    """As zarrita, but with /root, types by their core names, and a list for no attributes."""
+    """Like zarrita, but with /root, types by their core names, and a list for no attributes."""
     keys = prototype("data/root/", attributes=[])
     keys["meta/root/arthur/dent.array"] = changed(keys["meta/root/arthur/dent.array"], {"data_type": "uint16"})
     assert agrees(hierarchy(keys, PROTOTYPE), path="arthur/dent")
@@ -225,7 +225,7 @@ def test_xtensor_zarr_of_2020() -> None:
 
 @pytest.mark.rule("X5")
 def test_a_node_named_root_in_a_prototype() -> None:
-    """Its chunks do not lie where the others' would."""
+    """Its chunks are not at the same keys as the others'."""
     grid = {"type": "regular", "chunk_shape": [2, 3]}
     data = {f"data/root/{i}.{j}": value for (i, j), value in chunks(VALUES, (2, 3)).items()}
     store = hierarchy({"meta/root/root.array": described("<u2", chunk_grid=grid), **data}, PROTOTYPE)
@@ -270,7 +270,7 @@ def test_the_words_of_gdal_for_shuffles(word: str, number: int) -> None:
 
 @pytest.mark.rule("W1")
 def test_the_delta_of_gdal_in_xz() -> None:
-    """The configuration says what the frames say too."""
+    """The configuration has the same values as the frames."""
     filters = [{"id": lzma.FILTER_DELTA, "dist": 1}, {"id": lzma.FILTER_LZMA2, "preset": 6}]
     found = chunks(VALUES, (2, 3), lambda data: lzma.compress(data, filters=filters))
     assert agrees(stored(described("<u2", compressor=compressor("lzma", preset=6, delta=1)), found))
@@ -279,7 +279,7 @@ def test_the_delta_of_gdal_in_xz() -> None:
 @pytest.mark.parametrize("target", [3, "draft"])
 @pytest.mark.parametrize("root", ["data/", "data/root/", None])
 def test_prototypes_are_converted(root: str | None, target: int | str) -> None:
-    """In place, and to another store; chunks and shards as they are."""
+    """In place, and to another store; chunks and shards stay unchanged."""
     for elsewhere in (True, False):
         store = hierarchy(prototype(root), PROTOTYPE) if root else shards_of_zarrita()
         to = MemoryStore() if elsewhere else None

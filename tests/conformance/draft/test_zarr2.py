@@ -1,5 +1,5 @@
-"""zarr-python 2.18 reads every kind of array that Frazil writes in the older dialect, and Frazil what it writes; where that zarr-python is not at hand,
-these tests are skipped."""
+"""zarr-python 2.18 reads every kind of array that Frazil writes in the older dialect, and Frazil reads those of zarr-python. These tests are skipped if that
+zarr-python is not installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def zarr2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zarr2]:
 
 
 def filled(shape: Sequence[int], dtype: object, seed: int = 0) -> np.ndarray:
-    """Values of any type, as its own."""
+    """Values of any type, in this type."""
     native = np.dtype(dtype)
     rng = np.random.default_rng(seed)
     if native.names is not None:
@@ -52,19 +52,19 @@ def filled(shape: Sequence[int], dtype: object, seed: int = 0) -> np.ndarray:
 
 
 def agree(left: np.ndarray, right: np.ndarray) -> bool:
-    """Equal bit for bit, whatever the byte order in memory; zarr-python has bytes without meaning as structs of one field."""
+    """Equal bit for bit, in any byte order in memory; zarr-python reads raw bytes as structs of one field."""
     left, right = (np.asarray(side).view(f"V{side.dtype.itemsize}") if plain(side) else side for side in (left, right))
     native = left.astype(left.dtype.newbyteorder("="))
     return same(native, right.astype(right.dtype.newbyteorder("=")))
 
 
 def plain(values: np.ndarray) -> bool:
-    """Whether the elements are bytes without meaning."""
+    """Whether the elements are raw bytes."""
     return values.dtype.kind == "V" and values.dtype.names in (None, ("f0",))
 
 
 class Case(NamedTuple):
-    """arguments: of create_array, beside its data"""
+    """arguments: of create_array, besides its data"""
 
     name: str
     values: np.ndarray
@@ -214,7 +214,7 @@ COMPRESSORS: tuple[Mapping[str, object] | None, ...] = (
     {"id": "blosc", "cname": "zlib", "clevel": 1, "shuffle": 0, "blocksize": 256},
     {"id": "blosc", "cname": "lz4hc", "clevel": 9, "shuffle": 2},
 )
-# in the order that makes sense: those of arrays, those of bytes
+# in the meaningful order: codecs of arrays, then codecs of bytes
 FILTERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
     "i4": (
         {"id": "delta", "dtype": "<i4"},
@@ -228,7 +228,7 @@ FILTERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
 
 
 class Drawn(NamedTuple):
-    """values: all of the array; arguments: of zarr.create; writes: boxes that are written again, with values"""
+    """values: all of the array; arguments: of zarr.create; writes: later writes, boxes with values"""
 
     values: np.ndarray
     arguments: Mapping[str, object]
@@ -274,7 +274,7 @@ def test_what_it_writes_is_read_here(zarr2: Zarr2, case: Drawn) -> None:
             zarr2.write(store, "g/a", part, box)
             expected[tuple(slice(*ends) for ends in box)] = part
         array = frazil.open_array(store, path="g/a", mode="r+")
-        read = np.asarray(array[...], array.dtype)  # a scalar of text has a dtype of its own
+        read = np.asarray(array[...], array.dtype)  # a scalar of text has its own dtype
         assert agree(read, zarr2.read(store, "g/a"))
         assert agree(read, expected)
         assert dict(array.attrs) == case.arguments["attributes"]

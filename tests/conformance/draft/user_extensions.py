@@ -1,4 +1,4 @@
-"""A worked sample of each extension point of the draft of 2022, with public names alone: what a user would write."""
+"""A complete sample of each extension point of the draft of 2022, with public names only, as a user would write it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def unpack(data: bytes, at: int) -> tuple[Json, int]:
 
 
 class InFolder(WrappedStore):
-    """A store over the keys of another that begin with a folder. All that the other one can, it can."""
+    """A store over the keys of another store that begin with a folder. It has the capabilities of the other store."""
 
     __slots__ = ("folder",)
 
@@ -140,8 +140,8 @@ def named_axes(entry: Extension, metadata: ArrayMetadata) -> ArrayMetadata:
 
 
 class FixedPoint(DataType):
-    """Decimal numbers with `places` digits behind the point, as int32; {"extension": FIXED, "type": "fixed32", "places": 2, "fallback": "int32"}.
-    In documents a fill value is a string, "12.50"."""
+    """Decimal numbers with `places` digits after the point, as int32; {"extension": FIXED, "type": "fixed32", "places": 2, "fallback": "int32"}. In documents a
+    fill value is a string, "12.50"."""
 
     __slots__ = ("places",)
     places: int
@@ -181,7 +181,7 @@ class FixedPoints:
         return FixedPoint(places)
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
-        return None  # int32 stays int32: whoever wants this one says so
+        return None  # int32 stays int32: this type must be requested explicitly
 
 
 # --- a chunk grid: tiles, with keys of their own ---------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def morton(entry: Extension, chunk: tuple[int, ...]) -> list[Extension]:
 
 
 class Masked:
-    """A store over a store with every byte of its values exclusive-or'ed: as many of the ten operations as the others can be made of."""
+    """A store over a store with every byte of its values XORed: as many of the ten operations as possible with those of the other store."""
 
     def __init__(self, inner: Store, mask: int) -> None:
         self.inner, self.mask = inner, mask
@@ -287,7 +287,7 @@ class Masked:
 
 
 class MaskedSafely(Masked):
-    """Over a store that knows conditions: then writers in other processes do not lose each other's data."""
+    """Over a store that supports conditions: then writers in other processes do not lose each other's data."""
 
     def version(self, key: str) -> bytes | None:
         found = self.inner.get_versioned(key)

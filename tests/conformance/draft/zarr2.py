@@ -1,4 +1,4 @@
-"""zarr-python 2.18 in a process of its own, behind a few calls on a folder."""
+"""zarr-python 2.18 in its own process, with a few calls on a folder."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SWITCHES = {"ZARR_V3_EXPERIMENTAL_API": "1", "ZARR_V3_SHARDING": "1"}
 
 
 class Zarr2Error(Exception):
-    """What zarr-python raised."""
+    """An exception of zarr-python."""
 
 
 class Zarr2:
-    """One process. `scratch`: a folder for the values that go to and fro."""
+    """One process. `scratch`: a folder for the exchanged values."""
 
     def __init__(self, scratch: Path) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -53,7 +53,7 @@ class Zarr2:
             self.write(store, path, values)
 
     def write(self, store: Path, path: str, values: np.ndarray, selection: Sequence[tuple[int, int]] = ()) -> None:
-        """Into a box of (start, stop); none: everything."""
+        """Writes into a box of (start, stop); none: everything."""
         np.save(self._values, values, allow_pickle=False)
         self._ask("write", store, path, values=str(self._values), selection=selection)
 
@@ -61,7 +61,7 @@ class Zarr2:
         return self.look(store, path)[0]
 
     def look(self, store: Path, path: str) -> tuple[np.ndarray, Mapping[str, object]]:
-        """The values, and attributes, chunks, order and fill value (as hexadecimal bytes) as zarr-python has them."""
+        """The values, and attributes, chunks, order and fill value (as hexadecimal bytes) in zarr-python."""
         answer = self._ask("read", store, path, values=str(self._values))
         return np.load(self._values, allow_pickle=False), answer
 

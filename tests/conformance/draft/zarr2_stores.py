@@ -1,4 +1,4 @@
-"""Run where zarr-python 2.18 is: stores of its own, taken for stores of Frazil, that both programs write and read. Usage: zarr2_stores.py FOLDER"""
+"""Run in the environment of zarr-python 2.18: its own stores, used as stores of Frazil, that both programs write and read. Usage: zarr2_stores.py FOLDER"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(folder: Path) -> None:
         "SQLiteStoreV3": v3.SQLiteStoreV3(str(folder / "file.sqlite")),
         "LRUStoreCacheV3": v3.LRUStoreCacheV3(v3.KVStoreV3({}), 100_000),
         "ZipStoreV3": v3.ZipStoreV3(str(folder / "file.zip")),
-        "MemoryStore": MemoryStore(),  # of Zarr v2: it knows nothing of the draft, but what a mapping can
+        "MemoryStore": MemoryStore(),  # of Zarr v2: only a mapping, without operations of the draft
         "DirectoryStore": DirectoryStore(str(folder / "directory2")),
     }
     for name, store in stores.items():

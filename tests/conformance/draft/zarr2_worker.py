@@ -1,5 +1,5 @@
-"""Does with zarr-python 2.18 what is asked on standard input, one JSON object a line, and answers on standard output. Run by the Python of .venv-zarr2,
-with the variables that turn its draft of v3 on; values go through .npy files. Nothing of the project is imported here."""
+"""Executes requests with zarr-python 2.18: one JSON object per line on standard input, answers on standard output. Run by the Python of .venv-zarr2, with the
+variables that enable its draft of v3; values are exchanged in .npy files. This module imports nothing of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays to be exchanged: what a document says of them, in its own words, so that every implementation can be told the same."""
+"""Arrays to exchange, with the values of their documents, so that every implementation gets the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_KEYS: Entry = {"name": "default", "configuration": {"separator": "/"}}
 
 
 class Case(NamedTuple):
-    """codecs: entries of a document; fill: as in a document; keys: the chunk key encoding's entry; chunk: extent of the outermost chunk."""
+    """codecs: entries of a document; fill: as in a document; keys: the entry of the chunk key encoding; chunk: extent of the outermost chunk."""
 
     name: str
     shape: tuple[int, ...]
@@ -73,7 +73,7 @@ class Case(NamedTuple):
         }
 
     def levels(self) -> Iterator[tuple[tuple[int, ...], Sequence[Entry]]]:
-        """The chunk that each chain of codecs gets to see, and the chain, from the outermost shards inwards."""
+        """The chunk that each chain of codecs sees, and the chain, from the outermost shards inwards."""
         chunk, codecs = self.chunk, self.codecs
         while True:
             yield chunk, codecs
@@ -84,7 +84,7 @@ class Case(NamedTuple):
 
 
 def member(entry: Entry, name: str) -> list:
-    """A member of a codec's configuration, () where there is none."""
+    """A member of a codec's configuration, () if there is none."""
     configuration = entry.get("configuration", {})
     assert isinstance(configuration, Mapping)
     return configuration.get(name, [])

@@ -1,4 +1,4 @@
-"""The other implementations of Zarr v3, each behind the same few calls on a folder. What each of them cannot do is in refusals.py."""
+"""The other implementations of Zarr v3, each with the same few calls on a folder. refusals.py lists their limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Selection = tuple[object, ...]
 
 
 class Peer(Protocol):
-    """name: what refusals.py calls it."""
+    """name: as in refusals.py."""
 
     name: str
 
@@ -37,7 +37,7 @@ class Peer(Protocol):
 class ZarrPython(NamedTuple):
     """zarr-python with its own codecs, or with another pipeline beneath it.
 
-    keep_fill: store chunks of fill values too; it takes NaNs of any bits for the fill value when that is NaN, and complex numbers with -0.0 for 0"""
+    keep_fill: store chunks of fill values too; zarr-python takes NaNs of any bits for a NaN fill value, and complex numbers with -0.0 for 0"""
 
     name: str = "zarr-python"
     pipeline: str = ""
@@ -103,6 +103,6 @@ PEERS: tuple[Peer, ...] = (ZarrPython(), ZARRS, TENSORSTORE)
 
 
 def version(peer: Peer) -> tuple[int, ...]:
-    """Of the package that the peer's refusals depend on."""
+    """The version of the peer's package; its refusals depend on it."""
     module = tensorstore if peer.name == "tensorstore" else zarr
     return tuple(int(part) for part in getattr(module, "__version__", "0").split(".")[:3])

@@ -1,6 +1,6 @@
-"""What other implementations cannot do, and what they get wrong, as a table: tests pass these cases over for that peer, with the reason.
+"""A table of the limits and errors of other implementations: tests skip these cases for that peer, with the reason.
 
-A row says what a case must have to fall under it. Rows of what a peer refuses are tried all the same, so that one that is no longer true shows."""
+A row describes the cases to which it applies. Cases that a peer refuses are still tried, so that an outdated row fails."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Doing = Literal["read", "write", "create"]
 
 
 class Refusal(NamedTuple):
-    """applies: whether a case falls under it; doing: only when the peer does one of these; before: only for versions of the peer before this one;
-    wrong: it answers, but not right, so that it is not tried."""
+    """applies: whether it applies to a case; doing: only when the peer does one of these; before: only for versions of the peer before this one; wrong: the
+    peer's result is wrong, so that it is not tried."""
 
     peers: tuple[str, ...]
     reason: str
@@ -39,7 +39,7 @@ def sharded(case: Case) -> bool:
 
 
 def seen_otherwise(case: Case) -> bool:
-    """Somewhere an inner shape fits the chunk only behind the transpositions that stand before it."""
+    """Whether an inner shape fits the chunk only after the transpositions before it."""
     for chunk, codecs in case.levels():
         for entry in codecs:
             if entry["name"] == "sharding_indexed":
@@ -58,7 +58,7 @@ def behind_shards(case: Case) -> bool:
 
 
 def blosc_of_encoded(case: Case) -> bool:
-    """Somewhere blosc stands behind another bytes-to-bytes codec."""
+    """Whether blosc follows another bytes-to-bytes codec."""
     for _, codecs in case.levels():
         serializer = [entry["name"] in {"bytes", "sharding_indexed"} for entry in codecs].index(True)
         if any(entry["name"] == "blosc" for entry in codecs[serializer + 2 :]):
@@ -121,7 +121,7 @@ REFUSALS = (
 
 
 def refusal(peer: str, version: tuple[int, ...], case: Case, doing: Doing) -> Refusal | None:
-    """The first row that a peer's doing falls under."""
+    """The first row that applies to a peer's action."""
     for row in REFUSALS:
         if peer in row.peers and doing in row.doing and version < row.before and row.applies(case):
             return row

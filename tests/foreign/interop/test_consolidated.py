@@ -1,4 +1,4 @@
-"""Consolidated metadata of zarr-python read by us, and ours by it; groups that are served, listed by zarr-python and by xarray over HTTP."""
+"""Consolidated metadata of zarr-python read by us, and ours by it; served groups, listed by zarr-python and by xarray over HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ obstore = pytest.importorskip("obstore.store")
 
 @pytest.fixture(autouse=True)
 def _without_warnings() -> Iterator[None]:
-    """Of what may change about consolidated metadata."""
+    """Those that consolidated metadata may change."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -18,7 +18,7 @@ zarr = pytest.importorskip("zarr")
 
 @pytest.fixture(autouse=True)
 def _without_warnings() -> Iterator[None]:
-    """Of what may change about consolidated metadata."""
+    """Those that consolidated metadata may change."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

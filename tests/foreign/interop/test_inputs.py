@@ -1,4 +1,4 @@
-"""Values that lie in memory in every way NumPy has, written by us and read by the others."""
+"""Values in every memory layout of NumPy, written by us and read by the others."""
 
 from __future__ import annotations
 

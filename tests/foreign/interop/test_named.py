@@ -1,4 +1,4 @@
-"""Arrays of every kind, exchanged with zarr-python, zarrs and tensorstore, bit for bit: theirs are read, ours are read by them, and both write into one."""
+"""Arrays of every kind, exchanged with zarr-python, zarrs and tensorstore, bit for bit: we read theirs, they read ours, and both write into one."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ CASE = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 
 
 def attempt(peer: Peer, case: Case, doing: Doing, action: Callable[[], T]) -> T:
-    """What the action answers. Skips the test where refusals.py says that the peer cannot, and fails where that is no longer so."""
+    """The result of the action. Skips the test if refusals.py lists it for the peer, and fails if that is outdated."""
     row = refusal(peer.name, version(peer), case, doing)
     if row is None:
         return action()
@@ -142,7 +142,7 @@ def attempt(peer: Peer, case: Case, doing: Doing, action: Callable[[], T]) -> T:
         action()
     except KeyboardInterrupt:
         raise
-    except BaseException:  # extensions in other languages have panics of their own
+    except BaseException:  # extensions in other languages raise their own panics
         pytest.skip(row.reason)
     pytest.fail(f"{peer.name} can do this now; refusals.py says: {row.reason}")
 
@@ -193,7 +193,7 @@ def test_ours_are_read(peer: Peer, case: Case, tmp_path: Path) -> None:
 @PEER
 @CASE
 def test_both_write_into_one(peer: Peer, case: Case, tmp_path: Path) -> None:
-    """By turns, parts of chunks and shards, first into theirs and then into ours; each then sees what both wrote."""
+    """In turns, parts of chunks and shards, first into theirs and then into ours; each then sees the writes of both."""
     path = tmp_path / "a"
     for maker in ("theirs", "ours"):
         path = tmp_path / maker

@@ -72,7 +72,7 @@ def test_theirs_are_read(case: Case, tmp_path: Path) -> None:
 @pytest.mark.rule("Z5", "Z6")
 @CASE
 def test_ours_are_read(case: Case, tmp_path: Path) -> None:
-    """And hold what theirs hold."""
+    """They also hold the same values as theirs."""
     array = frazil.create_array(tmp_path / "ours", **case.arguments())
     array[...] = written(case)
     PEER.create(tmp_path / "theirs", case)
@@ -90,7 +90,7 @@ def test_ours_are_read(case: Case, tmp_path: Path) -> None:
     ids=["big-endian", "layout F"],
 )
 def test_filters_of_converted_arrays_are_read(codecs: list[dict[str, object]], tmp_path: Path) -> None:
-    """zarr-python reads these as they are stored, but what it writes itself it cannot read."""
+    """zarr-python reads these correctly, but cannot read its own."""
     case = Case("converted", (10, 12), (5, 4), codecs)
     frazil.create_array(tmp_path / "a", **case.arguments())[...] = written(case)
     assert (PEER.read(tmp_path / "a") == written(case)).all()

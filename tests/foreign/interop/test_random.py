@@ -1,4 +1,4 @@
-"""Random arrays exchanged with zarr-python, zarrs and tensorstore, bit for bit; what a peer cannot do is passed over (refusals.py)."""
+"""Random arrays exchanged with zarr-python, zarrs and tensorstore, bit for bit; cases that a peer cannot do are skipped (refusals.py)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ parts = st.integers(0, 3)
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=[peer.name for peer in PEERS])
-@settings(max_examples=settings().max_examples // 2)  # each is a dozen of exchanges
+@settings(max_examples=settings().max_examples // 2)  # each is a dozen exchanges
 @given(layouts(), dtypes_and_fills, st.integers(0, 2**32), st.booleans(), st.data())
 def test_random_arrays(
     peer: Peer, layout: Layout, of: tuple[str, object], seed: int, whole: bool, data: st.DataObject

@@ -1,4 +1,4 @@
-"""Chunks of several shapes, and the codecs of the registry that zarr-python has, exchanged with it. Versions of it without them are skipped."""
+"""Chunks of several shapes, and the codecs of the registry that zarr-python has, exchanged with it. Skipped for versions of it without them."""
 
 from __future__ import annotations
 

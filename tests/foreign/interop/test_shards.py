@@ -1,4 +1,4 @@
-"""Shards made by hand, as no writer of today makes them: all read them alike, and keep them when they write into them."""
+"""Shards made by hand, in a form that no current writer produces: all read them alike, and preserve them when they write into them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_shared_bytes(peer: Peer, tmp_path: Path) -> None:
     place(tmp_path / "a", "end", SHARED)
     array = frazil.open_array(tmp_path / "a", mode="r+")
     assert bytes(array[...]) == bytes(peer.read(tmp_path / "a")) == b"abbcefgh"
-    array[1:3] = [*b"BC"]  # in both of those that shared a byte
+    array[1:3] = [*b"BC"]  # in both inner chunks that shared a byte
     assert bytes(array[...]) == bytes(peer.read(tmp_path / "a")) == b"aBCcefgh"
     peer.write(tmp_path / "a", (slice(6, 7),), np.array([*b"G"], "u1"))
     assert bytes(array[...]) == b"aBCcefGh"

@@ -1,4 +1,4 @@
-"""What shard_writes="append" and "in_place" leave, read by others."""
+"""Shards written with shard_writes="append" and "in_place", read by others."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ TYPES = pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 
 
 def elements(dtype: np.dtype, count: int = 12) -> np.ndarray:
-    """Values with NaT, empty strings and the like among them."""
+    """Values, with NaT, empty strings and similar ones among them."""
     random = np.random.default_rng(7)
     if dtype.names is not None:
         made = np.zeros(count, dtype)
@@ -133,7 +133,7 @@ def test_ours_are_read_and_written_to(
 
 
 def described(dtype: np.dtype, name: str) -> object:
-    """The data type of a document, its structs under this name."""
+    """The data type of a document, its structs with this name."""
     if dtype.names is None:
         return CORE_EXTENSIONS.from_numpy(dtype).to_json()
     fields = [[field, described(dtype[field], name)] for field in dtype.names]

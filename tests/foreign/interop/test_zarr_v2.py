@@ -1,4 +1,4 @@
-"""Zarr v2 exchanged with zarr-python 2.18, in a process of its own, and with zarr-python 3."""
+"""Zarr v2 exchanged with zarr-python 2.18, in its own process, and with zarr-python 3."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ for job in json.load(sys.stdin):
 
 @pytest.fixture(autouse=True)
 def _without_warnings() -> Iterator[None]:
-    """Of data types and consolidated metadata that may change."""
+    """Those that data types and consolidated metadata may change."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

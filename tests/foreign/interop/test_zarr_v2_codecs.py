@@ -57,7 +57,7 @@ def test_every_codec_of_numcodecs_is_here() -> None:
 
 
 def codec_of(config: dict[str, object]) -> object:
-    """The codec; zarr-python refuses to make one whose package is absent."""
+    """The codec; zarr-python refuses to create one whose package is missing."""
     pytest.importorskip({"zfpy": "zfpy", "pcodec": "pcodec"}.get(str(config["id"]), "numcodecs"))
     return numcodecs.get_codec(dict(config))
 

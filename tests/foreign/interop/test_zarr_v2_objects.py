@@ -1,4 +1,4 @@
-"""Object arrays of Zarr v2, exchanged with zarr-python 2.18, in a process of its own, with zarr-python 3, and with numcodecs."""
+"""Object arrays of Zarr v2, exchanged with zarr-python 2.18, in its own process, with zarr-python 3, and with numcodecs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ numcodecs = pytest.importorskip("numcodecs")
 
 TEXT = ["a", "bé", "", "x", "yy", "zzz"]
 OBJECTS = ["a", 1, None, [1, {"b": [2.5]}], {"c": None}, True]
-# the codec of objects, and the values as JSON has them
+# the codec of objects, and the values in JSON
 KINDS: dict[str, tuple[dict[str, object], list[object]]] = {
     "utf8": ({"id": "vlen-utf8"}, TEXT),
     "bytes": ({"id": "vlen-bytes"}, TEXT),
@@ -132,6 +132,6 @@ def test_chunks_of_numcodecs(kind: str, tmp_path: Path) -> None:
     (tmp_path / "0.0").write_bytes(bytes(codec.encode(values)))
     assert plain_of(array[...]) == OBJECTS
     array[0, 1:] = "new"
-    if kind != "pickle":  # numcodecs itself loads none
+    if kind != "pickle":  # numcodecs itself imports none
         back = codec.decode((tmp_path / "0.0").read_bytes())
         assert plain_of(back) == [OBJECTS[0], "new", "new", *OBJECTS[3:]]

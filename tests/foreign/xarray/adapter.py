@@ -1,7 +1,6 @@
-"""Lets xarray's own tests of the engine "zarr" run against the engine "frazil": Dataset.to_zarr is ds.frazil.write, open_zarr and engine="zarr" open with Frazil.
+"""Runs xarray's own tests of the engine "zarr" against the engine "frazil": Dataset.to_zarr is ds.frazil.write, open_zarr and engine="zarr" open with Frazil.
 
-Arguments that have no meaning here (consolidated, write_empty_chunks, zarr_format=3) are dropped. Errors become those of Python that the tests expect: the classes are ours,
-the situations are theirs."""
+Arguments that have no meaning here (consolidated, write_empty_chunks, zarr_format=3) are dropped. Our errors become the Python errors that the tests expect."""
 
 from __future__ import annotations
 

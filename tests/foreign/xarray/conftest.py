@@ -1,4 +1,4 @@
-"""Runs suites of the installed xarray: their own markers, and the list of what they do not do here (expected_failures.py)."""
+"""Runs suites of the installed xarray, with their own markers and the list of unsupported tests (expected_failures.py)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def entry_of(item: pytest.Item) -> str | None:
-    """The entry of the list that a test is under: by class and name, or by name for all classes."""
+    """The entry of the list for a test: by class and name, or by name for all classes."""
     cls = getattr(item, "cls", None)
     name = getattr(item, "originalname", item.name)
     for entry in (f"{cls and cls.__name__}::{item.name}", f"{cls and cls.__name__}::{name}", item.name, name):
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.name != _SUITES or item.path.parent.name != "xarray":
             continue
-        for mark in item.iter_markers("xfail"):  # xarray's own: what fails there may pass here
+        for mark in item.iter_markers("xfail"):  # xarray's own: tests that fail there may pass here
             mark.kwargs.setdefault("strict", False)
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         for mark in item.iter_markers("skip_if_param"):
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def frazil_for_zarr(request: pytest.FixtureRequest) -> Iterator[None]:
-    """In the suites, what they call the engine "zarr" is Frazil's."""
+    """Within the suites, the engine named "zarr" is Frazil's."""
     if request.path.name != _SUITES:
         yield
         return

@@ -46,7 +46,7 @@ def zarr_format() -> int:
 
 
 class Store(FrazilDataStore):
-    """With the name that the tests have for the group, and written at once."""
+    """With the name that the tests use for the group, and written at once."""
 
     __slots__ = ("ds",)
 

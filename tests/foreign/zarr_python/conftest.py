@@ -1,4 +1,4 @@
-"""Runs suites of the installed zarr-python: their coroutines, and the list of what they do not do here (expected_failures.py)."""
+"""Runs suites of the installed zarr-python, with their coroutines and the list of unsupported tests (expected_failures.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def entry_of(item: pytest.Item) -> str | None:
-    """The entry of the list that a test is under: by class and name, with its parameters or for all of them."""
+    """The entry of the list for a test: by class and name, with its parameters or for all of them."""
     cls = getattr(item, "cls", None)
     for name in (item.name, getattr(item, "originalname", item.name)):
         entry = f"{cls and cls.__name__}::{name}"
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Coroutines are run to their end, each in an event loop of its own."""
+    """Runs coroutines to their end, each in its own event loop."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = pyfuncitem._fixtureinfo.argnames

@@ -1,4 +1,4 @@
-"""Tests of zarr-python's suites that fail here, and why. One that is not listed must pass; one that is listed must fail, and must exist (test_suites.py)."""
+"""Tests of zarr-python's suites that fail here, and why. An unlisted test must pass; a listed one must fail, and must exist (test_suites.py)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _VALUES: Final = (
     "test_get_partial_values[key_ranges2]",
     "test_get_partial_values[key_ranges3]",
 )
-# of later versions of zarr-python than 3.0; the others are in all of them
+# only in zarr-python later than 3.0; the others are in all versions
 LATER: Final = frozenset(
     {
         *("test_get_bytes", "test_get_bytes_sync", "test_get_json", "test_get_json_sync"),

@@ -1,4 +1,4 @@
-"""zarr-python's own tests of stores, from the installed package, over stores of ours: in memory, in a folder, in a session of a repository."""
+"""zarr-python's own tests of stores, from the installed package, over our stores: in memory, in a folder, in a session of a repository."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _numbers = iter(range(10**9))
 
 
 class Suite(StoreTests[FrazilStore, cpu.Buffer]):
-    """The suite over a store of ours. Its asynchronous fixtures are made by plain ones."""
+    """The suite over one of our stores. Plain fixtures make its asynchronous ones."""
 
     store_cls = FrazilStore
     buffer_cls = cpu.Buffer
@@ -82,7 +82,7 @@ class TestFolder(Suite):
 
 
 class TestBelow(Suite):
-    """Below a prefix, beside keys of others."""
+    """Below a prefix, next to keys of others."""
 
     @pytest.fixture
     def store_kwargs(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def session_store() -> Store:
 
 
 class SessionMachine(ZarrHierarchyStateMachine):
-    """Without chunks of extent 0, which zarr-python stores, and the specification and so repositories do not have."""
+    """Without chunks of extent 0, which zarr-python stores, but which the specification and repositories do not allow."""
 
     @rule(data=st.data(), name=node_names, array_and_chunks=np_array_and_chunks().filter(lambda made: 0 not in made[1]))
     def add_array(self, data: Any, name: str, array_and_chunks: Any) -> None:
@@ -111,13 +111,13 @@ class SessionMachine(ZarrHierarchyStateMachine):
 
 
 def run(machine: Any, target: Callable[[], Store]) -> None:
-    """Runs a state machine, with some examples: each takes a hundred steps."""
+    """Runs a state machine with some examples of a hundred steps each."""
     profile = settings(settings(), max_examples=min(settings().max_examples, 25))
     run_state_machine_as_test(lambda: machine(FrazilStore(target())), settings=profile)
 
 
 def test_store_machine(tmp_path: Path) -> None:
-    """Not in a folder, nor in a session: the keys are arbitrary, "0" and "0/0" among them, of which a file system holds one."""
+    """Not in a folder, nor in a session: the keys are arbitrary, for example "0" and "0/0", and a file system can hold only one of them."""
     run(ZarrStoreStateMachine, partial(new_target, "memory", tmp_path))
 
 
@@ -128,7 +128,7 @@ def test_hierarchy_machine(kind: str, tmp_path: Path) -> None:
 
 
 def test_hierarchy_machine_through_our_pipeline(tmp_path: Path) -> None:
-    """Its arrays are read and written by our kernel; what is compared is by zarr-python's own store."""
+    """Our kernel reads and writes its arrays; zarr-python's own store has the expected values."""
     with zarr.config.set({"codec_pipeline.path": "frazil.zarr.CodecPipeline"}):
         run(ZarrHierarchyStateMachine, partial(new_target, "memory", tmp_path))
 
@@ -140,7 +140,7 @@ def new_target(kind: str, folder: Path) -> Store:
 
 
 def test_the_list_names_tests(request: pytest.FixtureRequest) -> None:
-    """Each entry of the list is of a test that is there: those fail by themselves where they pass (strict)."""
+    """Each entry of the list names an existing test: a listed test that passes fails (strict)."""
     suites = [value for value in globals().values() if isinstance(value, type) and issubclass(value, StoreTests)]
     names = {f"{suite.__name__}::{name}" for suite in suites for name in dir(suite)}
     assert {entry.partition("[")[0] for entry in LISTED} - {f"TestSession::{name}" for name in LATER} <= names

@@ -1,6 +1,7 @@
-"""What zarr-python's user guide shows, topic by topic, over stores of ours and through our pipeline: each script gives the same results as over zarr-python's own store and pipeline.
+"""The topics of zarr-python's user guide, over our stores and through our pipeline: each script gives the same results as over zarr-python's own store and
+pipeline.
 
-The scripts are written anew. What is not possible is listed, with its reason; it must fail."""
+The scripts are our own. Impossible ones are listed, with the reason, and must fail."""
 
 from __future__ import annotations
 
@@ -223,7 +224,7 @@ def hierarchies(store: Any) -> Any:
 
 @script
 def copies(store: Any) -> Any:
-    """An array in other chunks, as the guide's page on performance says."""
+    """An array in other chunks, as in the guide's page on performance."""
     z = zarr.create_array(store=store, name="rows", data=np.arange(400).reshape(20, 20), chunks=(1, 20))
     if not hasattr(zarr, "from_array"):
         pytest.skip("zarr-python 3.0.0 has no from_array")

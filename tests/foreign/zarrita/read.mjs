@@ -1,14 +1,14 @@
-// Reads arrays over HTTP with zarrita.js, as a page in a browser would, and prints what it found as JSON.
+// Reads arrays over HTTP with zarrita.js, like a page in a browser, and prints the results as JSON.
 //
 // node read.mjs URL_OF_ZARRITA JOBS
-// JOBS: JSON, a list of {url, path, suffix, selection, list}: list asks for the nodes in the consolidated metadata, as {contents}; suffix says whether a range may count from the end (else its size is asked for first);
-// selection has for each dimension null, an integer or [start, stop, step].
-// Prints a list of {attributes, shape, dtype, data}, data in C order; of {error} where reading failed.
+// JOBS: JSON, a list of {url, path, suffix, selection, list}: list: return the nodes in the consolidated metadata, as {contents}; suffix: whether a range may count from the end (else the size is requested first);
+// selection: for each dimension null, an integer or [start, stop, step].
+// Prints a list of {attributes, shape, dtype, data}, data in C order; {error} if reading failed.
 
 const [zarrita, jobs] = process.argv.slice(2);
 const zarr = await import(zarrita);
 
-// BigInts and what JSON has no word for become text.
+// BigInts and values that JSON does not support become text.
 const plain = (value) => (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value)) ? String(value) : value);
 
 async function read({ url, path, suffix, selection, list }) {
@@ -23,7 +23,7 @@ async function read({ url, path, suffix, selection, list }) {
 	return { ...told, shape: region.shape, data: inOrder(region).map(plain) };
 }
 
-// The elements of a region in C order: zarrita leaves them in the order in which chunks have them.
+// The elements of a region in C order: zarrita leaves them in the order of the chunks.
 function inOrder({ data, shape, stride }) {
 	const values = Array.from(data);
 	let places = [0];

@@ -1,4 +1,4 @@
-"""zarrita.js under Node reads what is served: plain and sharded arrays, groups, old snapshots; and is told of failures."""
+"""zarrita.js under Node reads served data: plain and sharded arrays, groups, old snapshots; and gets errors for failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def job(url: str, path: str = "", selection: Selection | None = None, *, suffix:
 
 
 def read(*jobs: dict[str, object]) -> list[dict[str, object]]:
-    """What zarrita finds, in one process."""
+    """What zarrita reads, in one process."""
     done = subprocess.run(
         [str(NODE), str(SCRIPT), ZARRITA.resolve().as_uri(), json.dumps(jobs)],
         check=True,

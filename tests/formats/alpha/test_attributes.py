@@ -1,4 +1,4 @@
-"""Attribute files: what is written is found at its location, and nothing else is."""
+"""Attribute files: each attribute written is found at its location, and nothing else is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flags of a manifest file: checks of files and the flags of others come back, and what is no check is refused."""
+"""The flags of a manifest file: checks of files and the flags of others are preserved, and an invalid check is refused."""
 
 from __future__ import annotations
 

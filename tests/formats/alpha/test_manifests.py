@@ -100,7 +100,7 @@ def test_an_empty_manifest() -> None:
 
 
 def loose(draw: Any, value: Any) -> Packed:
-    """MessagePack of a value, in a form that readers take too."""
+    """MessagePack of a value, in an unusual but valid form."""
     if isinstance(value, Packed):
         return value
     if isinstance(value, int):
@@ -121,7 +121,7 @@ def loose(draw: Any, value: Any) -> Packed:
 
 
 def loose_struct(draw: Any, kind: str, values: list[Any]) -> Any:
-    """A struct as an array, or as a map in any order, with entries that nobody knows."""
+    """A struct as an array, or as a map in any order, with unknown entries."""
     if draw(st.booleans()):
         return values
     named: list[tuple[Any, Any]] = list(zip(reference.STRUCTS[kind], values, strict=True))
@@ -147,7 +147,7 @@ def loose_payload(draw: Any, value: Payload) -> Pairs:
 def test_what_does_no_harm_is_read(data: st.DataObject, entries: list[tuple[Any, Payload]]) -> None:
     chunks = Pairs((key, loose_payload(data.draw, value)) for key, value in entries)
     file = loose(data.draw, loose_struct(data.draw, "manifest", [0, Packed(b"\x80"), chunks]))
-    model = dict(entries)  # of equal keys the last
+    model = dict(entries)  # of equal keys, the last counts
     manifest = decode_manifest(file)
     assert model_of(manifest) == model
     assert again(manifest) == reference.encode(model)

@@ -40,7 +40,7 @@ def opened(pairs: list[tuple[object, object]] | bytes) -> Nodes:
     count = reader.map("the nodes")
     paths, rows, end, _ = find_nodes(data, reader.at, count, KEY)
     assert end == len(data)
-    return nodes_over(NodeIndex(data, KEY, paths, rows), {})  # whatever ids there are
+    return nodes_over(NodeIndex(data, KEY, paths, rows), {})  # with any ids
 
 
 def of(*nodes: list[object]) -> Nodes:
@@ -327,7 +327,7 @@ def test_what_differs(old: Nodes, other: Nodes, piece: int, data: st.DataObject)
         patch.setattr(index_module, "_PIECE", piece)
         read = opened(written(old)), opened(written(new))
         assert sorted(read[0].differing(read[1])) == sorted(read[1].differing(read[0])) == sorted(differing)
-    # in memory what is another object may differ
+    # a different object in memory may have another value
     changed = opened(written(old)).changed({path: node_of(other, path) if path in other else None for path in paths})
     for base in (old, read[0]):
         assert differing <= set(base.differing(changed)) <= {*old, *new}
@@ -362,7 +362,7 @@ def test_what_is_not_there() -> None:
 
 @given(strategies.nodes(least=1), st.lists(strategies.nodes(), max_size=3), st.data())
 def test_what_is_spliced_is_what_is_gathered(old: Nodes, rounds: list[Nodes], data: st.DataObject) -> None:
-    """Snapshot after snapshot, each over the bytes of the one before; beside it, the same nodes copied one by one."""
+    """A series of snapshots, each encoded over the bytes of the previous one; for comparison, the same nodes copied one by one."""
     nodes = opened(written(old))
     for new in rounds:
         removed = data.draw(st.lists(st.sampled_from([*nodes, "/not there"]), max_size=3))
@@ -419,7 +419,7 @@ def test_equal_documents_have_equal_bytes(nodes: Nodes) -> None:
 def test_a_broken_node_has_no_document_that_could_be_read(node: object) -> None:
     nodes = opened([("/bad", node)])
     document = nodes.document("/bad")
-    if document is not None:  # then it is the attributes or the metadata that are broken
+    if document is not None:  # then the attributes or the metadata are invalid
         with pytest.raises(FormatError):
             read_attributes(Reader(document[0], None))
             read_metadata(Reader(document[1], None))

@@ -1,4 +1,4 @@
-"""Snapshot files: those of the library byte for byte, those that it would have taken, and those that nobody should."""
+"""Snapshot files: those of the library byte for byte, those that it would accept, and those that must be refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = "snapshots/X"
 
 
 def in_values(snapshot: SnapshotFile) -> SnapshotFile:
-    """The same with every node decoded, so that nothing is copied when it is encoded."""
+    """The same with every node decoded, so that encoding copies nothing."""
     nodes = {path: snapshot.nodes.get(path) for path in snapshot.nodes}
     assert not [node for node in nodes.values() if isinstance(node, BrokenNode)]
     return snapshot._replace(
@@ -40,7 +40,7 @@ def test_snapshots_of_the_library_are_the_same_bytes(archive: str) -> None:
     for key, data in files_in(archive, "snapshots").items():
         snapshot = decode_snapshot(data, key)
         assert encoded_snapshot(snapshot) == data
-        # the order of a codec's configuration was random when it was written; it is kept as it was read
+        # the order of a codec's configuration was random in the file; it is preserved
         assert encoded_snapshot(in_values(snapshot)) == data
         assert in_values(snapshot) == snapshot
 
@@ -121,7 +121,7 @@ def test_what_the_format_cannot_hold_is_not_written(changes: dict[str, object]) 
         encoded_snapshot(SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0)._replace(**changes))
 
 
-# --- files that the library would have taken -----------------------------------------------------------------------------------------
+# --- files that the library would accept ---------------------------------------------------------------------------------------------
 
 
 PLAIN = decode_snapshot(documents.snapshot(documents.group("/"), documents.array("/a")))
@@ -203,7 +203,7 @@ def test_a_history_that_was_bounded_is_read() -> None:
     assert (snapshot.total_parents, snapshot.history) == (1000, ())
 
 
-# --- files that nobody should take ---------------------------------------------------------------------------------------------------
+# --- files that must be refused ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [1, 9, 65535])
@@ -288,7 +288,7 @@ def test_a_file_that_is_cut_anywhere_is_refused() -> None:
 
 
 def everything(data: bytes) -> None:
-    """Reads a file as far as it can be read."""
+    """Reads a file as far as possible."""
     snapshot = decode_snapshot(data, KEY)
     for path in snapshot.nodes:
         snapshot.nodes.is_array(path)

@@ -1,4 +1,4 @@
-"""The metadata of arrays in snapshots: the closed lists, and what is outside of them."""
+"""The metadata of arrays in snapshots: the closed lists, and metadata outside of them."""
 
 from __future__ import annotations
 

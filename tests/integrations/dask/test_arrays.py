@@ -1,4 +1,5 @@
-"""dask's arrays into arrays here and back, on the schedulers of one process: the right elements, one commit or nothing, and never two tasks in one shard."""
+"""dask's arrays written to arrays here and read back, on the schedulers of one process: the right elements, one commit or none, and never two tasks in one
+shard."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def lazy(values: Any = VALUES, chunks: Any = (7, 9)) -> da.Array:
 
 
 def failing(values: da.Array) -> da.Array:
-    """As the array, but that its last block cannot be computed."""
+    """Like the array, but its last block cannot be computed."""
 
     def fail(block: Any) -> Any:
         if (block == VALUES[-1, -1]).any():
@@ -95,7 +96,7 @@ def test_a_region_keeps_what_is_beside_it() -> None:
 @settings(max_examples=25)
 @given(st.data())
 def test_no_two_tasks_write_one_shard(data: st.DataObject) -> None:
-    """Each shard is put once: what two tasks had written would have been put twice."""
+    """Each shard is put once: a shard written by two tasks would be put twice."""
     store = CountingStore(MemoryStore())
     bounds = [sorted(data.draw(st.tuples(*[st.integers(0, length)] * 2))) for length in SHAPE]
     region = tuple(slice(*pair) for pair in bounds)
@@ -332,7 +333,7 @@ def test_nothing_new_is_no_commit(repo: frazil.Repository) -> None:
 
 
 def test_forks_of_tasks_are_small_and_ask_for_nothing(repo: frazil.Repository) -> None:
-    """A graph of many tasks has the snapshot once."""
+    """A graph of many tasks contains the snapshot once."""
     with repo.transaction(message="many") as root:
         for number in range(200):
             target(root, f"a{number}")

@@ -1,4 +1,4 @@
-"""Writing from a cluster of processes: one commit of all, also when a worker is killed on the way, and nothing when it cannot be finished."""
+"""Writing from a cluster of processes: one commit of all data, also if a worker is killed on the way, and none if it cannot be finished."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def client() -> Iterator[distributed.Client]:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        cluster.scheduler.allowed_failures = 1  # a task that costs more workers is given up
+        cluster.scheduler.allowed_failures = 1  # a task that kills more workers is given up
         yield client
 
 
@@ -57,7 +57,7 @@ def misaligned() -> da.Array:
 
 
 def kill_worker(block: NDArray[np.int64], seen: str, times: int) -> NDArray[np.int64]:
-    """The block, unless it is the last one: then the worker dies, as often as it may."""
+    """The block, unless it is the last one: then it kills the worker, as often as allowed."""
     if (block == VALUES[-1, -1]).any():
         for number in range(times):
             try:
@@ -69,7 +69,7 @@ def kill_worker(block: NDArray[np.int64], seen: str, times: int) -> NDArray[np.i
 
 
 def fail_at_first(block: NDArray[np.int64], seen: str) -> NDArray[np.int64]:
-    """The block; of those with its last element the first that is asked for fails."""
+    """The block; among those with its last element, the first requested one fails."""
     if (block == VALUES[-1, -1]).any() and not Path(seen).exists():
         Path(seen).touch()
         raise OSError("for the first time")
@@ -141,12 +141,12 @@ def test_a_write_that_is_given_up_shows_nothing(
 
 
 def test_a_bucket(client: distributed.Client, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A repository by its URL, with credentials from the environment, which the workers have, too; one of them is killed."""
+    """A repository by its URL, with credentials from the environment, which the workers also have; one of them is killed."""
     variables = s3.environment()
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    client.wait_for_workers(2)  # those that were killed before may not have come back
-    client.run(set_environment, variables)  # one that comes in place of another has those of this process
+    client.wait_for_workers(2)  # workers that were killed before may not be back yet
+    client.run(set_environment, variables)  # a replacement worker has the environment of this process
     repo = frazil.Repository.create(s3.url(prefix="sea.repo"))
     x = misaligned().map_blocks(kill_worker, str(tmp_path / "killed"), 1, dtype="i8", meta=np.empty((0, 0), "i8"))
     with repo.transaction(message="a cluster") as root:
@@ -162,7 +162,7 @@ def test_a_bucket(client: distributed.Client, s3: S3, tmp_path: Path, monkeypatc
 
 
 def test_a_plain_array_in_a_bucket(client: distributed.Client, s3: S3) -> None:
-    """Credentials that were given go along."""
+    """Explicit credentials are sent along."""
     store = s3.store(prefix="t")
     array = frazil.create_array(store, **LAYOUT)
     frazil.dask.store(misaligned()[:55, 2:], array, regions=(slice(5, 60), slice(0, 38)))
@@ -175,7 +175,7 @@ def test_a_plain_array_in_a_bucket(client: distributed.Client, s3: S3) -> None:
 
 
 def test_an_answer_is_never_an_old_one(client: distributed.Client, repo: frazil.Repository) -> None:
-    """The same store call again, whose first answer is kept on the cluster, writes again."""
+    """The same store call again writes again, although the cluster still has the first result."""
     session = repo.writable_session()
     x = misaligned()
     kept = client.persist(frazil.dask.store(x, "t", into=session, compute=False))

@@ -1,4 +1,4 @@
-"""Chunks of dask against write chunks: every unit belongs to one block, whatever the chunks and the region are."""
+"""Chunks of dask against write chunks: every unit belongs to one block, for any chunks and region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of bytes, cut: every element lies in one chunk, at its place in the file."""
+"""Runs of bytes, split: every element is in one chunk, at its place in the file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_element_has_its_bytes(
         ((12, 721, 1440), 4, (1, 103, 1440)),
         ((365, 180, 360), 4, (5, 180, 360)),
         ((1, 20000, 20000), 8, (1, 8, 20000)),
-        ((1009, 1000), 8, (131, 1000)),  # of a prime length: the last chunk is not whole
+        ((1009, 1000), 8, (131, 1000)),  # of a prime length: the last chunk is partial
         ((5000, 3000017), 8, (1, 3000017)),  # too many of those
     ],
 )

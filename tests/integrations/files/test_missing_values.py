@@ -1,4 +1,5 @@
-"""Missing values (CF conventions) of imported files: xarray sees in our data what it sees in the file. Files of xarray and of netCDF4, in all ways to import."""
+"""Missing values (CF conventions) of imported files: xarray reads the same from our data as from the file. Files of xarray and of netCDF4, in all ways to
+import."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def imported(file: Path, how: Mode) -> tuple[frazil.Repository, tuple[Skipped, .
 
 
 def opened(repo: frazil.Repository, folder: Path, **options: object) -> xarray.Dataset:
-    """As xarray's zarr engine sees what the repository has."""
+    """The repository's data as read by xarray's zarr engine."""
     frazil.copy(repo.readonly_session().store, LocalStore(folder))
     return xarray.open_zarr(folder, consolidated=False, **options).load()  # type: ignore[arg-type]
 
@@ -89,7 +90,7 @@ def dataset(kind: str) -> tuple[xarray.Dataset, dict[str, dict[str, object]]]:
         "scalar_missing": {"_FillValue": -5.0},
         "time": {"dtype": "f8", "_FillValue": -1e9, "units": "hours since 1900-01-01"},
     }
-    if not kind.startswith("NETCDF4"):  # where text has one length
+    if not kind.startswith("NETCDF4"):  # if text has one length
         variables["text"] = ("x", np.array(["ä", "longer", "", "z"], object))
     if kind == "NETCDF4":
         variables["large"] = ("x", np.array([1.0, np.nan, 2.0, 0.0]))
@@ -110,7 +111,7 @@ def test_xarray_sees_what_it_sees_in_the_file(kind: str, options: Mapping[str, o
 
 @pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF4"])
 def test_text_with_fill_values_can_be_opened(kind: str, tmp_path: Path) -> None:
-    """xarray's zarr engine refuses to open arrays of bytes that have `_FillValue`: that is dropped, and told."""
+    """xarray's zarr engine refuses to open arrays of bytes that have `_FillValue`: the import drops it, with a warning."""
     with netCDF4.Dataset(tmp_path / "a.nc", "w", format=kind) as file:
         file.createDimension("x", 3)
         file.createDimension("letters", 2)
@@ -137,7 +138,7 @@ def test_text_with_fill_values_can_be_opened(kind: str, tmp_path: Path) -> None:
 
 
 def test_text_of_any_length_with_a_fill_value_can_be_opened(tmp_path: Path) -> None:
-    """What was never written is the fill value; that it marks missing values is told to be dropped."""
+    """Unwritten elements are the fill value. The import drops its use as a mark of missing values, with a warning."""
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("x", 3)
         variable = file.createVariable("a", str, ("x",), fill_value="none", chunksizes=(1,))
@@ -166,7 +167,7 @@ def test_a_fill_value_that_the_type_cannot_hold_is_dropped_and_told(tmp_path: Pa
         made.createDimension("x", 2)
         for name, dtype, value in (("nan", "i2", np.nan), ("large", "i1", 300), ("text", "f4", "none")):
             made.createVariable(name, dtype, ("x",))[:] = [1, 2]
-            made[name].setncattr("_Fillvalue", value)  # the netCDF library refuses the right name, but files have it
+            made[name].setncattr("_Fillvalue", value)  # the netCDF library refuses the correct name, but files have it
     file.write_bytes(file.read_bytes().replace(b"_Fillvalue", b"_FillValue"))
     for how in HOW:
         repo, skipped = imported(file, how)

@@ -1,5 +1,5 @@
-"""Files of writers other than the netCDF library: of h5py with dimension scales, in the form that h5netcdf gives them, and classic files byte by byte, as SciPy lays them
-out. xarray sees in our data what it sees in the file."""
+"""Files of writers other than the netCDF library: of h5py with dimension scales, in h5netcdf's form, and classic files byte by byte, in SciPy's layout. xarray
+reads the same from our data as from the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable.         "  
 def add(
     file: h5py.File, name: str, values: object, scales: tuple[str, ...] = (), **layout: Any
 ) -> h5py.AttributeManager:
-    """A dataset with dimension scales; its attributes."""
+    """A dataset with dimension scales. Returns its attributes."""
     dataset = file.create_dataset(name, data=values, **layout)
     for dimension, scale in enumerate(scales):
         dataset.dims[dimension].attach_scale(file[scale])
@@ -34,7 +34,7 @@ def add_scale(file: h5py.File, name: str, values: np.ndarray, title: str = "", *
 
 
 def with_scales(path: Path, **options: Any) -> None:
-    """Attributes as h5py writes them: text of any length, scalars."""
+    """Attributes written by h5py: text of any length, scalars."""
     with h5py.File(path, "w", **options) as file:
         add_scale(file, "x", np.arange(4, dtype="i4") * 10)
         add_scale(file, "y", np.array([0.5, 1.5]))
@@ -64,7 +64,7 @@ def without_scales(path: Path) -> None:
 
 
 def as_h5netcdf(path: Path) -> None:
-    """Dimensions without variables, numbered, and one without a limit that is longer than a variable along it."""
+    """Dimensions without variables, numbered, and an unlimited one that is longer than a variable along it."""
     with h5py.File(path, "w", track_order=True) as file:
         file.attrs["_NCProperties"] = np.bytes_("version=2,h5netcdf=1.6.4,hdf5=1.14.6,h5py=3.16.0")
         add_scale(file, "z", np.zeros(3, ">f4"), f"{NO_VARIABLE}3")

@@ -1,4 +1,4 @@
-"""Files at a distance: scanned by ranges, with no download, and read in place."""
+"""Remote files: scanned by ranges, with no download, and read in place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from frazil.stores.values import Columns, Fetched, Version
 from frazil.testing import CountingStore
 
 URL = "s3://sea/data/ocean.nc"
-LARGE = np.random.default_rng(1).integers(0, 2**31, (40, 300, 300), np.int32)  # 14 MB that no filter makes small
+LARGE = np.random.default_rng(1).integers(0, 2**31, (40, 300, 300), np.int32)  # 14 MB that filters cannot compress
 
 
 def write_large(path: Path, kind: str) -> bytes:
@@ -132,7 +132,7 @@ class FailingStore(CountingStore):
 
 
 def test_a_store_that_fails_is_no_damaged_file() -> None:
-    """Wherever it fails: what h5py makes of it must not be taken for a dataset that cannot be read."""
+    """At any failure, an error that h5py makes of it must not look like an unreadable dataset."""
     made = io.BytesIO()
     with h5py.File(made, "w") as file:
         for number in range(4):

@@ -1,4 +1,4 @@
-"""Files in a bucket and on a web server that really run: scanned without a download, read in place, by Python and on the command line."""
+"""Files in a real bucket and on a real web server: scanned without a download, read in place, by Python and on the command line."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_told_in_a_line(
 def test_several_files_of_a_bucket_share_its_store(
     s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """And one of this machine goes with them."""
+    """Together with a local one."""
     monkeypatch.chdir(tmp_path)
     bucket = s3.new_bucket()
     for number in range(3):

@@ -1,4 +1,4 @@
-"""ds.frazil.write from a cluster of processes into a branch: one commit of all variables, also when a worker is killed meanwhile, or none."""
+"""ds.frazil.write from a cluster of processes into a branch: one commit of all variables, also if a worker is killed meanwhile, or none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def client() -> Iterator[distributed.Client]:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        cluster.scheduler.allowed_failures = 1  # a task that costs more workers is given up
+        cluster.scheduler.allowed_failures = 1  # a task that kills more workers is given up
         yield client
 
 
@@ -51,7 +51,7 @@ def dataset() -> xr.Dataset:
 
 
 def kill_worker(block: NDArray[np.float64], seen: str, times: int) -> NDArray[np.float64]:
-    """The block, unless it has the largest value: then the worker dies, as often as it may."""
+    """The block, unless it has the largest value: then it kills the worker, as often as allowed."""
     if block.size and block.max() == 12 * 10 * 20 - 1:
         for number in range(times):
             try:
@@ -63,7 +63,7 @@ def kill_worker(block: NDArray[np.float64], seen: str, times: int) -> NDArray[np
 
 
 def changed(place: Path, times: int) -> xr.Dataset:
-    """What the cluster computes of the repository: t as it is but for dead workers, and three times u."""
+    """The cluster's result from the repository: t (unchanged, but workers die), and three times u."""
     opened = xr.open_dataset(str(place / "sea.repo"), engine="frazil", chunks={})
     blocks = opened.t.data.map_blocks(kill_worker, str(place / "killed"), times, dtype="f8", meta=np.empty((0, 0, 0)))
     return xr.Dataset({"t": (opened.t.dims, blocks + 1), "u": opened.u * 3})

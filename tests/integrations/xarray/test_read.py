@@ -1,4 +1,4 @@
-"""engine="frazil": what is opened, from where, and what of it is read."""
+"""engine="frazil": what is opened, from where, and which parts are read."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_nothing_is_there(repository: frazil.Repository, tmp_path: Path) -> None
 
 
 class Watched(FrazilBackendArray):
-    """Counts which brackets are asked."""
+    """Counts the accesses by []."""
 
     asked: list[str] = []
     __slots__ = ()

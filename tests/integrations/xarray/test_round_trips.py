@@ -1,4 +1,4 @@
-"""Any dataset that xarray's own strategies make is written and read back as it was."""
+"""Any dataset of xarray's own strategies is the same after writing and reading."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DTYPES = st.sampled_from(
 
 
 def simple(value: object) -> bool:
-    """Values that JSON keeps: no arrays, which become lists, no empty objects with keys that are not text."""
+    """Values that JSON preserves: no arrays, which become lists, and no empty objects with keys that are not text."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and simple(part) for name, part in value.items())
     return value is None or isinstance(value, bool | str | float)
@@ -44,7 +44,7 @@ VARIABLES = strategies.variables(
 
 
 def plain(variable: xr.Variable) -> bool:
-    """NaT and the times that are too far away are CF conventions' affair; text does not end in NUL."""
+    """NaT and times out of range are a matter of the CF conventions; text does not end in NUL."""
     values: Any = variable.values
     if values.dtype.kind == "M":
         return bool((np.abs(values.astype("i8")) < 2**62).all())
@@ -91,7 +91,7 @@ def test_selections(sizes: dict[str, int], chunks: dict[str, int], factor: int, 
     for (
         name,
         part,
-    ) in selection.items():  # an empty slice with a negative step is an IndexError of xarray, whatever the engine
+    ) in selection.items():  # an empty slice with a negative step is an IndexError of xarray, for any engine
         assume(not isinstance(part, slice) or len(range(*part.indices(sizes[name]))))
     try:
         expected = source.isel(selection)

@@ -1,4 +1,4 @@
-"""Text of any length: written as `string`, as xarray's engine "zarr" writes it, and read alike by both engines."""
+"""Text of any length: written as `string`, like xarray's engine "zarr" does, and read alike by both engines."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_all_kinds_of_text_are_appended_to_strings(values: Any) -> None:
 
 
 def test_no_text_at_all_is_appended() -> None:
-    """Of an empty array of objects xarray makes numbers."""
+    """xarray turns an empty array of objects into numbers."""
     store = MemoryStore()
     xr.Dataset({"a": ("x", packed(["é"]))}).frazil.write(store)
     for values in (np.array([], object), np.array([], "U1"), packed([])):
@@ -144,7 +144,7 @@ def test_fill_values_of_text() -> None:
     source.frazil.write(store, encoding={"a": {"fill_value": "nothing"}})
     raw = opened(store, mask_and_scale=False)["a"]
     assert raw.attrs["_FillValue"] == "missing"
-    if not OLD_XARRAY:  # which forgets the encoding of text
+    if not OLD_XARRAY:  # which drops the encoding of text
         assert raw.encoding["fill_value"] == "nothing"
     assert list(raw.values) == ["a", "missing"]
     masked = opened(store)["a"]

@@ -1,4 +1,4 @@
-"""Which chains of codecs and data types the pipeline does itself: all that Frazil opens, but for those in LEFT."""
+"""Which chains of codecs and data types the pipeline runs itself: all that Frazil opens, except those in LEFT."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ OPTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "v2": (NUMBERS, {"zarr_format": 2}),
     "keys as in v2": (NUMBERS, {"chunk_key_encoding": {"name": "v2", "separator": "."}}),
 }  # fmt: skip
-# What Frazil opens and the pipeline leaves to zarr-python's own, and why.
+# Chains that Frazil opens but the pipeline leaves to zarr-python's own, and why.
 LEFT: dict[str, str] = {
     "v2": "metadata of Zarr v2 has codecs of another kind",
 }

@@ -20,11 +20,11 @@ import frazil
 PAGE = (Path(__file__).parents[3] / "docs" / "coming-from-zarr.md").read_text()
 ROWS = re.findall(r"^\| `(.+?)` \| (.*?) ?\|$", PAGE, re.MULTILINE)
 NOTHING = object()
-HAS_RICH = find_spec("rich") is not None or not OLD_ZARR  # by which zarr-python 3.0 draws trees
+HAS_RICH = find_spec("rich") is not None or not OLD_ZARR  # with which zarr-python 3.0 draws trees
 
 
 def results(library: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the rows evaluate to; NOTHING for statements, the error where zarr-python says that it refuses."""
+    """The values of the rows; NOTHING for statements, the error if zarr-python refuses as documented."""
     folder.mkdir()
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"zarr": library, "np": np, "numcodecs": numcodecs, "x": np.arange(16.0).reshape(4, 4)}

@@ -117,7 +117,7 @@ SCALARS = {
 
 @given(data=st.data(), dtype=st.sampled_from(sorted(SCALARS)), write_empty=st.booleans())
 def test_it_stores_what_zarr_python_stores(data: Any, dtype: str, write_empty: bool) -> None:
-    """Both write the same: each reads the other's chunks, and the same chunks are there."""
+    """Both write the same: each reads the other's chunks, and both store the same chunks."""
     if OLDEST:
         dtype = "f8" if dtype in {">i4", "S3", "U2"} else dtype
     lengths = data.draw(st.lists(st.integers(1, 9), min_size=0, max_size=3))
@@ -161,7 +161,7 @@ def test_empty_chunks(tmp_path: Path) -> None:
 
 
 class Counting(WrapperStore[MemoryStore]):
-    """Counts the bytes that are fetched."""
+    """Counts the fetched bytes."""
 
     fetched = 0
 
@@ -183,7 +183,7 @@ def test_parts_of_shards_are_fetched_as_ranges() -> None:
 
 
 def test_two_writers_of_one_shard_in_a_folder(tmp_path: Path) -> None:
-    """What zarr-python loses is kept: shards in folders are replaced only if they still have the version that was read."""
+    """Data that zarr-python loses is kept: shards in folders are replaced only if they still have the version that was read."""
     store = LocalStore(tmp_path / "a.zarr")
     zarr.create_array(store, shape=(16, 4), chunks=(1, 4), shards=(16, 4), dtype="i4")
 
@@ -235,7 +235,7 @@ def test_missing_chunks_are_told() -> None:
     st.integers(0, 3).flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 20)] * n), min_size=1, max_size=5)),
 )
 def test_keys_of_chunks(encoding: Any, prefix: str, coordinates: list[tuple[int, ...]]) -> None:
-    """Whatever prefix and encoding are found, they give the same keys."""
+    """The detected prefix and encoding give the same keys."""
     keys = [encoding.encode_one(row, prefix) for row in coordinates]
     found = array_keys(keys, len(coordinates[0]))
     assert found is not None

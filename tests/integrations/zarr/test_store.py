@@ -1,4 +1,4 @@
-"""Stores of zarr-python over ours: what as_store takes, what zarr-python then reads and writes. zarr-python's own suites run in tests/foreign."""
+"""Stores of zarr-python over ours: what as_store accepts, and how zarr-python reads and writes it. zarr-python's own suites run in tests/foreign."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_byte_ranges(keys: Any) -> None:
 def test_sizes_cost_no_reads() -> None:
     class Sized(MemoryStore):
         def fetch(self, names: Any, spans: Any, **options: Any) -> Any:
-            assert not len(spans) or "a" in names  # which is not there: zarr-python reads it to raise its error
+            assert not len(spans) or "a" in names  # which is missing: zarr-python reads it to raise its error
             return super().fetch(names, spans, **options)
 
     target = Sized()

@@ -1,4 +1,4 @@
-"""Chunk keys of the 2022 draft, and back."""
+"""Chunk keys of the 2022 draft, in both directions."""
 
 from __future__ import annotations
 

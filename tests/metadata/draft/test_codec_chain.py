@@ -1,4 +1,4 @@
-"""The chain of the draft as it is read, both dialects: what becomes of each codec, and what is refused."""
+"""The codec chain of the draft when it is read, both dialects: the result for each codec, and refusals."""
 
 from __future__ import annotations
 

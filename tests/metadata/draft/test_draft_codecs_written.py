@@ -1,4 +1,4 @@
-"""The chain of the draft as it is written, both dialects: what is written is read as the same chain, and what cannot be said is refused."""
+"""The codec chain of the draft when it is written, both dialects: a written chain reads as the same chain, and an unsupported one is refused."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_the_old_dialect_as_written() -> None:
 
 
 def test_byte_orders_of_filters_are_made_to_fit() -> None:
-    """In final terms a filter's byte order says nothing; numcodecs takes it at its word."""
+    """In final Zarr v3 a filter's byte order means nothing, but numcodecs follows it."""
     delta = codec("numcodecs.delta", dtype="<i4", astype="<i2")
     made = emitted([extension(value) for value in (delta, BIG)], old=True)
     assert (made.filters, made.big) == ([{"id": "delta", "dtype": ">i4", "astype": ">i2"}], True)

@@ -1,4 +1,4 @@
-"""Fallbacks of data types that are not registered, and a type that a user registers (draft of 2022, Array metadata, data_type)."""
+"""Fallbacks of unregistered data types, and a type that a user registers (draft of 2022, Array metadata, data_type)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Brain(DataType):
 
 
 class BrainFamily:
-    """Reads Brain under its URI."""
+    """Reads Brain by its URI."""
 
     names = (MINE,)
 

@@ -1,4 +1,4 @@
-"""Documents of the 2022 draft as they are written: what they say, and what they cannot."""
+"""Written documents of the 2022 draft: their content, and what they cannot express."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry point of a hierarchy of the 2022 draft: which dialect it makes, and what is refused with which words."""
+"""The entry point of a hierarchy of the 2022 draft: which dialect it defines, what is refused, and the error messages."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_an_encoding_of_the_users() -> None:
 
 
 class Upper:
-    """Documents in capitals, with what the entry point says behind them."""
+    """Documents in capitals, followed by the configuration from the entry point."""
 
     def __init__(self, extension: Extension) -> None:
         self.configuration = dict(extension.configuration)

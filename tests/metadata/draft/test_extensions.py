@@ -1,4 +1,4 @@
-"""What only documents of the 2022 draft can name, as a value."""
+"""Features that only documents of the 2022 draft can name, as a value."""
 
 from __future__ import annotations
 

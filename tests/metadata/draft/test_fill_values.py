@@ -29,7 +29,7 @@ def kind(dtype: object) -> DataType:
 
 
 def filled(value: object, dtype: object) -> FillValue:
-    """The fill value with the bits of this value of NumPy's."""
+    """The fill value with the bits of this NumPy value."""
     return FillValue(np.array(value, dtype).tobytes(), np.dtype(dtype))  # type: ignore[call-overload]
 
 

@@ -1,4 +1,4 @@
-"""Keys of the draft of 2022, and what listings of them show."""
+"""Keys of the draft of 2022, and the results of listings of them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 
 @st.composite
 def any_layout(draw: st.DrawFn) -> DraftLayout:
-    """Of either dialect, anywhere in its store, with any suffix of documents."""
+    """In either dialect, anywhere in its store, with any suffix of documents."""
     old, suffix = draw(st.booleans()), draw(st.sampled_from([".json", "", ".bin", ".group", ".array.json", "group"]))
     return DraftLayout(
         draw(st.sampled_from(["", "in/here/"])), Entry(old, suffix, JsonEncoding(), (), new_entry(old=old))
@@ -109,7 +109,7 @@ def any_layout(draw: st.DrawFn) -> DraftLayout:
 
 
 def level_of(keys: list[str], prefix: str) -> tuple[list[str], list[str]]:
-    """What list_dir says."""
+    """The result of list_dir."""
     below = [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
     prefixes = {prefix + rest.partition("/")[0] + "/" for rest in below if "/" in rest}
     return [prefix + rest for rest in below if "/" not in rest], sorted(prefixes)

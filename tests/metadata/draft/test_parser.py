@@ -1,4 +1,4 @@
-"""Documents of the 2022 draft, in both dialects: what is read of them, and what is refused with which words."""
+"""Documents of the 2022 draft, in both dialects: what is read, what is refused, and the error messages."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_bad_arrays(member: str, value: object, path: str, words: str) -> None:
 def test_unknown_extensions(member: str, value: object, path: str, method: str, old: bool) -> None:
     with pytest.raises(UnknownExtensionError) as caught:
         read(array_document(**{member: value}), old=old)
-    if old and member == "data_type":  # goes by `type` alone
+    if old and member == "data_type":  # decided by `type` alone
         assert caught.value.path == "data_type.type"
         return
     assert caught.value.path == path

@@ -1,4 +1,4 @@
-"""Data types of the draft, both dialects: every spelling that was in use, what is written, and fallbacks."""
+"""Data types of the draft, both dialects: every known spelling, the written form, and fallbacks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOTH = pytest.mark.parametrize("old", [DEC2022, OLD], ids=["dec2022", "old"])
 
 
 def read(value: Json, old: bool = False) -> tuple[DataType, bool]:
-    """The type, and whether it is big-endian; without a warning."""
+    """The type, and whether it is big-endian. No warning may be raised."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return parse_type(value, old=old, extensions=CORE_EXTENSIONS)
@@ -48,7 +48,7 @@ def entry(uri: str, kind: Json, **others: Json) -> dict[str, Json]:
 def test_names_of_the_core(name: str, old: bool) -> None:
     assert read(name, old) == typed(name)
     assert emit_type(CORE_EXTENSIONS.from_numpy(name), False, old=False) == name
-    assert emit_type(CORE_EXTENSIONS.from_numpy(name), True, old=False) == name  # an `endian` codec says the rest
+    assert emit_type(CORE_EXTENSIONS.from_numpy(name), True, old=False) == name  # an `endian` codec defines the rest
 
 
 @BOTH
@@ -264,7 +264,7 @@ def test_structs_of_both_byte_orders_are_in_memory_as_they_are_stored() -> None:
         assert read(emitted, old) == (data_type, False)
     with refused("data_type", "both byte orders"):
         data_type.to_json()
-    inner: list[Json] = [["x", ">i4"], ["s", fields]]  # the inner one settles it
+    inner: list[Json] = [["x", ">i4"], ["s", fields]]  # the inner one decides
     outer, big = read(entry(PURL + "struct", inner))
     assert outer.dtype["x"] == np.dtype(">i4")
     assert (outer.swaps, big) == ((), False)

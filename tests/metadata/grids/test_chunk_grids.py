@@ -1,4 +1,4 @@
-"""Regular grids: what they accept, how many chunks there are, how they are written."""
+"""Regular grids: accepted arguments, numbers of chunks, and the written form."""
 
 from __future__ import annotations
 

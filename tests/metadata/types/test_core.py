@@ -134,7 +134,7 @@ def test_core_types_take_no_configuration(name):
 
 
 class Scaled(DataType):
-    """Bytes that stand for multiples of a step; the step is its configuration."""
+    """Bytes that represent multiples of a step; the step is its configuration."""
 
     __slots__ = ("step",)
 

@@ -1,4 +1,4 @@
-"""Fill values: exact to the bit, rounded once, and refused where the data type does not permit them."""
+"""Fill values: exact to the bit, rounded once, and refused if the data type does not permit them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def nearest(text: str, size: int) -> int | None:
 
 
 def value_of(pattern: int, size: int) -> Fraction:
-    """The exact value of the bits; of infinity, what would be next if exponents went on."""
+    """The exact value of the bits; for infinity, the next value if exponents continued."""
     precision = {2: 11, 4: 24, 8: 53}[size]
     exponent, fraction = divmod(pattern, 1 << (precision - 1))
     least = 3 - (1 << (8 * size - precision - 1)) - precision
@@ -138,7 +138,7 @@ def test_integers_round_once_half_to_even(name, number):
 
 
 def test_rounding_twice_would_be_wrong():
-    # just above the middle of 1 and its neighbour in float32, by less than a float64 can tell
+    # just above the middle of 1 and its neighbour in float32, by less than a float64 can represent
     text = "1.00000005960464477540"
     assert np.float32(float(text)) == 1.0
     assert bits("float32", text) == 0x3F800001

@@ -60,7 +60,7 @@ def test_text_and_bytes_may_be_missing(data: st.DataObject, name: str, shards: i
 def test_bytes_that_no_element_needs_are_dropped_while_many_chunks_are_read(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The views of optional elements do not lie side by side."""
+    """The views of optional elements are not contiguous."""
     monkeypatch.setattr(sys.modules["frazil.metadata.types.heap"], "_LEAST_COMPACTED", 0)
     wanted = np.empty(17, object)
     wanted[:] = [None if at % 3 == 0 else b"%d" % at if name == "bytes" else str(at) for at in range(17)]
@@ -151,7 +151,7 @@ def test_damaged_chunks_are_decode_errors(data: bytes, which: str, first: int, s
 
 
 def test_the_first_name_that_zarrs_gave_it_is_read() -> None:
-    """The data type and the codec were called `optional` before zarrs put its own prefix before them."""
+    """The data type and the codec had the name `optional` before zarrs added its own prefix."""
     codecs = [{"name": "optional", "configuration": {"mask_codecs": ["packbits"], "data_codecs": ["bytes"]}}]
     a = frazil.create_array(MemoryStore(), shape=5, chunks=2, dtype=optional("uint8"), codecs=codecs)
     a[:3] = np.array([(True, 1), (False, 0), (True, 3)], a.dtype)

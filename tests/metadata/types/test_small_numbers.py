@@ -1,4 +1,4 @@
-"""Numbers of few bits and the registered complex numbers: fill values in every form, arrays, and what is refused."""
+"""Numbers of few bits and the registered complex numbers: fill values in every form, arrays, and refusals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_element_is_a_fill_value(name: str) -> None:
     assert data_type.extension() == Extension(name)
     for bits in range(256) if data_type.itemsize < 4 else (0, 1, 127, 255):
         data = bytes([bits]) * data_type.itemsize
-        if name in INTEGERS:  # whose upper bits say nothing
+        if name in INTEGERS:  # whose upper bits have no meaning
             data = np.frombuffer(data, data_type.dtype).astype("i1").tobytes()
         assert data_type.parse_fill(data_type.emit_fill(data_type.parse_fill(_hex(data_type, data)))).data == data
 
@@ -108,7 +108,7 @@ def test_registered_names_of_the_core_stay() -> None:
 
 
 def test_zero_is_the_least_number_where_there_is_none() -> None:
-    """As in tensorstore, which writes 0.0 for a fill value that nobody gave."""
+    """As in tensorstore, which writes 0.0 if no fill value is given."""
     data_type = CORE_EXTENSIONS.data_type(Extension("float8_e8m0fnu"))
     for zero in (0, 0.0):
         assert data_type.parse_fill(zero).data == data_type.fill_from_user(zero).data == data_type.zero.data == b"\0"

@@ -109,7 +109,7 @@ def test_dtypes_there_and_back(dtype: np.dtype[np.generic], data: st.DataObject)
     assert hash(data_type) == hash(struct(dtype))
     element = kinds.bits(data.draw, data_type)
     if "M8'" not in str(dtype) and "m8'" not in str(dtype):  # which NumPy does not swap
-        swapped = np.zeros((), dtype.newbyteorder("S"))  # NumPy leaves bytes between fields as they are
+        swapped = np.zeros((), dtype.newbyteorder("S"))  # NumPy does not set bytes between fields
         swapped[...] = np.frombuffer(element, dtype)[0]
         assert swap_items(element, data_type.swaps) == swapped.tobytes()
 

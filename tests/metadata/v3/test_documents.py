@@ -1,4 +1,4 @@
-"""The final dialect: every rule of its documents, and that what is written is read back."""
+"""The final dialect: every rule of its documents, and that written documents are read back."""
 
 from __future__ import annotations
 

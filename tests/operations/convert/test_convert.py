@@ -1,4 +1,4 @@
-"""Conversions: what is where afterwards, what is refused before, and what is said about it."""
+"""Conversions: the result, refusals before any change, and the messages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_below_a_prefix(zarr_format: int | str) -> None:
     assert {key: store.get(key) for key in others} == others
     frazil.convert("memory://convert-prefix/deep/er", zarr_format=zarr_format)
     store.erase_prefix("new/")
-    groups = {"level1"} if zarr_format != 3 else set[str]()  # in final Zarr v3 it had to get a document
+    groups = {"level1"} if zarr_format != 3 else set[str]()  # in final Zarr v3 it needed a document
     assert {key for key in store.list() if not any(f"{name}.group.json" in key for name in groups)} == {
         *others,
         *(f"deep/er/{key}" for key in source.list()),
@@ -127,7 +127,7 @@ def test_an_array_without_dimensions_has_the_key_of_its_dialect() -> None:
 
 
 class Secret(BytesToBytes):
-    """A codec of a user's own."""
+    """A user's codec."""
 
     name = "secret"
 
@@ -212,7 +212,7 @@ def test_members_that_only_the_draft_has(member: str, value: object) -> None:
 
 
 def test_a_foreign_transformer_is_refused_even_for_a_copy() -> None:
-    """What it keeps, and under which keys, is its own affair."""
+    """Its content and its keys are its own affair."""
     store = fill(MemoryStore(), "draft")
     entry = {"extension": "https://example.org/y", "type": "z"}
     store.update(
@@ -372,7 +372,7 @@ def test_zarr_python_2_reads_what_frazil_made_and_converted(tmp_path: Path) -> N
         zarr2.close()
 
 
-# --- what is said, and what it costs -------------------------------------------------------------------------------------------------
+# --- messages and costs --------------------------------------------------------------------------------------------------------------
 
 
 def test_dry_run_says_the_same_and_writes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Hierarchies of other programs, converted: to final Zarr v3, which zarr-python 3 reads too; there and back; and in place."""
+"""Hierarchies of other programs, converted: to final Zarr v3, which zarr-python 3 reads too; in both directions; and in place."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_zarr_python_reads_what_was_converted(
     nodes = nodes_of(tmp_path / "new")
     arrays = {path: node for path, node in nodes.items() if isinstance(node, frazil.Array)}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns of what its specification does not have
+        warnings.simplefilter("ignore")  # it warns of features outside its specification
         for path, node in arrays.items():
             if node.metadata.data_type.name in unread:
                 continue

@@ -1,4 +1,4 @@
-"""Conversions that meet what they could not know: a source that was changed after an interruption, damage, and what lies in the way."""
+"""Conversions with unexpected input: a source that was changed after an interruption, damage, and obstacles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VALUES = np.arange(8, dtype="i4")
 
 
 class Stopped(Exception):
-    """By the user."""
+    """Changed by the user."""
 
 
 def interrupt(source: Store, destination: Store, after: int, **options: object) -> None:
@@ -118,7 +118,7 @@ def test_a_damaged_index_stops_it_before_the_destination_is_removed(tmp_path: Pa
         assert content(destination) == before
 
 
-# --- what lies in the way ------------------------------------------------------------------------------------------------------------
+# --- obstacles -----------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_files_where_folders_are_needed_and_the_other_way_round(blocking: str, t
     assert (frazil.open_array(store, path="a")[...] == VALUES).all()
 
 
-# --- names and what says nothing -----------------------------------------------------------------------------------------------------
+# --- names and members without meaning ------------------------------------------------------------------------------------------------
 
 
 def test_opaque_bytes_have_the_name_that_programs_of_the_dialect_read() -> None:

@@ -1,4 +1,4 @@
-"""What differs between the draft of December 2022 and final Zarr v3, difference by difference: documents written by hand, what they become, and back."""
+"""Every difference between the draft of December 2022 and final Zarr v3: documents written by hand, their converted form, and back."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def converted(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def returned(members: dict[str, Any]) -> dict[str, Any]:
-    """The document of the draft, there and back."""
+    """The document of the draft, converted and back."""
     to, back = MemoryStore(), MemoryStore()
     frazil.convert(hierarchy(a=array(**members)), to)
     frazil.convert(to, back, zarr_format="draft")
@@ -133,7 +133,7 @@ def test_shuffles_of_blosc(shuffle: int, name: str) -> None:
 
 
 def test_members_that_came_and_went() -> None:
-    """K10, K11, K13: `extensions` goes; `attributes` stays; dimension names and members of a user's cannot go back."""
+    """K10, K11, K13: `extensions` is removed; `attributes` stays; dimension names and user members cannot be converted back."""
     found = converted({"attributes": {"units": "m"}})
     assert "extensions" not in found
     assert found["attributes"] == {"units": "m"}

@@ -1,4 +1,4 @@
-"""Hierarchies with extensions of a user's own: what they mean is kept, or refused by name."""
+"""Hierarchies with user extensions: their meaning is preserved, or they are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Hierarchies made by chance, sent through the dialects in any order, in place and elsewhere: what arrives is what was sent, or was refused and left alone."""
+"""Random hierarchies, converted through the dialects in any order, in place and elsewhere: the result equals the source, or the source was refused and left
+unchanged."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def add_array(rng: random.Random, root: frazil.Group, name: str) -> None:
 
 
 def convert(rng: random.Random, store: Store, zarr_format: int | str) -> Store | None:
-    """None where it was refused."""
+    """None if it was refused."""
     before, in_place = content(store), rng.random() < 0.5
     source, to = (copy_of(store), None) if in_place else (store, MemoryStore())
     try:

@@ -87,7 +87,7 @@ def test_from_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]
 
 
 def test_chunk_keys_of_zarr_v3_are_left_out(tmp_path: Path) -> None:
-    """A repository has none; the bytes of the chunks stay."""
+    """A repository has no key encoding; the bytes of the chunks stay."""
     root = frazil.create_group(tmp_path / "sea.zarr")
     root.create_array(
         "t", data=NUMBERS, chunks=(2, 3), shards=(4, 6), chunk_key_encoding={"name": "v2", "separator": "/"}

@@ -1,4 +1,5 @@
-"""Conversions between Zarr v2 and final Zarr v3 in place: what they leave, where they are killed, given up or refused; and codecs that the other dialect does not have."""
+"""Conversions between Zarr v2 and final Zarr v3 in place: the state after they are killed, given up or refused; and codecs that the other dialect does not
+have."""
 
 from __future__ import annotations
 
@@ -31,14 +32,14 @@ def fill(place: Path, zarr_format: int) -> None:
 
 
 def check(place: Path) -> int | str:
-    """That all is there, whatever the dialect; which is returned."""
+    """Checks that all data is there, in any dialect. Returns the dialect."""
     group = frazil.open_group(place)
     assert [path for path, _ in group.members(None)] == ["a", "a/x", "empty", "scalar", "texts"]
     assert group.attrs.asdict() == {"title": "sea"}
     array = group["a/x"]
     assert isinstance(array, frazil.Array)
     attributes = array.attrs.asdict()
-    attributes.pop("_FillValue", None)  # what keeps the meaning of the fill value for xarray in Zarr v3
+    attributes.pop("_FillValue", None)  # which preserves the meaning of the fill value for xarray in Zarr v3
     assert (attributes, array.dimension_names) == ({"u": "K"}, ("y", "x"))
     np.testing.assert_array_equal(array[...], VALUES)
     np.testing.assert_array_equal(group["texts"][...], TEXTS)  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""Conversions between Zarr v2 and v3 keep what xarray takes for missing."""
+"""Conversions between Zarr v2 and v3 preserve the values that xarray considers missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards whose index gets another form: whatever form it had, at whatever depth, all values stay, and nothing is decoded but indexes."""
+"""Shards whose index gets another form: from any form, at any depth, all values stay, and only indexes are decoded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMS = st.tuples(st.sampled_from(INDEXES), st.sampled_from(["start", "end"]))
 
 
 def sharded(store: Store, forms: list[tuple[list[object], str]], boxes: list[tuple[int, int]], path: str = "") -> None:
-    """An array of 64 x 48 in shards of 32 x 16, with as many levels as there are forms, some of it written."""
+    """An array of 64 x 48 in shards of 32 x 16, with one level per form, partly written."""
     codecs: list[object] = [Bytes("little"), Gzip(1)]
     for depth, (index, location) in reversed(list(enumerate(forms))):
         inner = [(16, 8), (8, 4), (4, 2)][depth]

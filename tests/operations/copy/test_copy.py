@@ -1,4 +1,5 @@
-"""frazil.copy: the same bytes under the same keys, in an order that shows nothing unfinished; gone on with after faults and kills; refused where it would do harm."""
+"""frazil.copy: the same bytes under the same keys, in an order that never shows incomplete nodes; continued after faults and kills; refused if it would do
+harm."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def source(tmp_path: Path) -> LocalStore:
 
 
 class Ordered(WrappedStore):
-    """Remembers keys as they are put."""
+    """Records keys as they are put."""
 
     __slots__ = ("order",)
 
@@ -61,7 +62,7 @@ class Ordered(WrappedStore):
         return self.inner.put_many(names, pieces, expect)
 
 
-# --- what there is afterwards ---------------------------------------------------------------------------------------------------------------
+# --- the result --------------------------------------------------------------------------------------------------------------------------
 
 COMPONENT = st.sampled_from(
     [
@@ -151,7 +152,7 @@ def test_memory_is_bounded_and_large_values_come_whole(tmp_path: Path, bytes_in_
     assert max(request.nbytes for request in source.requests) <= max(1, bytes_in_flight // 4)
 
 
-# --- in which order -------------------------------------------------------------------------------------------------------------------------
+# --- the order ---------------------------------------------------------------------------------------------------------------------------
 
 
 def test_documents_come_last_the_root_at_the_end(source: LocalStore) -> None:
@@ -407,7 +408,7 @@ def test_a_repository_with_its_history(tmp_path: Path, repo: frazil.Repository) 
 
 
 class Busy(WrappedStore):
-    """Calls something once, when chunks have been listed and copied."""
+    """Calls a function once, after chunks have been listed and copied."""
 
     __slots__ = ("act",)
 
@@ -485,7 +486,7 @@ def test_a_folder_of_repositories_and_arrays(tmp_path: Path, repo: frazil.Reposi
 
 
 def _below(store: Store) -> Store:
-    """The repository in it, as a store of its own."""
+    """The repository in it, as a separate store."""
     below = MemoryStore()
     frazil.copy(store, below, path="sea.repo")
     return below

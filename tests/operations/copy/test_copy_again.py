@@ -1,4 +1,4 @@
-"""Copies that are gone on with, and copies to one place at the same time: what is not proven to be a copy is copied again, and of two runs one succeeds."""
+"""Resumed copies, and concurrent copies to one place: objects that are not proven to be copies are copied again, and one of two runs succeeds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def content(store: Store) -> dict[str, bytes | None]:
 
 
 class Digesting(WrappedStore):
-    """A store whose versions are digests, as the ETags of S3 are."""
+    """A store whose versions are digests, like the ETags of S3."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -40,7 +40,7 @@ class Digesting(WrappedStore):
 
 @pytest.mark.parametrize("kinds", list(itertools.product(["memory", "folder", "objects"], repeat=2)), ids="-".join)
 def test_a_change_of_the_same_size_is_found_after_an_interruption(kinds: tuple[str, str], tmp_path: Path) -> None:
-    """The source changes between the two runs, and keeps its size; nothing else tells."""
+    """The source changes between the two runs, and keeps its size; nothing else reveals it."""
     makers = {
         "memory": lambda name: MemoryStore(),
         "folder": lambda name: LocalStore(tmp_path / name),
@@ -69,7 +69,7 @@ def test_a_change_of_the_same_size_is_found_after_an_interruption(kinds: tuple[s
 @pytest.mark.parametrize("same", [True, False])
 @pytest.mark.parametrize("overwrite", [True, False])
 def test_of_two_copies_to_one_place_one_succeeds(kind: str, same: bool, overwrite: bool, tmp_path: Path) -> None:
-    """Both look at the destination before either writes: then each is run, one within the other."""
+    """Both check the destination before either writes: then each is run, one within the other."""
     target = MemoryStore() if kind == "memory" else LocalStore(tmp_path / "target")
     if overwrite:
         target.set("old/c/0", b"old")
@@ -77,7 +77,7 @@ def test_of_two_copies_to_one_place_one_succeeds(kind: str, same: bool, overwrit
     second = first if same else {"zarr.json": b"{}", "c/0": b"second"}
     tasks = [prepare_copy(source, target, overwrite=overwrite) for source in (first, second)]
     tasks[0].run(lambda nbytes: None)
-    if not overwrite:  # else the second one replaces what the first one brought
+    if not overwrite:  # otherwise the second one replaces the objects of the first one
         with pytest.raises(AlreadyExistsError, match="another process writes"):
             tasks[1].run(lambda nbytes: None)
     assert content(target) == first

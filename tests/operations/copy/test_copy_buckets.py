@@ -1,4 +1,4 @@
-"""frazil.copy from folders to buckets of running servers and back: large objects in parts, gone on with after faults, digests compared."""
+"""frazil.copy from folders to buckets of running servers and back: large objects in parts, resumption after faults, comparison of digests."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_verifying_by_digests_finds_other_bytes(of_bucket: bool, source: LocalSt
 
 
 def read(store: CountingStore) -> list[str]:
-    """The keys of which bytes were read, once for each time."""
+    """The keys whose bytes were read, once for each read."""
     return [done.key for done in store.requests if done.operation == "fetch"]
 
 

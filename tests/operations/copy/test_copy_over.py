@@ -1,4 +1,4 @@
-"""frazil.copy over something else: nobody who reads what is replaced takes chunks that are gone for fill values, also where a copy ends half-way."""
+"""frazil.copy over other data: no reader of the replaced data takes removed chunks for fill values, even if a copy ends half-way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hierarchy(values: np.ndarray) -> MemoryStore:
 
 
 class Watched(WrappedStore):
-    """Before each change reads all arrays of a destination; fails at the one of a number, and from then on."""
+    """Before each change reads all arrays of a destination; fails at the change with this number, and from then on."""
 
     __slots__ = ("changes", "fails_at", "wrong")
 
@@ -63,7 +63,7 @@ class Watched(WrappedStore):
 def test_no_array_with_holes_is_seen_and_what_is_left_is_gone_on_with() -> None:
     source = hierarchy(NEW)
     source.erase("a/c/0/0")
-    source.erase("a/zarr.json")  # so that of an old array nothing is replaced: it has to go
+    source.erase("a/zarr.json")  # so that no object of an old array is replaced: the array must be removed
     whole = Watched(hierarchy(OLD))
     frazil.copy(source, whole, overwrite=True)
     assert whole.wrong == []

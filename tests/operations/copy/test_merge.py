@@ -1,4 +1,4 @@
-"""Two listings merged: pairs by name, what the destination alone has, and what a resumed copy asks of stores."""
+"""Two listings merged: pairs by name, keys that only the destination has, and the requests of a resumed copy."""
 
 from __future__ import annotations
 

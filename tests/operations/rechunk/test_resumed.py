@@ -1,4 +1,4 @@
-"""A rechunk that goes on: the source has changed meanwhile, or the slab that was under way reaches the end of the array."""
+"""A resumed rechunk: the source has changed meanwhile, or the interrupted slab reaches the end of the array."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def stopped_at(slab: int) -> Callable[[int], None]:
 
 @pytest.mark.parametrize("kind", ["memory", "folder", "draft"])
 def test_a_source_that_was_written_to_meanwhile_is_read_again(tmp_path: Path, kind: str) -> None:
-    """Slabs that were read before it was would stay beside those of the new elements."""
+    """Slabs that were read before the change would stay next to those of the new elements."""
     place = tmp_path / "a.zarr" if kind == "folder" else MemoryStore()
     source = frazil.create_array(
         place, path="x", data=VALUES, chunks=(10, 10, 10), zarr_format="draft" if kind == "draft" else 3
@@ -54,7 +54,7 @@ def test_a_source_that_was_written_to_meanwhile_is_read_again(tmp_path: Path, ki
 
 
 def test_a_slab_that_was_under_way_is_written_again_at_the_end_of_the_array_too() -> None:
-    """Chunks that reach beyond the end are looked at before they are replaced."""
+    """Chunks that reach beyond the end are checked before they are replaced."""
     values = VALUES[:29, :37, :19]
     source = frazil.create_array(MemoryStore(), data=values, chunks=(10, 10, 10))
     goes_on = 0

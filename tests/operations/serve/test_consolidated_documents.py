@@ -1,4 +1,4 @@
-"""Documents of groups as they are served: made of the hierarchy as it is, whatever copies are stored."""
+"""Served documents of groups: created from the current hierarchy, regardless of stored copies."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_requests_at_once_share_a_listing(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_document_is_made_once_in_some_seconds(zarr_format: int) -> None:
-    """However many requests come: a listing is a read for each node. What is changed meanwhile is seen after these seconds."""
+    """For any number of requests: a listing needs a read for each node. Changes become visible after these seconds."""
     store, now = CountingStore(MemoryStore()), [100.0]
     root = frazil.create_group(store, zarr_format=zarr_format)
     root.create_group("a")

@@ -1,4 +1,4 @@
-"""Connections: how many there may be, who makes room for the next one, and a process that has no file left."""
+"""Connections: their limit, which one is closed for a new one, and a process without free file descriptors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.operations.serve.server import serve
 from frazil.stores import MemoryStore, Store
 from frazil.stores.wrappers import BufferedStore
 
-WAIT = 60  # seconds for what is certain to come
+WAIT = 60  # timeout in seconds for events that must happen
 
 
 def threads_of_connections() -> int:
@@ -31,7 +31,7 @@ def test_connections_that_wait_make_room_for_new_ones(stores: dict[str, Store]) 
         assert clients[-1].ask("/zarr.json").status == 200
         cut = clients[0].connection.sock
         assert cut is not None and cut.recv(1) == b""
-        # those that never say what they want make room too
+        # those that never send a request are closed, too
         silent = [Client(server) for _ in range(5)]
         for client in silent:
             client.connection.connect()
@@ -40,7 +40,7 @@ def test_connections_that_wait_make_room_for_new_ones(stores: dict[str, Store]) 
 
 
 class _Held(BufferedStore):
-    """Answers a fetch when it may."""
+    """Answers a fetch when allowed."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -73,16 +73,16 @@ def test_more_than_may_be_at_once_wait() -> None:
                 return
             except (
                 ConnectionError
-            ):  # a connection without a request may be closed for one that waits: clients ask again
+            ):  # a connection without a request may be closed for one that waits: clients connect again
                 pass
 
     with serve(store, connections=2) as server:
         asking = [threading.Thread(target=ask) for _ in range(5)]
         for thread in asking:
             thread.start()
-        for _ in range(2):  # two are there before any may go on
+        for _ in range(2):  # two must be open before any may continue
             assert store.came.acquire(timeout=WAIT)
-        for _ in range(500):  # also for requests that were made again
+        for _ in range(500):  # also for repeated requests
             store.may.release()
         for thread in asking:
             thread.join(WAIT)
@@ -106,7 +106,7 @@ def test_the_end_while_connections_wait() -> None:
 
 
 def test_a_process_without_files_waits(stores: dict[str, Store], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time that no connection can be taken, one that is idle is cut, and a while passes."""
+    """Each time that no connection can be accepted, an idle one is closed, after a delay."""
     accept = socketserver.TCPServer.get_request
     left, waits = [4], list[float]()
 

@@ -1,4 +1,4 @@
-"""Requests and answers without a server: what is asked for, ranges against slicing, conditions, bad addresses."""
+"""Requests and answers without a server: requested keys, ranges against slicing, conditions, bad addresses."""
 
 from __future__ import annotations
 

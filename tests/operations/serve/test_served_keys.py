@@ -1,4 +1,4 @@
-"""Which names are keys of a hierarchy, and which are other people's files."""
+"""Which names are keys of a hierarchy, and which are other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files whose names look like chunks are served only where a node is above them, and looking for it costs no request for each chunk."""
+"""Files with names like chunks are served only below a node, and finding the node does not cost a request per chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that runs: values and ranges over LocalStore, MemoryStore and repositories, following a branch, and how it ends."""
+"""A running server: values and ranges over LocalStore, MemoryStore and repositories, following a branch, and how it ends."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_etags_of_a_store_in_memory_end_with_the_server() -> None:
     assert tags[0] != tags[1]
 
 
-# --- what is read --------------------------------------------------------------------------------------------------------------------
+# --- reads ---------------------------------------------------------------------------------------------------------------------------
 
 
 def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
@@ -222,7 +222,7 @@ def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
         client = Client(server)
         assert (
             client.ask("/level1/sharded/c/0/0", "HEAD").status == 200
-        )  # looks for the document of the array, which then is known
+        )  # looks for the document of the array, which is cached afterwards
         counting.clear()
         for headers, operations, count in (
             ({"Range": "bytes=2-9"}, ["fetch"], 8),
@@ -241,14 +241,14 @@ def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
 
 
 def test_a_part_of_a_chunk_in_a_repository_is_one_request() -> None:
-    """Of a small one all of it, which then is remembered."""
+    """A small one is read whole and cached."""
     memory = MemoryStore()
     with frazil.Repository.create(memory).transaction(message="one") as root:
         fill(root)
     counting = CountingStore(memory)
     with serve(frazil.Repository.open(counting).readonly_session().store) as server:
         client = Client(server)
-        assert client.ask("/level1/sharded/c/0/1", Range="bytes=-20").status == 206  # brings the manifest, too
+        assert client.ask("/level1/sharded/c/0/1", Range="bytes=-20").status == 206  # also loads the manifest
         for method, headers, requests in (
             ("GET", {"Range": "bytes=3-12"}, 1),
             ("GET", {"Range": "bytes=-7", "If_Match": "*"}, 0),
@@ -322,13 +322,13 @@ def test_a_value_that_is_replaced_after_its_look_up(times: int, status: int) -> 
     store.set("zarr.json", b'{"node_type": "array"}')
     store.set("c/0", b"the first")
     with serve(Replaced(store, times), tell=told.append) as server:
-        reply = Client(server).ask("/c/0", If_Match="*")  # with a condition it is looked up first
+        reply = Client(server).ask("/c/0", If_Match="*")  # with a condition it is first looked up
     assert (reply.status, len(told)) == (status, int(status == 500))
     if status == 200:
         assert reply.body == b"value 0"
 
 
-# --- its life ------------------------------------------------------------------------------------------------------------------------
+# --- start and end -------------------------------------------------------------------------------------------------------------------
 
 
 def test_following_a_branch(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a server refuses, what it survives, and the pages it draws."""
+"""What a server refuses, what it survives, and its pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frazil.operations.serve.server import serve
 from frazil.stores import MemoryStore, Store
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 
-# --- what is refused -----------------------------------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_can_be_written(served: tuple[Store, Client]) -> None:
@@ -60,7 +60,7 @@ def test_without_leave_no_other_page_reads(served: tuple[Store, Client]) -> None
 
 
 def test_another_host_is_none_of_this_server(stores: dict[str, Store]) -> None:
-    """A page whose name was made to lead here (DNS rebinding) asks with that name."""
+    """A page whose name resolves to this server (DNS rebinding) sends that name."""
     with serve(stores["local"], host_names=["data.example.org", "other.example.org:99"]) as server:
         port = server.url.rstrip("/").rpartition(":")[2]
         client = Client(server)
@@ -233,7 +233,7 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     assert told == []
 
 
-# --- what fails ----------------------------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["fail", "cut"])

@@ -1,4 +1,4 @@
-"""Orders of inner chunks, against grids that are walked through in words."""
+"""Orders of inner chunks, against explicit walks through grids."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_orders(order: list[int] | None) -> None:
 
 
 def test_morton_order_of_a_cube_and_of_a_bar() -> None:
-    """As zarr-python and Neuroglancer have it: a dimension has as many bits as its count needs."""
+    """As in zarr-python and Neuroglancer: a dimension has as many bits as its count needs."""
     places = np.array(list(product(range(4), range(4), range(4))), np.int64)
     keys = morton_keys(places, (4, 4, 4))
     assert sorted(keys.tolist()) == list(range(64))

@@ -1,4 +1,4 @@
-"""frazil.shards: every byte of a shard is in a piece, and pieces are what the store has."""
+"""frazil.shards: every byte of a shard is in a piece, and pieces match the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands around the pixels: title, axes, colour bars and legends."""
+"""Everything around the pixels: title, axes, colour bars and legends."""
 
 from __future__ import annotations
 

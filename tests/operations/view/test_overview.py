@@ -79,7 +79,7 @@ def test_nearest(shape: tuple[int, int], size: int, max_bytes: int) -> None:
 def test_codes_have_no_mean(
     shape: tuple[int, int], chunks: tuple[int, int], size: int, max_bytes: int, hides: bool, seed: int
 ) -> None:
-    """Of few whole numbers the one in the middle of each square is shown; of two, such as a mask, and of many the mean."""
+    """For few distinct whole numbers, the middle one of each square is shown; for two, such as a mask, and for many, the mean."""
     random = np.random.default_rng(seed)
     hide = np.int16(7) if hides else None
     for count in (2, 5, 300):

@@ -1,4 +1,4 @@
-"""What becomes of numbers as pixels."""
+"""Numbers as pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pixels through a PNG file and back, by a decoder of the test's own."""
+"""Pixels through a PNG file and back, with the tests' own decoder."""
 
 from __future__ import annotations
 

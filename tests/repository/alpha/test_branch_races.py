@@ -1,4 +1,4 @@
-"""Branch files under races and lost answers: no number is given twice, and what is not known is called so."""
+"""Branch files under races and lost answers: no number is assigned twice, and unknown outcomes are reported as such."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_lost_answer_is_read_back() -> None:
     for kind in ("fail", "cut", "lose"):
         found = put_next(faulty(files, Fault("put_many", 1, kind)), first, some_id())  # type: ignore[arg-type]
         assert found == (TAKEN, Tip(MAIN, 1, mine))
-    # reading back is tried again
+    # reading back is retried
     assert put_next(
         faulty(files, Fault("put_many", 1, "lose"), Fault("fetch", 1), Fault("fetch", 2, "cut")), first, mine
     ) == (
@@ -62,7 +62,7 @@ def test_a_lost_answer_is_read_back() -> None:
 
 @pytest.mark.parametrize("kind", ["fail", "cut"])
 def test_a_write_that_failed_is_repeated(kind: str) -> None:
-    """It may still arrive; when a file has the number, it cannot."""
+    """It may still arrive; once a file has the number, it cannot."""
     files, first = created(MemoryStore())
     mine = some_id()
     found = put_next(faulty(files, Fault("put_many", 1, kind)), first, mine)  # type: ignore[arg-type]
@@ -128,7 +128,7 @@ def test_creating_a_repository_whose_answers_are_lost() -> None:
 @given(st.integers(0, 10**6), st.floats(0, 0.6))
 @no_pauses()
 def test_no_acknowledged_commit_is_lost(seed: int, rate: float) -> None:
-    """Two writers commit to a store that fails at random: what was acknowledged is there, each number once; what raised is not."""
+    """Two writers commit to a store that fails at random: acknowledged commits are there, each number once; commits that raised are not."""
     inner = MemoryStore()
     plain, first = created(inner)
     files = Files(FaultyStore(inner, FaultPlan(seed=seed, rate=rate)))
@@ -197,7 +197,7 @@ def test_processes_give_no_number_twice(tmp_path: Path, sync: bool) -> None:
         (tmp_path / f"log.{writer}").write_text("\n".join(lines))
 
     def follow() -> None:
-        """A reader sees each file whole, and numbers that grow."""
+        """A reader sees each file whole, and increasing numbers."""
         tip = open_tip(files, MAIN)
         while tip.sequence < 4 * commits:
             later = open_tip(files, MAIN, tip)
@@ -215,7 +215,8 @@ def test_processes_give_no_number_twice(tmp_path: Path, sync: bool) -> None:
 
 
 def test_what_a_killed_writer_leaves(tmp_path: Path) -> None:
-    """One that put its files: a lock file that nobody holds, beside the branch files and before them in order. Creating takes no lock, and leaves none."""
+    """A writer killed after it put its files: an unused lock file next to the branch files, and before them in order. Creating takes no lock, and leaves
+    none."""
     files, first = created(LocalStore(tmp_path))
     (tmp_path / (branch_key(MAIN, 1) + ".__lock")).write_bytes(b'{"snap')
     assert open_tip(files, MAIN) == first == open_tip(files, MAIN, first)

@@ -70,7 +70,7 @@ def test_a_warm_tip_is_found_however_far_behind(known: int, more: int) -> None:
 
 @given(st.sets(st.integers(1, 60) | st.integers(1, 10**6), max_size=40))
 def test_a_gap_does_not_end_the_search(numbers: set[int]) -> None:
-    """What is found is there, and the next number is not; the number after the known one is looked at first."""
+    """The found number exists, and the next one does not; the number after the known one is checked first."""
     files = empty_files()
     for number in {0, *numbers}:
         put_file(files, "b", number)

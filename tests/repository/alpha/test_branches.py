@@ -137,7 +137,7 @@ def test_of_two_folders_the_higher_number_counts() -> None:
 
 @pytest.mark.rule("I185", "I205")
 def test_names_are_encoded_on_a_local_disk_alone(tmp_path: Path) -> None:
-    """As the alpha library does it: literal in object stores."""
+    """As in the alpha library: literal in object stores."""
     for store, folder in (
         (MemoryStore(), "a*b é"),
         (LocalStore(tmp_path), "a%2Ab %C3%A9"),
@@ -174,7 +174,7 @@ def test_names_are_literal_in_a_bucket(s3: S3) -> None:
 
 
 def test_an_encoding_of_another_name_is_encoded_again() -> None:
-    """A literal folder "branch.a%2Ab" would be taken for that of "a*b" on a local disk. "a%41" is the encoding of no name."""
+    """On a local disk, a literal folder "branch.a%2Ab" would be taken for that of "a*b". "a%41" is the encoding of no name."""
     files, first = created()
     for name, folder in (("a%2Ab", "a%252Ab"), ("a%41", "a%41"), ("100%", "100%")):
         create_branch(files, name, first.snapshot)
@@ -271,7 +271,7 @@ def test_a_repository_is_created_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", ["manifests", "chunks"])
 def test_no_repository_is_created_over_the_objects_of_one_whose_refs_are_lost(lost: str, tmp_path: Path) -> None:
-    """A collection of the new one would remove them."""
+    """A collection in the new one would remove them."""
     (tmp_path / lost).mkdir()
     (tmp_path / lost / encode_id(some_id())).write_bytes(b"old")
     with pytest.raises(AlreadyExistsError, match="restore its refs/"):
@@ -315,7 +315,7 @@ def test_branches_are_created_reset_and_deleted() -> None:
             attempt(files, "dev")
     with pytest.raises(NotFoundError):
         reset_branch(files, "dev", third)
-    # a session of before the deletion has no number to commit under
+    # a session from before the deletion has no number to commit under
     assert put_next(files, Tip("dev", 2, first.snapshot), second) == (TAKEN, gone)
     assert create_branch(files, "dev", second) == Tip("dev", 4, second) == open_tip(files, "dev", gone)
     assert list_branches(files) == ["dev", MAIN]
@@ -336,7 +336,7 @@ def test_a_deletion_without_a_snapshot_is_read() -> None:
 
 
 def test_a_branch_moves_behind_others_where_it_may() -> None:
-    """Somebody commits between the look at the tip and the next file."""
+    """Another writer commits between the read of the tip and the next file."""
     files, first = created()
     second, third = (put_snapshot(files, number, [1]) for number in (2, 3))
     tip = create_branch(files, "dev", first.snapshot)
@@ -405,7 +405,7 @@ def test_foreign_folders_and_files_in_refs() -> None:
     assert list_tags(files) == []
 
 
-# --- a branch that was removed and made anew ---------------------------------------------------------------------------------------------
+# --- a branch that was removed and created again ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("listable", [True, False])

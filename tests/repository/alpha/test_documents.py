@@ -1,4 +1,4 @@
-"""Metadata of nodes as documents mean it and as snapshots hold it: the same, to the bit, or refused by name."""
+"""Metadata of nodes as defined in documents and as stored in snapshots: equal to the bit, or refused by name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ extensions = st.builds(Extension, names, objects)
 
 @st.composite
 def arrays(draw: st.DrawFn) -> ArrayMetadata:
-    """Arrays of any core type, of any bits of a fill value."""
+    """Arrays of any core type, with any bits of a fill value."""
     data_type = CORE_EXTENSIONS.data_type_from_user(draw(st.sampled_from(NUMBERS)))
     size = data_type.itemsize
     bits = draw(
@@ -93,7 +93,7 @@ def an_array(dtype: object = "float32", **members: object) -> ArrayMetadata:
 
 
 def stored(data: ZarrArrayMetadata) -> ZarrArrayMetadata:
-    """As the next reader of the snapshot finds it."""
+    """As the next reader of the snapshot sees it."""
     return read_metadata(Reader(pack_metadata(data), None))
 
 
@@ -135,14 +135,14 @@ def test_every_float16_survives(first: int) -> None:
 @pytest.mark.parametrize(
     ("single", "half"),
     [
-        (0x7FC00000, 0x7E00),  # the NaN of every library
+        (0x7FC00000, 0x7E00),  # the NaN of all libraries
         (0xFFC00000, 0xFE00),
         (0x7F800001, 0x7E00),  # a payload that does not fit
         (0x7FC02001, 0x7E01),
         (0x3F800000, 0x3C00),
-        (0x3F801000, 0x3C00),  # half way: to even
+        (0x3F801000, 0x3C00),  # half way: rounded to even
         (0x3F803000, 0x3C02),
-        (0x47800000, 0x7C00),  # 65536 is an infinity, as for NumPy
+        (0x47800000, 0x7C00),  # 65536 becomes infinity, as in NumPy
         (0x33000000, 0x0000),
         (0x33000001, 0x0001),
     ],
@@ -153,7 +153,7 @@ def test_float16_of_others(single: int, half: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_arrays_that_the_library_wrote(name: str) -> None:
-    """Each is read, but for those of no fixed size; and its form is kept where nothing else was changed."""
+    """Each is read, except those of no fixed size; its form is preserved if nothing else was changed."""
     seen = 0
     for key, value in files_in(name, "snapshots").items():
         nodes = decode_snapshot(value, key).nodes
@@ -234,7 +234,7 @@ def test_codecs_have_a_configuration_always() -> None:
 
 
 class Fixed(DataType):
-    """A type of a user's for what the format has no size for: elements of four bytes."""
+    """A user type for values whose size the format does not support: elements of four bytes."""
 
     __slots__ = ()
 
@@ -273,7 +273,7 @@ def test_a_type_that_only_has_a_name_of_the_list() -> None:
         from_metadata(an_array(data_type=other, fill_value=FillValue(bytes(4), other.dtype)))
 
 
-# --- what a snapshot cannot hold -----------------------------------------------------------------------------------------------------
+# --- metadata that a snapshot cannot hold --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

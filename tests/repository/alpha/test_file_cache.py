@@ -1,4 +1,4 @@
-"""Files that are written once: read, written, remembered."""
+"""Files that are written once: read, written, cached."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_snapshots_are_remembered_as_long_as_there_is_room() -> None:
     for file in ids[1:20]:
         files.snapshot(file)
     assert store.count() == 20
-    files.snapshot(ids[-8])  # the least recently used made room
+    files.snapshot(ids[-8])  # the least recently used one was evicted
     assert store.count() == 21
 
 
@@ -165,7 +165,7 @@ def test_written_manifests_share_no_memory_with_the_caller() -> None:
 
 
 def test_written_manifests_are_as_if_read() -> None:
-    """In order, whatever the order of the rows was."""
+    """In order, for any order of the rows."""
     files = empty_files()
     file, mine = some_id(), manifest(3, 5)
     put_manifests(files, [(file, select_rows(mine, np.array([4, 2, 0, 1, 3])))])
@@ -223,7 +223,7 @@ def test_ids_do_not_climb() -> None:
     for hostile in (b"../../../etc", b"snapshots/../../../../x", b""):
         if len(hostile) == 12:
             with pytest.raises(NotFoundError):
-                files.snapshot(hostile)  # its text is as any other's
+                files.snapshot(hostile)  # as text the id is like any other
         else:
             with pytest.raises(InvalidInputError):
                 files.snapshot(hostile)
@@ -295,7 +295,7 @@ def test_threads_and_forks_share_files(tmp_path: Path) -> None:
 
 
 def test_sessions_share_what_they_look_up() -> None:
-    """References are remembered with the index that was made of them; another session of the repository fetches none and makes none."""
+    """References are cached with their index; another session of the repository fetches none and builds none."""
     store = CountingStore(MemoryStore())
     repo = frazil.Repository.create(store)
     with repo.transaction(message="first") as root:

@@ -44,7 +44,7 @@ def numbers(files: Files, start: int) -> list[int]:
 
 
 def put_chain(files: Files, parents: dict[int, int | None], kept: dict[int, int] | int) -> None:
-    """Snapshots 1, 2, ..., each with its parent, that list as many ancestors as is said."""
+    """Snapshots 1, 2, ..., each with its parent, that list this many ancestors."""
     for number in parents:
         line = chain(parents, number)[1:]
         bound = kept if isinstance(kept, int) else kept.get(number, 1)
@@ -132,9 +132,9 @@ def test_bounded_histories_go_on(count: int, bound: int) -> None:
     commits = list(ancestry(cold, info(count).id))
     assert [commit.message for commit in commits] == [f"commit {number}" for number in range(count, 0, -1)]
     assert [commit.parent for commit in commits] == [*(commit.id for commit in commits[1:]), None]
-    # and which snapshot is the first of the repository is looked up at the end
+    # at the end, the first snapshot of the repository is looked up
     assert store.count("fetch") == 2 + max(0, -(-(count - 1 - bound) // bound))
-    # whether anything has expired is looked up once
+    # whether any snapshot has expired is looked up once
     assert store.count("list") == (count > 1)
     assert store.count() == store.count("fetch") + store.count("list")
 
@@ -165,7 +165,7 @@ def test_ancestors_whose_files_are_gone() -> None:
     for number in (1, 5, 9, 25):
         files.store.erase(f"snapshots/{encode_id(info(number).id)}")
     cold = Files(files.store)
-    with pytest.raises(FormatError, match="no record of an expiry"):  # 19 tells of 9, and nobody of 8
+    with pytest.raises(FormatError, match="no record of an expiry"):  # 19 lists 9, and no snapshot lists 8
         numbers(cold, 29)
     record_expired(cold, id_column([info(number).id for number in range(8, 0, -1)]))
     with pytest.raises(FormatError, match="no record of an expiry"):
@@ -177,7 +177,7 @@ def test_ancestors_whose_files_are_gone() -> None:
     with pytest.raises(NotFoundError, match="has expired"):
         lookup(cold, encode_id(info(5).id))
     with pytest.raises(NotFoundError):
-        ancestry(cold, info(25).id)  # at once, not at the first step
+        ancestry(cold, info(25).id)  # immediately, not at the first step
     with pytest.raises(NotFoundError, match="no snapshot as old as"):
         as_of(cold, info(29).id, "1970-01-01T00:00:08Z")
     with pytest.raises(NotFoundError, match="no such snapshot"):

@@ -1,4 +1,4 @@
-"""Nodes that are read many at a time are what they are one by one, and share nothing that could be changed."""
+"""Nodes that are read in batches equal those read one by one, and share nothing mutable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes of two snapshots are the same: with the flag that counts ids, without it, and where a snapshot on the way is gone."""
+"""Which nodes of two snapshots are the same: with the flag for id counting, without it, and if a snapshot in between is missing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_rename_is_seen(compatible: str | None) -> None:
 
 @pytest.mark.parametrize("compatible", COMPATIBLE)
 def test_a_node_that_was_made_anew_is_another_one(compatible: str | None) -> None:
-    """Without the flag the id of `b` is given again."""
+    """Without the flag the id of `b` is assigned again."""
     repo = repository(compatible)
     old = repo.lookup("main")
     with repo.transaction(message="gone") as root:
@@ -60,7 +60,7 @@ def test_both_ends_of_a_branch_that_was_reset(compatible: str | None) -> None:
 
 
 def test_a_snapshot_on_the_way_is_gone() -> None:
-    """Then nodes are told apart by path alone."""
+    """Then nodes are identified by path alone."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible="alpha-library")
     with repo.transaction(message="base") as root:

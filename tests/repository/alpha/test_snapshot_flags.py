@@ -1,4 +1,4 @@
-"""Whose properties of a snapshot are whose."""
+"""Which snapshot properties belong to which writer."""
 
 from __future__ import annotations
 

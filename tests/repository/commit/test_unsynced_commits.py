@@ -1,4 +1,4 @@
-"""Commits with durable=False, on a disk that forgets at a crash what was not synced."""
+"""Commits with durable=False, on a disk that loses unsynced data at a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from frazil.testing.memory_format import create_memory_repository, open_memory_r
 
 
 class Forgetful(WrappedStore):
-    """A disk. loose: keys that a crash may lose; syncs: how often some were synced"""
+    """A disk. loose: keys that a crash may lose; syncs: how often keys were synced"""
 
     __slots__ = ("loose", "syncs")
 
@@ -57,7 +57,7 @@ class Forgetful(WrappedStore):
 
 
 class Loose(WrappedStore):
-    """The same disk, of which nothing is synced."""
+    """The same disk, without any syncs."""
 
     __slots__ = ()
     inner: Forgetful
@@ -133,7 +133,7 @@ def test_many_commits_are_one_sync() -> None:
 
 
 def failing_once(monkeypatch: pytest.MonkeyPatch, done: bool | None) -> None:
-    """The next sync fails, and those after it succeed, whatever the first has lost."""
+    """The next sync fails, and later ones succeed, whatever the first has lost."""
     sync = Forgetful.sync_values
 
     def failing(disk: Forgetful, keys: Sequence[str]) -> list[str]:
@@ -160,7 +160,7 @@ def test_a_sync_that_did_not_begin_is_made_again(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("done", [True, None])
 def test_a_sync_that_failed_is_never_forgotten(done: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system tells once that it lost something. Nothing durable rests on that afterwards, whoever asks."""
+    """The system reports a loss only once. Afterwards nothing durable depends on that data, in any session."""
     disk = Forgetful(MemoryStore())
     repo = frazil.Repository.create(disk)
     repo.create_branch("other", "main")

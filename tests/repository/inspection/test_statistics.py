@@ -1,4 +1,4 @@
-"""Statistics, usage and what is shown of commits and objects, in both formats: against plain models, against the listing, and on damaged repositories."""
+"""Statistics, usage and views of commits and objects, in both formats: against plain models, against the listing, and on damaged repositories."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def listed(store: MemoryStore, folder: str = "") -> tuple[int, int]:
 
 
 def check_sums(store: MemoryStore, found: Statistics) -> None:
-    """Every sum is that of the listing, and of its parts."""
+    """Every sum equals that of the listing, and of its parts."""
     assert found.total == listed(store)
     for kind in ("snapshots", "attributes", "manifests", "chunks"):
         assert found.live[kind].plus(found.dead[kind]) == listed(store, f"{kind}/")

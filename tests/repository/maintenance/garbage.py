@@ -1,4 +1,4 @@
-"""Repositories with garbage in them, and what there is to see of it."""
+"""Repositories with garbage, and helpers to observe it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def records(store: MemoryStore, folder: str) -> list[str]:
 
 
 def let_pass(store: MemoryStore, age: timedelta = 2 * DAY) -> None:
-    """All that is there becomes older."""
+    """Makes all files older."""
     times = store._table.times
     for key in times:
         times[key] -= int(age.total_seconds()) * 10**9

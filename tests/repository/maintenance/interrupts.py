@@ -10,7 +10,7 @@ from frazil.stores.wrappers import WrappedStore
 
 
 class Interrupted(WrappedStore):
-    """Once so many operations are done, the next one raises, before or after it happens; and no other after that."""
+    """After this many operations, the next one raises, before or after it happens; no later one does."""
 
     def __init__(self, inner: Store, left: int, error: BaseException, *, after: bool) -> None:
         super().__init__(inner)

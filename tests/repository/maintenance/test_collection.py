@@ -1,4 +1,5 @@
-"""Garbage collection: what goes, what stays, what is refused, and that it may end anywhere. That no order of events loses anything, the simulation tests."""
+"""Garbage collection: what is removed, what stays, what is refused, and that it may end anywhere. The simulation tests that no order of events loses
+anything."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def test_two_runs_remove_what_is_dead(create: Create) -> None:
 
 @formats
 def test_all_kinds_of_garbage(create: Create) -> None:
-    """Of a branch that was reset, of one that was deleted, and of a lost race."""
+    """Garbage of a reset branch, of a deleted one, and of a lost race."""
     store = MemoryStore()
     repo = create(store)
     fill(repo, 1)
@@ -76,7 +77,7 @@ def test_all_kinds_of_garbage(create: Create) -> None:
 
 @pytest.mark.parametrize("name", ["icechunk-alpha-repo", "icechunk-alpha-varied"])
 def test_repositories_of_the_alpha_library(name: str) -> None:
-    """Histories know their first snapshot by another id than that of its file. What earlier collections remembered does not matter: also when all is read anew."""
+    """Histories know their first snapshot by another id than its file has. The result does not depend on cached data: also if all is read again."""
     files = archive(name)
     store = files.store
     assert isinstance(store, MemoryStore)
@@ -221,7 +222,7 @@ def test_what_was_collected_cannot_be_tagged(create: Create) -> None:
     assert records(store, "pins") == []
 
 
-# --- what is refused ---------------------------------------------------------------------------------------------------------------------
+# --- refusals --------------------------------------------------------------------------------------------------------------------------
 
 
 @formats
@@ -279,7 +280,7 @@ def test_no_collection_where_a_copy_is_under_way() -> None:
 
 
 class Timeless(WrappedStore):
-    """A store that does not say when it stored anything."""
+    """A store without time stamps."""
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
@@ -297,7 +298,7 @@ def test_a_store_without_times() -> None:
     assert repo.garbage_collect(now=True).removed["chunks"] == 2
 
 
-# --- what it costs, and where it may end -------------------------------------------------------------------------------------------------
+# --- its costs, and interruptions --------------------------------------------------------------------------------------------------------
 
 
 def test_what_was_marked_is_not_read_again() -> None:
@@ -355,7 +356,7 @@ def test_the_next_run_goes_on_wherever_one_ended(create: Create, after: bool) ->
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    """With what killed writers left there: lock files, and files without their name."""
+    """With files that killed writers left: lock files, and files without their name."""
     repo = frazil.Repository.create(tmp_path / "r", durable=False, chunk_packing="off", compatible="alpha-library")
     fill(repo)
     folder = tmp_path / "r"
@@ -413,7 +414,7 @@ def test_a_first_run_that_is_interrupted_keeps_what_it_marked(monkeypatch: pytes
 
 
 def test_an_adopted_file_that_was_condemned_is_written_again(tmp_path: Path) -> None:
-    """Another session adopted it, so that this one is no measure of its age."""
+    """Another session adopted it, so its age is not that of this session."""
     (tmp_path / "file").write_bytes(bytes(range(100)))
     store = MemoryStore()
     repo = frazil.Repository.create(store)
@@ -437,7 +438,8 @@ def test_an_adopted_file_that_was_condemned_is_written_again(tmp_path: Path) -> 
 @formats
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_clock_of_the_store_that_jumps_removes_nothing_that_is_committed(create: Create, others: int) -> None:
-    """The list is two days old at once, and the session seconds: it sees that its branch was held, whether or not others committed too, and is refused."""
+    """The list is immediately two days old, and the session only seconds: it sees that its branch was held, whether or not others committed too, and is
+    refused."""
     store = MemoryStore()
     repo = create(store)
     fill(repo)
@@ -459,7 +461,7 @@ def test_a_clock_of_the_store_that_jumps_removes_nothing_that_is_committed(creat
 
 @formats
 def test_commits_of_others_alone_are_no_reason_to_look(create: Create) -> None:
-    """A session that others overtook makes no requests for the sake of collections."""
+    """A session that others overtook makes no extra requests because of collections."""
     store = CountingStore(MemoryStore())
     repo = create(store)
     fill(repo)
@@ -476,7 +478,7 @@ def test_commits_of_others_alone_are_no_reason_to_look(create: Create) -> None:
 
 @formats
 def test_a_list_goes_after_what_it_names_and_after_the_next_list(create: Create) -> None:
-    """Who looks at the lists meanwhile finds what is removed condemned, or gone; docs/design/072 rests on this order."""
+    """A reader of the lists finds each removed object condemned, or gone; docs/design/072 depends on this order."""
     disk = MemoryStore()
     repo = create(disk)
     fill(repo)

@@ -1,4 +1,4 @@
-"""Collections beside other collections that stand still, and beside files under gc/ that are not ours or are damaged. Orders of events at random are in the simulation."""
+"""Collections concurrent with stopped collections, and with foreign or damaged files under gc/. The simulation tests random orders of events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Create = Callable[[Store], frazil.Repository]
 
 
 class Paused(WrappedStore):
-    """A store whose client stands still once: before it removes a key that begins so, or after it put one. meanwhile: what others do then"""
+    """A store whose client stops once: before it removes a key with this prefix, or after it put one. meanwhile: actions of others then"""
 
     def __init__(self, inner: Store, at: str, meanwhile: Callable[[], object]) -> None:
         super().__init__(inner)
@@ -62,7 +62,8 @@ def _opener(store: MemoryStore) -> Callable[[Store], frazil.Repository]:
 @formats
 @pytest.mark.parametrize("days", [0, 2])
 def test_a_collection_that_stood_still_removes_nothing_that_was_tagged_since(create: Create, days: int) -> None:
-    """One stands still, about to remove a snapshot; meanwhile another one sees the pin of a tag that is being made, and ends while the tag's maker stands still."""
+    """One collection stops before it removes a snapshot. Meanwhile another one sees the pin of a tag in creation, and ends while the creator of the tag is
+    stopped."""
     store = MemoryStore()
     repo = create(store)
     fill(repo)
@@ -97,7 +98,7 @@ def test_the_file_of_a_run_that_was_killed_goes_after_a_week() -> None:
 
 
 class LateErase(WrappedStore):
-    """A bucket that answers nothing to a request to remove snapshots, and does what it says later."""
+    """A bucket that does not answer a request to remove snapshots, and executes it later."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -139,7 +140,7 @@ def test_a_removal_that_may_still_happen_keeps_others_from_tagging(create: Creat
 @formats
 @pytest.mark.parametrize("kind", ["snapshots/", "manifests/", "chunks/"])
 def test_what_is_not_whole_is_neither_tagged_nor_kept_by_a_pin(create: Create, kind: str) -> None:
-    """A removal was interrupted, or a commit broke off: part of the history of a condemned snapshot is gone, and a pin was left on it."""
+    """A removal was interrupted, or a commit was aborted: part of the history of a condemned snapshot is gone, and a pin was left on it."""
     store = MemoryStore()
     repo = create(store)
     fill(repo, 4)
@@ -193,7 +194,7 @@ def test_no_tag_on_what_leads_to_a_condemned_chunk_while_a_collection_is_at_work
 
 
 def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others have given it up, and may have tagged what it is about to remove."""
+    """Others have given it up, and may have tagged a snapshot that it is about to remove."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, chunk_packing="off")
     fill(repo)
@@ -217,7 +218,7 @@ def test_a_collection_that_stood_still_for_days_removes_nothing(monkeypatch: pyt
 
 @formats
 def test_what_stays_dead_is_in_a_list_all_the_time(create: Create) -> None:
-    """Also what was alive when the collection began, and dead when it had held the branches."""
+    """Also snapshots that were alive at the start of the collection, and dead once it had held the branches."""
     store = MemoryStore()
     repo = create(store)
     fill(repo)
@@ -260,7 +261,7 @@ def test_foreign_files_are_left_alone(create: Create) -> None:
 
 
 def test_every_changed_byte_of_a_file_is_seen() -> None:
-    """Of the header, too: marks with a wrong count would take live chunks for dead."""
+    """Damage of the header, too: marks with a wrong count would take live chunks for dead."""
     columns = {"snapshots": np.arange(12, 48, dtype=np.uint8).view("S12"), "starts": np.arange(3)}
     data = emit_columns(columns)
     assert {name: column.tolist() for name, column in parse_columns(data, "k").items()} == {
@@ -286,7 +287,7 @@ def test_a_file_without_its_columns_is_damaged() -> None:
 
 
 def test_what_an_old_session_wrote_in_vain_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its snapshot was condemned while it stood still, and somebody let a branch point to that."""
+    """Its snapshot was condemned while it was stopped, and another writer pointed a branch to that snapshot."""
     store = MemoryStore()
     repo = FORMATS[0](store)
     fill(repo)
@@ -314,7 +315,7 @@ def test_what_an_old_session_wrote_in_vain_stays(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("marks_again", [True, False])
 def test_what_is_committed_between_the_mark_and_the_hold(marks_again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a session that is young by its own clock, though what it wrote was condemned long ago by that of the store. Only the second mark sees it."""
+    """By a session that is young by its own clock, although its files were condemned long ago by the store's clock. Only the second mark sees it."""
     store = MemoryStore()
     repo = FORMATS[0](store)
     fill(repo)

@@ -1,4 +1,4 @@
-"""Garbage collection in object stores that really run: their listings tell ages, and they delete in bulk."""
+"""Garbage collection in real object stores: their listings have ages, and they delete in bulk."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def test_a_bucket(kind: str, request: pytest.FixtureRequest, monkeypatch: pytest
     assert (last.removed["chunks"], last.removed_bytes) == (6, first.condemned_bytes)
     assert (frazil.Repository.open(url).readonly_session().root["a"][:] == values(1)).all()
     again = frazil.Repository.open(url, cache=tmp_path / "cache")
-    with pytest.raises(NotFoundError):  # also where the snapshot is kept on disk
+    with pytest.raises(NotFoundError):  # also if the snapshot is cached on disk
         again.create_tag("gone", tip)
     assert repo.garbage_collect(now=True).removed["chunks"] == 0

@@ -1,4 +1,4 @@
-"""Expiry: which snapshots expire, what the others still show, and what is told of those that are gone."""
+"""Expiry: which snapshots expire, what the others still show, and the reports about removed ones."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_by_time(create: Create) -> None:
     assert repo.expire(older_than=timedelta(days=1)).snapshots == ()
     assert repo.expire(older_than=datetime.now(UTC) + timedelta(days=1), dry_run=True).snapshots == tuple(repo_ids[1:])
     with pytest.raises(InvalidInputError, match="an age is zero or more"):
-        repo.expire(older_than=timedelta(microseconds=-1))  # now - then, the wrong way round
+        repo.expire(older_than=timedelta(microseconds=-1))  # now - then, in the wrong order
     assert len(list(repo.history())) == 4
 
 
@@ -102,7 +102,7 @@ def test_tags_and_branches_on_request() -> None:
 
 @pytest.mark.parametrize("create", [frazil.Repository.create, create_memory_repository], ids=["alpha", "memory"])
 def test_a_rebase_over_what_expired(create: Callable[..., frazil.Repository]) -> None:
-    """As long as it is there, as always; then an error that says so."""
+    """While it exists, as always; then an error that names the expiry."""
     repo = create(MemoryStore(), runtime=frazil.Runtime(cache_bytes=0))
     fill(repo)
     first, second = repo.writable_session(), repo.writable_session()
@@ -128,7 +128,7 @@ def test_bad_arguments() -> None:
 
 
 def test_the_alpha_library_reads_on(tmp_path: Path) -> None:
-    """A compatible repository names all ancestors in each snapshot, also those that are gone."""
+    """A compatible repository lists all ancestors in each snapshot, also removed ones."""
     repo = frazil.Repository.create(tmp_path / "r", durable=False, compatible="alpha-library")
     fill(repo, 5)
     repo.expire(older_than=NOW, keep_last=2)
@@ -159,7 +159,7 @@ def test_what_is_missing_without_a_record_is_damage() -> None:
 
 @formats
 def test_a_record_that_is_lost(create: Create) -> None:
-    """What a collection remembers does not stand for the record: what has expired and is still there belongs to the history again."""
+    """The cache of a collection does not replace the record: an expired snapshot that still exists is part of the history again."""
     store = MemoryStore()
     repo = create(store)
     fill(repo, 20)

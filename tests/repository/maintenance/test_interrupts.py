@@ -1,5 +1,5 @@
-"""Every operation of maintenance and of refs, ended at each of its store operations by an interrupt, for want of memory, or by an error whose answer was lost: the repository
-opens and is sound, the operation can be made again, and two collections leave nothing dead."""
+"""Every operation of maintenance and of refs, ended at each of its store operations by an interrupt, a lack of memory, or a lost answer: the repository opens
+and is sound, the operation can be repeated, and two collections leave no garbage."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_dry_runs_write_nothing(create: Callable[[Store], frazil.Repository]) ->
 
 
 def test_a_store_that_lists_nothing_reads_on() -> None:
-    """As on a web server: which snapshots have expired is not known there; histories go on to the last file that is there."""
+    """As on a web server: expired snapshots are not known there; histories continue to the last existing file."""
 
     class Unlisted(Interrupted):
         @property

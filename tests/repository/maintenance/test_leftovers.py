@@ -1,4 +1,4 @@
-"""Everything that writers, copies and collections leave behind, each made once: two collections remove all of it, and nothing else."""
+"""All leftovers of writers, copies and collections, each created once: two collections remove all of them, and nothing else."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_two_collections_remove_all_of_it(tmp_path: Path) -> None:
 
 
 def test_a_bucket_is_asked_in_bulk(s3: S3) -> None:
-    """2,500 chunk files are removed with three requests (DeleteObjects), and the file of the run itself with one."""
+    """2,500 chunk files are removed with three requests (DeleteObjects), and the file of the run with one."""
     bucket = s3.new_bucket()
     with FaultProxy(s3.endpoint) as proxy:
         repo = frazil.Repository.create(s3.store(bucket, "r", endpoint=proxy.url), chunk_packing="off")

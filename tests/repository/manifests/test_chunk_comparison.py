@@ -69,7 +69,7 @@ def lists(draw: st.DrawFn) -> tuple[int, list[Model], list[int], list[int], tupl
     some = st.lists(st.sampled_from(range(len(models))), unique=True, max_size=4)
     grids = st.tuples(*[st.integers(1, 6)] * rank)
     old = draw(some)
-    # most often something before, behind or in place of what was there
+    # mostly an insertion before, after or in place of an entry
     new = draw(some | some.map(lambda more: [*more, *[one for one in old if one not in more]]))
     return rank, models, old, new, draw(grids), draw(grids)
 
@@ -94,7 +94,7 @@ def test_what_differs(
         alone = manifest_of(NODE, {chunk: payload}, rank)
         assert same_references(manifest, np.array([row]), alone, np.zeros(1, np.int64)).all()
     chunks = sorted({chunk for number in own for chunk in models[number]})
-    # what both list beyond the end of one of them may be told or not: it should not be there
+    # references that both list beyond the end of one of them need not be reported: they should not exist
     left = {chunk for one in set(old) & set(new) for chunk in models[one] if not inside(chunk, grid, new_grid)}
     written, removed = (
         [chunk for chunk in written if chunk not in left],
@@ -104,7 +104,7 @@ def test_what_differs(
     before = {chunk: at(models, old, chunk, grid) for chunk in chunks}
     after = {chunk: at(models, new, chunk, new_grid) for chunk in chunks}
     exact = [chunk for chunk in chunks if after[chunk] is not None and before[chunk] != after[chunk]]
-    # a reference that was written before all others may be the one that was there
+    # a reference written before all others may equal the existing one
     again = {
         chunk
         for chunk in chunks
@@ -113,7 +113,7 @@ def test_what_differs(
     assert written == sorted(written) and removed == sorted(removed)
     assert set(exact) <= set(written) <= {*exact, *again}
     assert removed == [chunk for chunk in chunks if after[chunk] is None and before[chunk] is not None]
-    # what no manifest of one side alone has is the same
+    # chunks in no manifest of only one side are equal
     for chunk in {chunk for model in models for chunk in model} - set(chunks):
         if inside(chunk, grid, new_grid):
             assert at(models, old, chunk, grid) == at(models, new, chunk, new_grid)
@@ -121,7 +121,7 @@ def test_what_differs(
 
 @given(st.data())
 def test_disjoint_manifests_of_both_are_not_loaded(data: st.DataObject) -> None:
-    """Snapshots that are not ours: each place has one manifest at most, in one of its versions."""
+    """Snapshots of other writers: each place has at most one manifest, in one of its versions."""
     places = range(4)
     versions = [
         {(place * 3 + by,): payload for by, payload in data.draw(st.dictionaries(st.integers(0, 2), payloads)).items()}

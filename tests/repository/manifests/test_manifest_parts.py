@@ -1,4 +1,4 @@
-"""Pieces of manifests hold what they should, and no more."""
+"""Pieces of manifests contain exactly the right references."""
 
 from __future__ import annotations
 

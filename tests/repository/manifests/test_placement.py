@@ -1,4 +1,4 @@
-"""Manifests of commits: histories of several arrays against plain dicts, and what lists of manifests may look like."""
+"""Manifests of commits: histories of several arrays against plain dicts, and the valid forms of lists of manifests."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from frazil.repository.manifests.placement import (
     Placing,
 )
 
-LIMIT = 8  # in place of SPLIT
+LIMIT = 8  # instead of SPLIT
 limits = st.sampled_from([LIMIT, 40])  # 40: up to three overlays
 HALF = LIMIT // 2
-GONE = 99  # a node that is no more
+GONE = 99  # a removed node
 
 
 def fresh_ids() -> Iterator[ObjectId]:
@@ -47,7 +47,7 @@ def fresh_ids() -> Iterator[ObjectId]:
 
 
 class Kept:
-    """An array as a snapshot has it, and what it should hold."""
+    """An array in the snapshot, and its expected references."""
 
     def __init__(self, node: int, rank: int, grid: Sequence[int]) -> None:
         self.node, self.rank, self.grid = node, rank, tuple(grid)
@@ -55,7 +55,7 @@ class Kept:
         self.model: Model = {}
 
     def change(self, grid: Sequence[int], written: Mapping[Chunk, Payload], removed: Sequence[Chunk]) -> ArrayPlacement:
-        """What a commit does, done to the model."""
+        """The effect of a commit on the model."""
         self.grid = tuple(grid)
         self.model = {chunk: payload for chunk, payload in self.model.items() if chunk not in removed}
         self.model.update(written)
@@ -111,10 +111,10 @@ class Repository:
         return placed
 
     def check(self, array: Kept) -> None:
-        """The array holds what it should."""
+        """The array contains the expected references."""
         manifests = [self.files[reference.id] for reference in array.manifests]
         found: Model = {}
-        for manifest in reversed(manifests):  # the first that has a chunk counts
+        for manifest in reversed(manifests):  # the first one with a chunk counts
             rows, chunks = rows_of_array(manifest, array.node, array.rank)
             found |= {
                 tuple(at): payload_at(manifest, row) for row, at in zip(rows.tolist(), chunks.tolist(), strict=True)
@@ -126,7 +126,7 @@ class Repository:
         return {*map(tuple, chunks.tolist())}
 
     def check_list(self, array: Kept, written: set[ObjectId]) -> None:
-        """The list is what placement.py says that lists are."""
+        """The list has the form that placement.py defines."""
         every = [self.coordinates(array, number) for number in range(len(array.manifests))]
         if not self.freedoms:
             assert all(not one & other for one, other in combinations(every, 2))
@@ -148,7 +148,7 @@ chunk_grids = st.integers(0, 2).flatmap(lambda rank: st.tuples(*[st.integers(0, 
 
 
 def chunks_in(grid: Sequence[int]) -> st.SearchStrategy[list[Chunk]]:
-    """Single chunks, boxes of them, and all."""
+    """Single chunks, boxes of chunks, and all chunks."""
     every = list(product(*map(range, grid)))
     if not every:
         return st.just([])
@@ -172,7 +172,7 @@ def changes_of(draw: st.DrawFn, array: Kept, fresh: Iterator[int]) -> ArrayPlace
 
 
 def go_on(draw: st.DrawFn, repository: Repository) -> None:
-    """Some commits, each checked."""
+    """Some commits, each with a check."""
     fresh = count(10)
     for _ in range(draw(st.integers(1, 10))):
         kept = draw(st.lists(st.sampled_from(repository.arrays), unique=True, min_size=1))
@@ -204,7 +204,7 @@ def test_histories_that_go_on_from_what_others_wrote(freedoms: bool, trusted: bo
     draw = data.draw
     arrays = [Kept(node, 2, (6, 6)) for node in range(draw(st.integers(1, 2)))]
     repository = Repository(arrays, freedoms=freedoms, trusted=trusted, limit=draw(limits))
-    inside = st.tuples(st.integers(0, 7), st.integers(0, 7))  # and a little outside of the grid
+    inside = st.tuples(st.integers(0, 7), st.integers(0, 7))  # and slightly outside of the grid
     for _ in range(draw(st.integers(1, 5))):
         models = [draw(st.dictionaries(inside, payloads, max_size=20)) for _ in arrays]
         parts = [manifest_of(array.node, model, 2) for array, model in zip(arrays, models, strict=True)]
@@ -218,7 +218,7 @@ def test_histories_that_go_on_from_what_others_wrote(freedoms: bool, trusted: bo
                 array.manifests += array.manifests[:1]
     for array in arrays:
         repository.check(array)
-    if trusted:  # one of them at least is no extents of ours, so all are looked at
+    if trusted:  # at least one of them has extents that are not ours, so all are checked
         for array in arrays:
             array.manifests += (ManifestReference(name, ()),)
     go_on_with_all(draw, repository)
@@ -255,7 +255,7 @@ def test_rewriting_is_bounded(scattered: bool) -> None:
 
 
 def big_array(grid: tuple[int, ...], rows: int) -> tuple[ArrayPlacement, dict[ObjectId, Manifest]]:
-    """An array of which the first chunks were committed, and its files."""
+    """An array whose first chunks were committed, and its files."""
     chunks = np.stack(np.unravel_index(np.arange(rows), grid), axis=1).astype(np.int64)
     written = manifest_of(1, {}, len(grid))._replace(
         nodes=np.full(rows, 1, np.uint32),
@@ -337,7 +337,7 @@ def test_small_results_share_a_file() -> None:
 def test_of_overlays_that_are_merged_the_newest_counts() -> None:
     array = Kept(1, 1, (1000,))
     repository = Repository([array], freedoms=True, trusted=True, limit=SPLIT)
-    for chunks in (range(40), range(5), range(1), range(900, 903)):  # the last merges two that have the same chunk
+    for chunks in (range(40), range(5), range(1), range(900, 903)):  # the last merges two with the same chunk
         written = {(at,): (b"n" * 12, len(chunks), 1) for at in chunks}
         before = len(array.manifests)
         repository.commit([array], [array.change((1000,), written, [])])
@@ -346,7 +346,7 @@ def test_of_overlays_that_are_merged_the_newest_counts() -> None:
 
 
 def test_parts_near_what_is_merged_are_merged_too() -> None:
-    """Where the commit itself has nothing near them."""
+    """Even if the commit itself has no references near them."""
     array = Kept(1, 1, (1000,))
     repository = Repository([array], freedoms=True, trusted=True)
     for chunks in (range(100, 120), (105, 111, 300), (500, 501)):
@@ -357,7 +357,7 @@ def test_parts_near_what_is_merged_are_merged_too() -> None:
     assert len(placed.unlisted) > 1
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------------------------
+# --- refusals --------------------------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_not_loaded_is_told() -> None:

@@ -1,4 +1,4 @@
-"""New references in columns: what goes together is taken as it is, all else is refused with the chunk that is wrong."""
+"""New references in columns: consistent ones are accepted unchanged, others are refused with the wrong chunk."""
 
 from __future__ import annotations
 

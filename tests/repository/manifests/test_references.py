@@ -31,7 +31,7 @@ def models_of(rank: int) -> st.SearchStrategy[Model]:
 
 @st.composite
 def several(draw: st.DrawFn) -> tuple[int, list[Manifest], Model]:
-    """A rank, manifests with other nodes and references of wrong ranks among them, and what counts."""
+    """A rank, manifests with other nodes and references of wrong ranks among them, and the valid references."""
     rank = draw(st.integers(0, 3))
     models = draw(st.lists(models_of(rank), max_size=5))
     wrong = manifest_of(NODE, draw(models_of(rank + 1)), rank + 1)
@@ -48,7 +48,7 @@ def several(draw: st.DrawFn) -> tuple[int, list[Manifest], Model]:
 
 
 def of_snapshot(manifests: Sequence[Manifest], rank: int, boxed: Sequence[bool]) -> BaseReferences:
-    """The references of an array that lists these manifests, of which some have a box."""
+    """The references of an array that lists these manifests; some have a box."""
     known = {bytes([at]) * 12: manifest for at, manifest in enumerate(manifests)}
     listed = []
     for (identity, manifest), has_box in zip(known.items(), boxed, strict=True):

@@ -1,4 +1,4 @@
-"""Deltas that are applied: random changes of two sides against a plain model, with every solver; what is refused."""
+"""Application of deltas: random changes of two sides against a plain model, with every solver; refusals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BEGAN, TIP = b"b" * 12, b"t" * 12
 
 
 def rows_of(node: PlainNode, chunks: ChunkDifference | None) -> Rows | None:
-    """References to chunk files that are named by the numbers of the chunks."""
+    """References to chunk files that are named after the numbers of the chunks."""
     if chunks is None:
         return None
     written, removed = [tuple(chunk) for chunk in chunks.written.tolist()], chunks.removed
@@ -94,7 +94,7 @@ def state_of(tree: ChangeSet, keys: dict[int, int], theirs: State, ours: PlainSe
 
 
 def applied(base: State, ours: PlainSession, theirs: PlainSession, solver: str) -> State:
-    """What comes of ours where all conflicts are answered so."""
+    """The rest of our changes if all conflicts are answered in this way."""
     mine, other = with_rows(delta_of(base, ours.nodes, ours.appended()), base, ours), delta_of(base, theirs.nodes)
     found = find_conflicts(mine, other, BEGAN, TIP)
     left, over = answered(mine, other, found, [solver] * len(found))  # type: ignore[list-item]
@@ -130,7 +130,7 @@ def test_random_changes_with_every_solver(drawn: tuple[State, PlainSession, Plai
         assert shown(base, state, left) == wanted, (solver, found)
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------------------------------------
 
 
 def tree_of(*paths: str) -> ChangeSet:

@@ -1,4 +1,4 @@
-"""Conflicts: each row of the table, what was read, and solvers. Any two changes meet in test_sides.py."""
+"""Conflicts: each row of the table, reads, and solvers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ ROWS = [
     (SHRUNK, SHRUNK_MORE, ["metadata /g/t"]),
     (SHRUNK, METADATA, ["metadata /g/t"]),
     (SHRUNK, W00, []),
-    (SHRUNK, W10, ["changed /g/t [[1, 0]]"]),  # of its two rows one is left
+    (SHRUNK, W10, ["changed /g/t [[1, 0]]"]),  # of its two rows one remains
     (SHRUNK, W20, ["changed /g/t [[2, 0]]"]),
     (SHRUNK, R00, []),
     (GROWN, W00, []),
@@ -146,7 +146,7 @@ ROWS = [
 def delta(
     difference: Difference, side: int, appends: dict[str, Append] | None = None, reads: Reads | None = None
 ) -> Delta:
-    """What a difference tells, as a delta: all values are those of one side."""
+    """The content of a difference, as a delta: all values are those of one side."""
     sources = {new: old for old, new in difference.renamed}
     value = {"side": side}
 
@@ -203,7 +203,7 @@ def test_what_can_be_solved_by_ours() -> None:
             elif one.kind in {"chunks", "attributes", "metadata", "renamed"}:
                 assert one.answers == {"ours", "theirs"}
     assert answers(REMOVED, INSIDE) == ["changed /g"]
-    assert answers(REMOVED, Difference(renamed=(("/t", "/g/n"),))) == []  # which we left where it was
+    assert answers(REMOVED, Difference(renamed=(("/t", "/g/n"),))) == []  # which we did not move
     assert answers(REMOVED, W00) == ["changed /g", "changed /g/t"]
     assert answers(ANEW, INSIDE) == ["created /g", "changed /g"]
     assert answers(MOVED, INSIDE) == answers(INSIDE, REMOVED) == answers(BENEATH, AN_ARRAY) == []
@@ -233,7 +233,7 @@ def test_equal_results_are_no_conflict() -> None:
     )
     assert equal(both, other) == []
     assert told(meet(both, other)) == ["attributes /x", "created /n", "metadata /y [[0, 1]]"]
-    # arrays are never the same, nor is a group that was renamed to a place and one that was made there
+    # arrays are never the same, nor is a group that was renamed to a place and one that was created there
     assert equal(AN_ARRAY, AN_ARRAY) == ["created /n"]
     assert equal(HERE, A_GROUP) == ["created /n", "parent /n/t"]
 
@@ -254,11 +254,11 @@ def test_what_an_append_is(old: tuple[int, ...], new: tuple[int, ...], expected:
     assert append_of(old, new) == expected
 
 
-# --- what was read ------------------------------------------------------------------------------------------------------------------------
+# --- reads --------------------------------------------------------------------------------------------------------------------------------
 
 
 def looked(base: State, ours: PlainSession, seen: list[int]) -> Reads:
-    """A session that looked at some paths at its beginning, listed the groups there and read the first chunks of arrays; by the names that it has for them now."""
+    """A session that first looked at some paths, listed the groups there and read the first chunks of arrays; by its current names for them."""
     nodes, listed, read = set(), set(), {}
     for at in seen:
         path = PATHS[at % len(PATHS)]
@@ -278,7 +278,7 @@ def looked(base: State, ours: PlainSession, seen: list[int]) -> Reads:
 
 
 def seen_in(base: State, state: State, ours: PlainSession, reads: Reads) -> list[object]:
-    """What a session that looks for the same sees in a state."""
+    """What a session that reads the same sees in a state."""
 
     def before(name: str) -> str:
         number = next((number for number, node in ours.nodes.items() if node.path == name and number in base), None)
@@ -295,7 +295,7 @@ def seen_in(base: State, state: State, ours: PlainSession, reads: Reads) -> list
         found.append(sorted((other, by_path[other][0]) for other in inside))
     for path, read in sorted(reads.chunks.items()):
         number = next((number for number, node in base.items() if node.path == path), None)
-        node = None if number is None else state.get(number)  # it was the same node, wherever it is
+        node = None if number is None else state.get(number)  # it was the same node, at any path
         found.append(None if node is None else [node.chunks.get(tuple(chunk)) for chunk in read.tolist()])
     return found
 
@@ -333,7 +333,7 @@ def test_reads() -> None:
     assert of_reads(SHRUNK, read) == ["read /g/t [[2, 0]]"]
     assert of_reads(W10, read) == of_reads(GROWN_MORE, Reads(chunks={"/g/t": columns([(0, 0)])})) == []
     assert of_reads(METADATA, read) == of_reads(REMOVED, read) == ["read /g/t"]
-    # by the names that the session has
+    # by the names in the session
     renamed = Reads(frozenset({"/h/t"}), frozenset({"/h"}), {"/g/t": columns([(0, 0)])})
     assert of_reads(W00, renamed, MOVED) == ["read /h/t [[0, 0]]"]
     assert of_reads(Difference(removed=("/g/t",)), renamed, Difference(renamed=(("/g", "/h"),))) == [

@@ -1,4 +1,5 @@
-"""Gathering what many forks wrote: the parent has it all, in whatever order it is joined; what two wrote is told; nothing large comes back."""
+"""Merging the writes of many forks: the parent has all of them, in any order of merging; chunks that two forks wrote are reported; no large data is sent
+back."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from frazil.errors import ConflictError, InvalidInputError
 from frazil.repository.merge.fork_columns import NOTHING, Written, join
 from frazil.stores import MemoryStore
 
-LARGE = 2**20 + 1  # bytes of a chunk that gets a file of its own
+LARGE = 2**20 + 1  # bytes of a chunk that gets its own file
 
 
 def begun(**arrays: Any) -> frazil.Session:

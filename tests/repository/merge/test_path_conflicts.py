@@ -1,4 +1,5 @@
-"""That changes without a conflict can be made in any order, that a conflict is told only where they cannot, and that what is left when one side gives way fits the other."""
+"""Changes without a conflict can be applied in any order, a conflict is reported only if they cannot, and the rest of a side that gives way fits the other
+side."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def conflicts_of(base: State, ours: PlainSession, theirs: PlainSession) -> list[
 
 
 def check(base: State, ours: PlainSession, theirs: PlainSession) -> list[Conflict]:
-    """Without a conflict both orders have one outcome, and a conflict is told only where they have not. What is left of ours when it gives way fits theirs."""
+    """Without a conflict both orders have the same result, and a conflict is reported only if they do not. The rest of our changes, after giving way, fits
+    theirs."""
     found = conflicts_of(base, ours, theirs)
     appends = common_appends(base, ours, theirs)
     other_nodes = unified(base, ours.nodes, theirs.nodes)
@@ -69,7 +71,7 @@ def test_without_a_conflict_the_order_does_not_matter(drawn: tuple[State, PlainS
 def test_conflicts_are_seen_from_both_sides(drawn: tuple[State, PlainSession, PlainSession]) -> None:
     base, ours, theirs = drawn
     for session in (ours, theirs):
-        session.not_appended.update(session.nodes)  # which of them appends is no longer the same question
+        session.not_appended.update(session.nodes)  # swapped, the sides would have other appends
     assert bool(conflicts_of(base, ours, theirs)) == bool(conflicts_of(base, theirs, ours))
 
 

@@ -1,4 +1,4 @@
-"""What a session says that it changed: net changes alone; and what a rebase makes of the others."""
+"""The changes that a session reports: only net changes; and how a rebase changes them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def grow_write_and_shrink(session: frazil.Session) -> None:
 
 
 def append_and_set_the_document_back(session: frazil.Session) -> None:
-    """Which leaves the chunk where it is, beyond the grid."""
+    """Which leaves the chunk in place, beyond the grid."""
     document = session.store.get("a/zarr.json")
     assert document is not None
     array(session).append(np.full(3, 9, "i4"))

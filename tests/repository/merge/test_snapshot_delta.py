@@ -1,4 +1,4 @@
-"""Differences: of random histories against what was done; each kind of change; how they are told."""
+"""Differences: of random histories compared with the changes made; each kind of change; and their text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ METADATA = ZarrArrayMetadata((4, 4), "int32", (2, 2), "Slash", 0, (NamedConfigur
 
 
 def read(nodes: Nodes | Mapping[str, NodeSnapshot], *, free: bool = True) -> SnapshotFile:
-    """A snapshot as it comes from a file."""
+    """A snapshot as read from a file."""
     made = snapshot(info(1))._replace(
         nodes=nodes if isinstance(nodes, Nodes) else Nodes(nodes), flags=FREE if free else {}
     )
@@ -83,11 +83,11 @@ def columns(*chunks: tuple[int, int]) -> np.ndarray[tuple[int, ...], np.dtype[np
 NONE = columns()
 
 
-# --- what random histories leave ----------------------------------------------------------------------------------------------------
+# --- the result of random histories -------------------------------------------------------------------------------------------------
 
 
 def stored(state: State, files: Files, *, free: bool, old: SnapshotFile | None = None) -> SnapshotFile:
-    """A state as a snapshot: an array that has other chunks than in an older one has another manifest."""
+    """A state as a snapshot: an array whose chunks differ from those in an older one has another manifest."""
     made = {}
     for number, node in state.items():
         manifests: tuple[ManifestReference, ...] = ()
@@ -307,7 +307,7 @@ def test_a_resize_and_a_rename_in_json() -> None:
 
 
 def test_chunks_of_some_arrays_alone() -> None:
-    """What is not asked for is not loaded: those manifests are not there."""
+    """Unneeded manifests are not loaded: they do not exist here."""
     files = empty_files()
     lost = ManifestReference(some_id())
     changed = put(files, 1, {(0, 0): b"a"})

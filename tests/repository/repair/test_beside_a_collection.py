@@ -1,4 +1,4 @@
-"""A repair beside a garbage collection: what it would restore may be about to be removed."""
+"""A repair during a garbage collection: data that it would restore may be about to be removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 
 
 def test_condemned_chunks_are_not_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chunk that a repair finds in a former tip is removed by a collection that had marked before."""
+    """A repair finds a chunk in a former tip; a collection that had marked before removes the chunk."""
     place = tmp_path / "r"
     repo = frazil.Repository.create(place)
     with repo.transaction(message="base") as root:

@@ -1,4 +1,5 @@
-"""Snapshots that say one thing twice, and not the same: verification finds it, a collection keeps what either of the two names, and a repair writes both anew."""
+"""Snapshots that store a fact twice, with a contradiction: verification finds it, a collection keeps the objects that either of the two names, and a repair
+rewrites both."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Create = Callable[[Store], frazil.Repository]
 
 
 def rewrite(store: MemoryStore, snapshot: str, change: Callable[[SnapshotFile], SnapshotFile]) -> None:
-    """Another content of the file of a snapshot, as nobody writes it."""
+    """Another content of the file of a snapshot, which no writer produces."""
     key = f"snapshots/{snapshot}"
     found = decode_snapshot(store.get(key) or b"", key)
     store.set(key, encode_and_index(change(found), key)[0])
@@ -53,7 +54,7 @@ def with_another_id(snapshot: SnapshotFile) -> SnapshotFile:
 @formats
 @pytest.mark.parametrize("damage", [without_lists, with_another_id])
 def test_lists_that_lack_what_nodes_refer_to(create: Create, damage: Callable[[SnapshotFile], SnapshotFile]) -> None:
-    """Of a tip and of a tag. A repair that concerns something else, too, does not carry the list on."""
+    """In a tip and in a tag. A repair of another problem does not keep the list either."""
     store, repo = filled(create, 3)
     repo.create_tag("v1", "main")
     rewrite(store, repo.lookup("main"), damage)
@@ -67,7 +68,7 @@ def test_lists_that_lack_what_nodes_refer_to(create: Create, damage: Callable[[S
         assert objects(store) == kept
         assert np.array_equal(reopened(repo).readonly_session().root["a"][:], values(20))
         assert reopened(repo).readonly_session().root["a"].attrs["long"] == "x" * 100
-    else:  # what is listed and not there may be all that is left of something
+    else:  # a listed but missing snapshot may be the only trace of something
         with pytest.raises(FormatError):
             repo.garbage_collect(now=True)
         assert objects(store) == kept
@@ -98,7 +99,7 @@ UNKNOWN = ("no list", "no list, another count", "as the first snapshot")
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize("expired", [False, True])
 def test_a_tip_whose_list_of_ancestors_is_wrong(name: str, expired: bool) -> None:
-    """A verification names it, a repair lists its ancestors anew, and nothing before it is collected, however many commits follow."""
+    """A verification names it, a repair lists its ancestors again, and nothing before it is collected, however many commits follow."""
     store, repo = filled(FORMATS[0], 14)
     if expired:
         repo.expire(older_than=timedelta(0), keep_last=12)
@@ -111,7 +112,7 @@ def test_a_tip_whose_list_of_ancestors_is_wrong(name: str, expired: bool) -> Non
     for found in (repo.verify(), repo.verify(history=False)):
         assert {(problem.kind, problem.ref) for problem in found.problems} == {("history", "branch main")}
         assert f"snapshots/{ids[0]}" in {problem.key for problem in found.problems}
-    if name in UNKNOWN:  # what it does not name is not garbage
+    if name in UNKNOWN:  # objects that it does not name are not garbage
         with pytest.raises(FormatError, match="ends too early"):
             repo.garbage_collect(now=True)
     else:
@@ -133,7 +134,7 @@ def test_a_tip_whose_list_of_ancestors_is_wrong(name: str, expired: bool) -> Non
 
 @pytest.mark.parametrize("name", SHORT)
 def test_a_tag_whose_list_of_ancestors_is_wrong(name: str) -> None:
-    """A new branch has the whole history. Where nothing tells what came before, a user may let the history end."""
+    """A new branch has the whole history. If the earlier part is unknown, a user may let the history end."""
     store, repo = filled(FORMATS[0], 14)
     ids = [commit.id for commit in repo.history()]
     repo.create_tag("v1", ids[0])
@@ -155,7 +156,7 @@ def test_a_tag_whose_list_of_ancestors_is_wrong(name: str) -> None:
 
 
 def test_a_list_of_ancestors_that_nothing_tells() -> None:
-    """The snapshot was committed to a branch of which nothing is left: only with consent its history ends with it, and collections run again."""
+    """The snapshot was committed to a branch that no longer exists: only with consent its history ends with it, and collections run again."""
     store, repo = filled(FORMATS[0], 3)
     repo.create_branch("dev", "main")
     with repo.transaction("dev", message="dev") as root:
@@ -178,7 +179,7 @@ def test_a_list_of_ancestors_that_nothing_tells() -> None:
 
 
 def test_a_history_with_another_parent() -> None:
-    """The tip names another order of its ancestors than these do: all of them stay, and branches there have their own history."""
+    """The tip lists its ancestors in another order than these do: all of them stay, and branches there have their own history."""
     store, repo = filled(FORMATS[0], 4)
     ids = [commit.id for commit in repo.history()]
     rewrite(store, ids[0], lambda snapshot: snapshot._replace(history=(snapshot.history[0], *snapshot.history[:0:-1])))
@@ -196,7 +197,7 @@ def test_a_history_with_another_parent() -> None:
 
 
 def branched(name: str) -> tuple[MemoryStore, frazil.Repository, list[str]]:
-    """A branch whose tip says that there is one snapshot before it, and `main`, whose history is sound; the ids of that."""
+    """A branch whose tip claims one earlier snapshot, and `main`, whose history is sound. Returns the ids of that history."""
     store, repo = filled(FORMATS[0], 4)
     ids = [commit.id for commit in repo.history()]
     repo.create_branch(name, ids[1])
@@ -208,7 +209,7 @@ def branched(name: str) -> tuple[MemoryStore, frazil.Repository, list[str]]:
 
 @pytest.mark.parametrize("name", ["dev", "side"])
 def test_a_short_history_takes_nothing_from_another_branch(name: str) -> None:
-    """Whichever of the two is read first."""
+    """In both orders of reading."""
     store, repo, ids = branched(name)
     kept = objects(store)
     for _ in range(2):
@@ -228,7 +229,7 @@ def test_a_short_history_takes_nothing_from_another_branch(name: str) -> None:
 
 
 def test_what_only_a_short_history_hides_may_be_damaged() -> None:
-    """The parent that its file names is whole, and one before that is missing: the history ends there, and collections run again."""
+    """The parent in its file is intact, and an earlier one is missing: the history ends there, and collections run again."""
     store, repo, ids = branched("dev")
     repo.reset_branch("main", repo.lookup("dev"))
     store.erase(f"snapshots/{ids[3]}")
@@ -243,7 +244,7 @@ def test_what_only_a_short_history_hides_may_be_damaged() -> None:
 
 
 def test_a_short_history_before_what_is_missing() -> None:
-    """The parent that its file names is missing: that is where the history ends."""
+    """The parent in its file is missing: the history ends there."""
     store, repo, ids = branched("dev")
     repo.reset_branch("main", repo.lookup("dev"))
     store.erase(f"snapshots/{ids[2]}")
@@ -257,7 +258,7 @@ def test_a_short_history_before_what_is_missing() -> None:
 
 
 def test_a_count_of_ancestors_that_is_too_small() -> None:
-    """What it leads to is whole: nobody rests on the count where the list goes on."""
+    """The list leads to an intact snapshot: if the list continues, the count is not used."""
     store, repo = filled(FORMATS[0], 14)
     ids = [commit.id for commit in repo.history()]
     repo.create_branch("dev", ids[1])

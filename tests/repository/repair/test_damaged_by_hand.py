@@ -1,4 +1,4 @@
-"""Repositories on a disk that somebody damaged by hand: links and folders in the place of files, damaged lists of collections."""
+"""Repositories on a disk that were damaged by hand: links and folders in place of files, damaged lists of collections."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def newest(place: Path, kind: str) -> Path:
 @pytest.mark.parametrize("kind", ["snapshots", "manifests", "attributes", "chunks"])
 @pytest.mark.parametrize("instead", ["link", "dangling link", "folder"])
 def test_something_else_in_the_place_of_a_file(tmp_path: Path, kind: str, instead: str) -> None:
-    """It is a problem of its own, not an error that ends verification and repair; and nobody follows links."""
+    """It is reported as a separate problem, and does not end verification and repair with an error; links are never followed."""
     place = tmp_path / "r"
     repo = filled(place)
     path = newest(place, kind)
@@ -56,7 +56,7 @@ def test_something_else_in_the_place_of_a_file(tmp_path: Path, kind: str, instea
 
 
 def test_a_link_in_the_place_of_the_first_snapshot(tmp_path: Path) -> None:
-    """Whose id is asked for before it is read."""
+    """Whose id is requested before it is read."""
     repo = filled(tmp_path / "r")
     first = list(repo.history())[-1].id
     path = tmp_path / "r" / "snapshots" / first
@@ -67,7 +67,7 @@ def test_a_link_in_the_place_of_the_first_snapshot(tmp_path: Path) -> None:
 
 
 def test_hints_of_collections(tmp_path: Path) -> None:
-    """A list that is damaged says how to go on: it is removed, and what it named is condemned anew."""
+    """The error of a damaged list describes the solution: it is removed, and its entries are condemned again."""
     repo = filled(tmp_path / "r")
     orphan(repo)
     repo.garbage_collect()
@@ -102,7 +102,8 @@ MAKERS: dict[str, Callable[[Path], object]] = {
 def test_something_else_in_the_place_of_the_next_file_of_a_branch(
     tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
-    """Nobody can take that number. A verification says so, everything that changes the branch is refused with the file, and nothing is lost once it is moved away."""
+    """No commit can take that number. A verification reports it, every change of the branch is refused and names the file, and nothing is lost once it is moved
+    away."""
     place = tmp_path / "r"
     repo = filled(place)
     orphan(repo)
@@ -136,7 +137,7 @@ def test_something_else_in_the_place_of_the_next_file_of_a_branch(
 
 
 class OddDisk(WrappedStore):
-    """Whose reads of snapshots end in an error of the system that may mean anything."""
+    """Its reads of snapshots end in a system error that may mean anything."""
 
     def fetch(
         self,
@@ -153,7 +154,7 @@ class OddDisk(WrappedStore):
 
 
 def test_an_error_of_the_disk_is_no_damage(tmp_path: Path) -> None:
-    """Who cannot read does not know."""
+    """A failed read decides nothing."""
     filled(tmp_path / "r")
     repo = frazil.Repository.open(OddDisk(LocalStore(tmp_path / "r")))
     for look in (repo.verify, repo.repair, lambda: repo.garbage_collect(now=True)):

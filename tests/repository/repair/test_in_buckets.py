@@ -1,4 +1,4 @@
-"""Repair in object stores that really run."""
+"""Repair in real object stores."""
 
 from __future__ import annotations
 

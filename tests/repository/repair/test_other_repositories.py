@@ -1,4 +1,4 @@
-"""Repairs of repositories of the alpha library, and repairs that end anywhere: by an interrupt, by a kill, beside a writer."""
+"""Repairs of repositories of the alpha library, and repairs that end early: by an interrupt, by a kill, or because of a concurrent writer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_repositories_of_the_alpha_library(name: str) -> None:
 
 
 def misplaced() -> tuple[MemoryStore, frazil.Repository, NodeSnapshot]:
-    """Two arrays of one rank, of which the later commit of the alpha library gave the first the references of the other."""
+    """Two arrays of one rank. The later commit of the alpha library gave the first one the references of the other."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible="alpha-library", chunk_packing="off")
     with repo.transaction(message="0") as root:
@@ -104,7 +104,7 @@ def test_misplaced_references_come_from_before() -> None:
 
 
 def damaged(store: Store) -> frazil.Repository:
-    """Of two branches the one has lost a manifest, the other its tip."""
+    """One of two branches has lost a manifest, the other its tip."""
     repo = FORMATS[0](store)
     fill(repo, 3)
     repo.create_branch("other", "main")
@@ -176,7 +176,7 @@ def test_kills(tmp_path: Path) -> None:
 
 
 class Beside(WrappedStore):
-    """A store in which somebody commits when a manifest is written for the first time."""
+    """A store in which another writer commits when a manifest is written for the first time."""
 
     act = None
 

@@ -1,4 +1,4 @@
-"""Repair: each kind of file damaged in each way, alone and two at once; what is restored, what is said to be lost, and that nothing that was there is changed."""
+"""Repair: each kind of file damaged in each way, alone and two at once; what is restored, what is reported as lost, and that no existing file is changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Create = Callable[[Store], frazil.Repository]
 
 
 def filled(create: Create, commits: int = 3) -> tuple[MemoryStore, frazil.Repository]:
-    """As kept.fill, with attributes in files, a group, and in the last commit one chunk alone."""
+    """Like kept.fill, with attributes in files, a group, and a single chunk in the last commit."""
     store = MemoryStore()
     repo = create(store)
     repo = type(repo)(repo._files, repo._options._replace(attribute_limit=10), repo._registry)
@@ -45,14 +45,14 @@ def expected() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 
 def require_kept(before: dict[str, bytes | None], store: MemoryStore) -> None:
-    """What was there is there as it was. The object of the format for tests is the one that changes."""
+    """Existing files are unchanged. The exception is the object of the format for tests."""
     after = contents(store)
     for key, value in before.items():
         assert key == "state" or after.get(key) == value, key
 
 
 def as_told(repo: frazil.Repository, done: Repair) -> None:
-    """What a verification finds is what the repair said, and the repair can be repeated without another commit."""
+    """A verification finds what the repair reported, and the repair can be repeated without another commit."""
     assert list(map(str, repo.verify().problems)) == list(map(str, done.after))
     again = repo.repair()
     assert not again.commits
@@ -303,7 +303,7 @@ def test_tags() -> None:
 
 @formats
 def test_a_node(create: Create) -> None:
-    """A node of the tip whose bytes make no sense."""
+    """A node of the tip with invalid bytes."""
     store, repo = filled(create)
     key = f"snapshots/{repo.lookup('main')}"
     data = store.get(key) or b""
@@ -344,7 +344,7 @@ def test_later_versions_are_left_alone() -> None:
         assert contents(store) == before
 
 
-PARTS = st.floats(0, 1, exclude_max=True)  # of a whole: ids, and lengths with them, are others in each run
+PARTS = st.floats(0, 1, exclude_max=True)  # ids, and lengths with them, differ in each run
 DAMAGE = st.tuples(
     st.sampled_from(["snapshots/", "manifests/", "attributes/", "chunks/", "refs/"]),
     PARTS,
@@ -381,7 +381,7 @@ def damage(store: MemoryStore, prefix: str, which: float, how: str, part: float,
 @given(first=DAMAGE, second=st.none() | DAMAGE)
 @settings(max_examples=30, deadline=None)
 def test_any_damage(create: Create, first: tuple, second: tuple | None) -> None:  # type: ignore[type-arg]
-    """Verify, repair, verify: what is left is what the repair said, and with every consent tips are sound or said to be beyond repair."""
+    """Verify, repair, verify: the remaining problems are those that the repair reported. With every consent, tips are sound or reported as beyond repair."""
     store, repo = filled(create, 2)
     repo.create_tag("v1", "main")
     with repo.transaction(message="last") as root:
@@ -399,7 +399,7 @@ def test_any_damage(create: Create, first: tuple, second: tuple | None) -> None:
         assert contents(store) == before
         return
     done = repaired(repo)
-    if done is None:  # in another version of the format, since the flip of a bit
+    if done is None:  # in another version of the format, because of a flipped bit
         assert contents(store) == before
         return
     require_kept(before, store)
@@ -417,7 +417,7 @@ def test_any_damage(create: Create, first: tuple, second: tuple | None) -> None:
 
 
 def repaired(repo: frazil.Repository) -> Repair | None:
-    """What a repair did; None where it refused another version of the format."""
+    """The report of a repair; None if it refused another version of the format."""
     try:
         return repo.repair()
     except FormatError as error:
@@ -427,10 +427,10 @@ def repaired(repo: frazil.Repository) -> Repair | None:
 
 
 def said(problem: Problem, done: Repair) -> bool:
-    """Whether a repair said of a problem that it is lost, or of its branch that another one takes its place."""
+    """Whether a repair reported a problem as lost, or that another branch replaces its branch."""
     entries = [*done.lost, *done.repaired]
     if problem.ref.startswith("tag ") or problem.ref.removeprefix("branch ") in done.created:
-        return True  # tags are for ever, and what is lost is lost on a new branch, too
+        return True  # tags are permanent, and lost data is also lost on a new branch
     return any(
         (entry.kind == "branch" and entry.ref == problem.ref)
         or (entry.ref == problem.ref and entry.path == problem.path)

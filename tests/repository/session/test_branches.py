@@ -1,4 +1,4 @@
-"""Turns and syncs of the sessions of one Repository object, beside threads and processes that end at any point."""
+"""Turns and syncs of the sessions of one Repository object, with threads and processes that end at any point."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_new_turn_is_taken_before_others_find_it(monkeypatch: pytest.MonkeyPat
             in_thread(lambda: found.append(turn.acquire(blocking=False)))
 
     held = threading.RLock()
-    in_thread(held.acquire)  # which ends and holds it
+    in_thread(held.acquire)  # which ends while holding it
     branches = Branches()
     branches._turns = Turns(main=held)
     with branches.turn("main", lambda: None):

@@ -1,4 +1,4 @@
-"""Keys of nodes, which are permanent: what handles of arrays do after moves, commits, rebases and discards, where files give ids again."""
+"""Keys of nodes, which are permanent: handles of arrays after moves, commits, rebases and discards, if files assign ids again."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_handle_of_a_removed_array_never_writes_to_another(compatible: str | N
 
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
 def test_chunks_stay_with_their_array(compatible: str | None) -> None:
-    """Through a swap, a commit of it, and a rebase over another one."""
+    """After a swap, a commit of it, and a rebase over another one."""
     repo, session = begun(compatible)
     held = {name: session._transaction.chunks(name, session.open(name).metadata) for name in "ab"}  # type: ignore[arg-type]
 
@@ -141,7 +141,7 @@ def test_new_arrays_keep_their_handles(change: Callable[[frazil.Session], object
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
 @pytest.mark.parametrize("through", ["session", "commit", "rebase"])
 def test_a_handle_does_not_change_the_array_that_took_its_place(compatible: str | None, through: str) -> None:
-    """Neither its shape nor its attributes, though both arrays have one form."""
+    """Neither its shape nor its attributes, although both arrays have the same form."""
     repo, session = begun(compatible)
     stale = session.open("c")
     assert isinstance(stale, frazil.Array)
@@ -176,7 +176,7 @@ def test_a_handle_does_not_change_the_array_that_took_its_place(compatible: str 
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
 @pytest.mark.parametrize("through", ["session", "commit", "rebase"])
 def test_a_handle_follows_an_array_that_is_moved(compatible: str | None, through: str) -> None:
-    """Where two arrays change places, each handle appends to its own array, and sets its attributes."""
+    """If two arrays swap places, each handle appends to its own array, and sets its attributes."""
     repo, session = begun(compatible)
     held = {name: session.open(name) for name in "ab"}
 

@@ -1,4 +1,4 @@
-"""References that a session changed, against a plain dict; bytes that wait."""
+"""References that a session changed, against a plain dict; pending bytes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_pieces_outside_of_their_buffer_are_refused() -> None:
 
 
 def test_rows_that_do_not_count_are_dropped() -> None:
-    """However often chunks are set; those that a fork inherited stay, as they say what was there."""
+    """For any number of writes of a chunk; references inherited by a fork stay, as they are the old state."""
     references, kept = ChangedReferences(1), ChangedReferences(1)
     coordinates = np.arange(100, dtype=np.int64).reshape(100, 1)
     kept.set(removed_rows(coordinates))

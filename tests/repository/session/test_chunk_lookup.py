@@ -1,4 +1,4 @@
-"""Single chunks of a session, looked up by numbers, against the same in columns; and how much a small commit asks of the store."""
+"""Single chunks of a session, looked up by numbers, against the same in columns; and the store requests of a small commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
 
 CHUNKS = 12
-COUNT = 600  # bytes of a chunk of "a": more than stands in a manifest
+COUNT = 600  # bytes of a chunk of "a": too large for a manifest
 
 
 def array_of(session: frazil.Session) -> frazil.Array:
@@ -27,7 +27,7 @@ def array_of(session: frazil.Session) -> frazil.Array:
 
 
 def changed_session(repo: frazil.Repository, tmp_path: Path) -> frazil.Session:
-    """Chunks 0 to 2 stand in a manifest, 3 to 5 in a pack, 6 is in a file elsewhere; 1, 4, 7 were written since, 8 as a chunk of a pack; 2, 5 were removed."""
+    """Chunks 0 to 2 are in a manifest, 3 to 5 in a pack, 6 is in another file; 1, 4, 7 were written since, 8 as a chunk of a pack; 2, 5 were removed."""
     session = repo.writable_session()
     array = session.root.create_array(
         "a", shape=(CHUNKS * COUNT,), dtype="u1", chunks=(COUNT,), codecs=[], fill_value=0
@@ -113,10 +113,10 @@ def test_a_chunk_that_was_removed_is_not_found_where_it_was() -> None:
     session.commit("first")
     one, other = array_of(session), array_of(session)
     assert (one[:2] == 1).all() and other[0] == 1
-    one[:2] = 0  # wholly of the fill value: it is removed
+    one[:2] = 0  # only fill values: it is removed
     assert one[:2].tolist() == other[:2].tolist() == [0, 0]
     assert one[0] == other[0] == 0
-    one[2], one[3] = 0, 0  # part by part, so that it is expected to be as it was
+    one[2], one[3] = 0, 0  # part by part, so that its old state is expected
     assert one[2] == other[3] == 0
     assert other[...].tolist() == [0, 0, 0, 0, 1, 1]
 
@@ -169,7 +169,7 @@ def test_what_is_read_after_each_change_is_what_was_written(
 
 
 def test_versions_without_a_file_are_never_given_twice() -> None:
-    """Rows of the session and of manifests are numbered anew after a commit, a discard, a merge, a rebase and a compaction."""
+    """Rows of the session and of manifests are renumbered after a commit, a discard, a merge, a rebase and a compaction."""
     repo = frazil.Repository.create(MemoryStore())
     with repo.transaction(message="first") as root:
         root.create_array("a", shape=(8,), dtype="u1", chunks=(2,), codecs=[], fill_value=0)[:] = 1

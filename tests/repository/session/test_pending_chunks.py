@@ -1,5 +1,5 @@
-"""Plans of packs: what is where, and how large they are. And how much of a session's chunks waits in memory: within bytes_in_flight, however many there are and however
-often they are written."""
+"""Plans of packs: the place of each chunk, and the sizes. And the pending chunks of a session in memory: at most bytes_in_flight, for any number of chunks and
+writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_packs_hold_chunks_side_by_side(lengths: list[int], pack_bytes: int) -> 
     for row, length in enumerate(lengths):
         if packs.pack[row] != number:
             assert row == packs.bounds[number + 1]
-            # the last is closed because this chunk would have been too much
+            # the last pack is closed because this chunk would have made it too large
             assert number < 0 or at + length > pack_bytes
             number, at = number + 1, 0
         assert (packs.pack[row], packs.offset[row]) == (number, at)
@@ -58,7 +58,7 @@ def test_a_pack_has_its_size() -> None:
 
 
 def test_packs_have_arrays_and_their_chunks_in_order() -> None:
-    """Arrays as they were made, the chunks of each row by row, whatever the order in which they were written."""
+    """Arrays in order of creation, the chunks of each row by row, in any order of writing."""
     store = MemoryStore()
     session = frazil.Repository.create(store).writable_session()
     arrays = [
@@ -76,7 +76,7 @@ def test_packs_have_arrays_and_their_chunks_in_order() -> None:
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
 @pytest.mark.parametrize(("size", "count", "turns"), [(2**15, 8, 60), (256, 64, 100), (256, 2**13, 2)], ids=str)
 def test_chunks_that_are_rewritten(tmp_path: Path, size: int, count: int, turns: int, compatible: str | None) -> None:
-    """Chunks that go to packs, and chunks that stay in manifests: much is written, and little is held."""
+    """Chunks that go to packs, and chunks that stay in manifests: much data is written, and little is held."""
     if compatible is not None and count > 64:
         pytest.skip("a file for each chunk")
     repo = frazil.Repository.create(
@@ -106,7 +106,7 @@ def test_chunks_that_are_rewritten(tmp_path: Path, size: int, count: int, turns:
 
 @pytest.mark.parametrize("most_inline", [None, 0])
 def test_interrupts_while_chunks_get_their_place(most_inline: int | None) -> None:
-    """At every line, those with an odd number and the others by turns: the session reads what was written, and so does who reads what it commits."""
+    """At every line, odd and even ones in separate runs: the session reads the written values, and so do readers of its commits."""
     line, done = 0 if most_inline is None else -1, False
     while not done:
         line += 2
@@ -127,13 +127,13 @@ def test_interrupts_while_chunks_get_their_place(most_inline: int | None) -> Non
 
 
 def values(session: frazil.Session) -> list[list[int]]:
-    """Of each array what its four chunks are full of."""
+    """The value that fills the four chunks of each array."""
     found = [array[...].reshape(4, -1) for _, array in session.root.arrays()]  # type: ignore[union-attr]
     return [table[:, 0].tolist() for table in found if (table == table[:, :1]).all()]
 
 
 def interrupted(transaction: Transaction, line: int, most_inline: int | None) -> bool:
-    """Gives chunks their place, with an interrupt before a line of that number; whether there are fewer lines."""
+    """Places chunks, with an interrupt before the line of this number. Returns whether there are fewer lines."""
     files = {pending_chunks.__file__, changed_references.__file__}
     left = line
 

@@ -1,4 +1,4 @@
-"""What counts as a read of a serializable session, in the session itself, and in its forks."""
+"""Which accesses count as reads of a serializable session, in the session itself, and in its forks."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def in_a_fork_of_a_fork(session: frazil.Session, read: Read) -> None:
 
 
 def in_a_task(session: frazil.Session, read: Read) -> None:
-    """As clusters do it."""
+    """As in clusters."""
     fork = fork_for_many(session)
     task = begin_again(pickle.loads(pickle.dumps(fork)))
     read(task)

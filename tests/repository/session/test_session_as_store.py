@@ -39,7 +39,7 @@ class TestSessionDocuments(TestSessionChunks):
 
 
 class TestCommittedChunks(StoreTests):
-    """What is there lies in the snapshot that the session goes on from."""
+    """Existing data is in the snapshot that the session starts from."""
 
     profile = CHUNK_KEYS
 
@@ -56,7 +56,7 @@ class TestCommittedChunks(StoreTests):
 
 
 class TestChunksInFiles(StoreTests):
-    """Each chunk in a file of its own, which is removed when the session replaces it."""
+    """Each chunk in its own file, which is removed when the session replaces it."""
 
     profile = CHUNK_KEYS
 

@@ -1,4 +1,4 @@
-"""A session's keys in order: against a plain store, and of repositories that another library wrote."""
+"""A session's keys in order: compared with a plain store, and for repositories that another library wrote."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def assert_same_keys(store: Store, model: Store) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_keys_of_what_the_library_wrote(name: str) -> None:
-    """Each document can be read, but for those of data types that have no fixed size; of chunks there are as many as it says."""
+    """Each document can be read, except those with data types of no fixed size; the number of chunks matches the document."""
     repo = frazil.Repository.open(archive(name).store)
     for branch in repo.branches:
         store = repo.readonly_session(branch=branch).store

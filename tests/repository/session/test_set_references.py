@@ -1,4 +1,4 @@
-"""Files adopted into a repository: one chunk file each, with the chunks of arrays in it."""
+"""Files adopted into a repository: each becomes one chunk file with chunks of arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
 
-VALUES = np.arange(600_000, dtype="<i4").reshape(2, 300_000)  # two chunks of 1.2 MB, more than a pack may have
+VALUES = np.arange(600_000, dtype="<i4").reshape(2, 300_000)  # two chunks of 1.2 MB, too large for a pack
 HEAD = 100
 
 

@@ -1,4 +1,4 @@
-"""Digests of chunk files: every file that a session writes has one, a verification compares them, and a repair takes what it finds for lost."""
+"""Digests of chunk files: every file that a session writes has one, a verification compares them, and a repair treats files that differ as lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.stores.store import Store
 
 
 def written(store: Store, file: Path) -> frazil.Repository:
-    """Chunk files of each kind: large chunks, packs, what forks wrote, and an adopted file."""
+    """Chunk files of each kind: large chunks, packs, files of forks, and an adopted file."""
     repo = frazil.Repository.create(store, chunk_digests="crc32c", durable=False)
     values = np.random.default_rng(0).random((8, 4096))
     with repo.transaction(message="large") as root:
@@ -55,7 +55,7 @@ def test_every_chunk_file_has_one(local: bool, tmp_path: Path) -> None:
         assert repo.verify().ok
         found = repo.verify(digests=True)
         assert {problem.kind for problem in found.problems} <= {"digest"}
-        if found.problems:  # else nothing refers to it any more
+        if found.problems:  # otherwise nothing refers to it any more
             assert all(problem.chunks is not None and len(problem.chunks) for problem in found.problems)
             done = repo.repair(digests=True, dry_run=True)
             assert done.lost

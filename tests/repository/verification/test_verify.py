@@ -303,16 +303,16 @@ def test_an_interrupt_does_no_harm(create: Create) -> None:
     assert repo.verify(decode=True).ok
 
 
-PARTS = st.floats(0, 1, exclude_max=True)  # of a whole: ids, and lengths with them, are others in each run
+PARTS = st.floats(0, 1, exclude_max=True)  # ids, and lengths with them, differ in each run
 
 
 @formats
 @given(place=PARTS, changes=st.lists(st.tuples(PARTS, st.integers(0, 255)), max_size=3), end=st.just(1.0) | PARTS)
 @settings(max_examples=15, deadline=None)
 def test_hostile_files(create: Create, place: float, changes: list[tuple[float, int]], end: float) -> None:
-    """Any file with other bytes in it, or cut: the answer is a report or an error of ours, and nothing is written."""
+    """Any file with other bytes in it, or truncated: the result is a report or an error of ours, and nothing is written."""
     store, repo = filled(create, 2)
-    # the object of the format for tests is not made for this
+    # the object of the format for tests does not support this
     keys = [key for key in sorted(store.list()) if key.startswith(("snapshots/", "manifests/", "refs/"))]
     key = keys[int(place * len(keys))]
     value = bytearray(store.get(key) or b"")
@@ -324,7 +324,7 @@ def test_hostile_files(create: Create, place: float, changes: list[tuple[float, 
         try:
             found = repo.verify(decode=decode)
         except FrazilError:
-            assert not key.startswith(("snapshots/", "manifests/"))  # of these everything is in the report
+            assert not key.startswith(("snapshots/", "manifests/"))  # for these the report has everything
         else:
             str(found)
             json.dumps(found.to_json())
@@ -332,7 +332,7 @@ def test_hostile_files(create: Create, place: float, changes: list[tuple[float, 
 
 
 def test_chunks_in_two_manifests() -> None:
-    """Where the format has no overlays, programs differ in which of two references counts."""
+    """In the format without overlays, programs differ in which of two references counts."""
     store = MemoryStore()
     repo = frazil.Repository.create(store, compatible="alpha-library", chunk_packing="off")
     fill(repo, 2)
@@ -366,7 +366,7 @@ def test_chunks_in_two_manifests() -> None:
 
 @formats
 def test_files_of_collections(create: Create) -> None:
-    """A list or a pin that cannot be read refuses collections, new tags and branches; what else lies there is passed over."""
+    """A list or a pin that cannot be read prevents collections, new tags and branches; other files there are ignored."""
     store, repo = filled(create, 2)
     orphan(repo)
     repo.garbage_collect()

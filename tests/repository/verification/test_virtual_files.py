@@ -1,4 +1,4 @@
-"""Files in which virtual chunks lie: gone, cut, written again, and one request each."""
+"""Files with virtual chunks: missing, truncated, rewritten, and one request each."""
 
 from __future__ import annotations
 

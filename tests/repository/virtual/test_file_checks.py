@@ -1,4 +1,4 @@
-"""Checks of files: in what a file differs, and one location for each of its states."""
+"""Checks of files: the differences of a file, and one location for each of its states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locations: two spellings of one file are one, and what may lead elsewhere than it reads is refused."""
+"""Locations: two spellings of one file are one, and a misleading location is refused."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ web_names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 @given(st.sampled_from(["http", "https"]), st.lists(web_names, min_size=1, max_size=4), st.data())
 def test_spellings_of_one_page_are_one_location(scheme: str, parts: list[str], data: st.DataObject) -> None:
-    """Letters may be encoded or not: but for those that mean something in a URL, and control characters."""
+    """Letters may be encoded or not, except those with a meaning in a URL, and control characters."""
     spellings = []
     for _ in range(2):
         plain = data.draw(st.sets(st.sampled_from("abcxyz -_~+:@&=")))

@@ -1,4 +1,4 @@
-"""Virtual chunks beside chunks of other kinds, read and written through arrays: of more files than may be open at once."""
+"""Virtual chunks together with chunks of other kinds, read and written through arrays: of more files than may be open at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual chunks: what is allowed, where it is read, and that a file that is gone or has changed is told, whatever else is read with it."""
+"""Virtual chunks: permissions, where they are read, and that a missing or changed file is reported, whatever else is read with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def spans_of(*rows: tuple[int, int, int]) -> Columns:
 
 
 def read(fetched: tuple[Sources, Columns]) -> list[bytes]:
-    """The bytes of each row, as the kernel brings them."""
+    """The bytes of each row, as returned by the kernel."""
     sources, rows = fetched
     starts = np.concatenate(([0], np.cumsum(rows[:, 2])))
     out = np.empty(int(starts[-1]), np.uint8)
@@ -45,7 +45,7 @@ def bytes_of(places: VirtualContainers, location: str, start: int = 0, length: i
     return read(places.fetch([location], spans_of((0, start, length))))[0]
 
 
-# --- what is allowed --------------------------------------------------------------------------------------------------------------------
+# --- permissions ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_allowed_at_first(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_the_longest_prefix_counts(tmp_path: Path) -> None:
         assert bytes_of(places, "s3://x/a/d") == b"thr"
 
 
-# --- where it lies ------------------------------------------------------------------------------------------------------------------------
+# --- locations --------------------------------------------------------------------------------------------------------------------------
 
 
 def test_names_with_signs_that_urls_encode(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_places_pickle(tmp_path: Path) -> None:
     assert bytes_of(places, url(tmp_path, "a")) == bytes_of(places, "s3://b/a") == b"abc"
 
 
-# --- what is gone or has changed ----------------------------------------------------------------------------------------------------------
+# --- missing and changed files -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A file that changed between references to it: those from before are refused, those from after are read, wherever both come together."""
+"""A file that changed between references to it: references from before are refused, those from after are read, in any combination."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sea:
             root.create_array("t", shape=200, dtype="u1", chunks=4, codecs=[])
 
     def write(self, value: int) -> None:
-        """Writes the file anew, at another time."""
+        """Writes the file again, at another time."""
         self.file.write_bytes(bytes([value]) * 200)
         self.written += 10**9
         os.utime(self.file, ns=(self.written, self.written))
@@ -55,7 +55,7 @@ def sea(tmp_path: Path) -> Sea:
 
 
 def test_in_later_commits(sea: Sea) -> None:
-    for number in range(6):  # so that manifests are joined
+    for number in range(6):  # so that manifests are merged
         sea.write(number + 1)
         session = sea.repo.writable_session()
         sea.refer(session, number)

@@ -1,4 +1,4 @@
-"""Virtual chunks in stores for which each span is a request: how few are made, and what is expected of versions."""
+"""Virtual chunks in stores for which each span is a request: few requests, and the expected versions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAR = 2 * GAP  # bytes between chunks that are too far from each other to be rea
 
 
 class TaggedStore(BufferedStore):
-    """Versions are ETags, as those of object stores; and each fetch is noted."""
+    """Versions are ETags, as in object stores; each fetch is recorded."""
 
     __slots__ = ("fetches",)
 
@@ -118,7 +118,7 @@ def test_each_store_is_asked_once(sea: Sea) -> None:
 
 
 class MeetingStore(TaggedStore):
-    """Answers when all of its kind were asked."""
+    """Answers after all of its kind were requested."""
 
     __slots__ = ("meeting",)
 

@@ -1,4 +1,4 @@
-"""Virtual chunks on servers that really run: in buckets with credentials of their own, and on web servers."""
+"""Virtual chunks on real servers: in buckets with their own credentials, and on web servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMES = ["a b", "a%20b", "ä", "a+b", "a?b", "a#b", "a&b=c"]
 
 
 def filled(store: frazil.stores.Store, prefixes: object, url: str, **options: object) -> frazil.Repository:
-    """A repository in a store, whose array t lies in the file at a URL."""
+    """A repository in a store, whose array t is in the file at a URL."""
     repo = frazil.Repository.create(store, virtual_prefixes=prefixes)  # type: ignore[arg-type]
     session = repo.writable_session()
     session.root.create_array("t", shape=DATA.shape, dtype="u2", chunks=1000, codecs=[])
@@ -187,7 +187,7 @@ pickle.dump(fork, sys.stdout.buffer)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_with_signs_in_a_bucket(name: str, s3: S3) -> None:
-    """The key is what stands in the URL."""
+    """The key is the one in the URL."""
     bucket = s3.new_bucket()
     for number, other in enumerate(NAMES):
         s3.store(bucket).set(f"x/{other}", (DATA if other == name else np.full_like(DATA, number)).tobytes())
@@ -199,7 +199,7 @@ def test_names_with_signs_in_a_bucket(name: str, s3: S3) -> None:
     ("name", "spelled"), [("a b", "a%20b"), ("a%20b", "a%2520b"), ("ä", "ä"), ("a+b", "a+b"), ("a?b#", "a%3Fb%23")]
 )
 def test_names_with_signs_on_a_web_server(name: str, spelled: str, tmp_path: Path, web_server: WebServer) -> None:
-    """The name is what the URL spells."""
+    """The name is spelled as in the URL."""
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / name).write_bytes(DATA.tobytes())
     with web_server(tmp_path) as url:
@@ -228,7 +228,7 @@ def test_a_web_server(ranges: bool, tmp_path: Path, web_server: WebServer) -> No
 
 @pytest.mark.parametrize("given", ["prefix", "store", "client", "url"])
 def test_redirects_stay_below_the_prefixes(given: str, tmp_path: Path, web_server: WebServer) -> None:
-    """What an allowed server sends elsewhere is read where that is allowed too, however the prefix is mapped; another server is never asked."""
+    """A redirect of an allowed server is followed if the target is allowed too, for any mapping of the prefix; other servers never get a request."""
     (tmp_path / "allowed").mkdir()
     (tmp_path / "allowed" / "d.bin").write_bytes(DATA.tobytes())
     with web_server(tmp_path) as there:

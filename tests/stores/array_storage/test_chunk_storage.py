@@ -1,4 +1,4 @@
-"""Chunk storage: the plain one over a store, and the translation of spans where many chunks share an object."""
+"""Chunk storage: the plain one over a store, and the translation of spans if many chunks share an object."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def contents(storage: ChunkStorage, coords: Columns) -> list[bytes | None]:
 
 
 class Unconditional(WrappedStore):
-    """A store that knows no conditions."""
+    """A store that does not support conditions."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -223,7 +223,7 @@ def test_plain_chunks_pickle_and_extend() -> None:
 
 
 class PackedChunks(PlainChunks):
-    """Chunk (i,) is packed[i]: None, inline bytes, or (object, base, length) in a store. What is inline lies in one buffer."""
+    """Chunk (i,) is packed[i]: None, inline bytes, or (object, base, length) in a store. Inline chunks share one buffer."""
 
     def __init__(self, store: Store, packed: Sequence[Place], **more: Any) -> None:
         super().__init__(store, "", DefaultKeys())
@@ -277,7 +277,7 @@ def packed_value(place: Place) -> bytes | None:
 @given(st.lists(PLACES, min_size=8, max_size=8), st.lists(SPANS, max_size=12))
 def test_a_span_of_a_chunk_never_leaves_it(packed: list[Place], asked: list[tuple[int, int, int]]) -> None:
     chunks = PackedChunks(stored_packs(), packed)
-    alone = MemoryStore()  # the same chunks, an object each
+    alone = MemoryStore()  # the same chunks, each in its own object
     names = [f"chunk/{i}" for i in range(8)]
     for name, place in zip(names, packed, strict=True):
         if (value := packed_value(place)) is not None:
@@ -353,7 +353,7 @@ def test_versions_of_shared_objects() -> None:
     assert located.expected_objects([b"0", b"1", b"2", None, None]) == [b"0", b"2"]
 
 
-# --- versions that are known, objects that must be there --------------------------------------------------------------------------------
+# --- known versions, required objects -----------------------------------------------------------------------------------------------
 
 
 def test_known_versions_are_handed_on_and_compared_and_objects_expect_nothing() -> None:
@@ -363,7 +363,7 @@ def test_known_versions_are_handed_on_and_compared_and_objects_expect_nothing() 
             return super().fetch(names, spans, **how)
 
     class Lazy(Sequence[Version | None]):
-        """Versions that are made when they are asked for."""
+        """Versions that are created on first use."""
 
         made = 0
 

@@ -1,4 +1,4 @@
-"""A session's keys: what is particular to documents and chunks. The suite of all stores is in test_session_as_store.py."""
+"""A session's keys: the specifics of documents and chunks. The suite of all stores is in test_session_as_store.py."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_nodes_with_names_like_parts_of_chunk_keys() -> None:
 
 
 class Counting(PlainNodes):
-    """Counts what is asked of chunks."""
+    """Counts the requests for chunks."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -365,10 +365,10 @@ def test_an_answer_of_another_store_cannot_be_held() -> None:
 
 
 def test_documents_that_others_change_meanwhile() -> None:
-    """Past this store: what is expected is looked at once more when the document is put in place."""
+    """Bypassing this store: the expected state is checked once more when the document is stored."""
 
     class Restless(PlainNodes):
-        """Another writer comes between the first look at a node and its change."""
+        """Another writer comes between the first read of a node and its change."""
 
         changes = 0
 
@@ -390,7 +390,7 @@ def test_documents_that_others_change_meanwhile() -> None:
 
 @everywhere
 def test_arrays_over_the_keys() -> None:
-    """Who knows Zarr alone does all it is used to: here our own arrays and groups, over keys."""
+    """A program that knows only Zarr can do everything: here our own arrays and groups, over keys."""
     root = frazil.create_group(new_session())
     values = np.arange(600, dtype="i4").reshape(20, 30)
     made = root.create_array("x/y", shape=(20, 30), dtype="i4", chunks=(4, 5), shards=(8, 10), attributes={"a": 1})
@@ -450,7 +450,7 @@ def test_chunks_beyond_a_smaller_document_do_not_come_back(compatible: str | Non
 
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])
 def test_chunks_beyond_a_committed_smaller_document_do_not_come_back(compatible: str | None) -> None:
-    """A session that grows the array knows nothing of the one that shrank it: no manifest has the chunks any more."""
+    """A session that grows the array does not know of the one that shrank it: no manifest has the chunks any more."""
     repo = frazil.Repository.create(MemoryStore(), compatible=compatible)
     session = repo.writable_session("main")
     session.store.set("zarr.json", array(6, chunks=(2,)))

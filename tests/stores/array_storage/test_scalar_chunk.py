@@ -1,4 +1,4 @@
-"""The chunk of an array without dimensions, which may lie under either of two keys."""
+"""The chunk of an array without dimensions, which may have either of two keys."""
 
 from __future__ import annotations
 

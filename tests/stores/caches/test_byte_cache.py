@@ -1,4 +1,4 @@
-"""The memory of an opened location: bounded, forgetting what was used least, chunks first; in threads, forks and pickles."""
+"""The cache of an opened location: bounded, evicts the least recently used entries, chunks first; in threads, forks and pickles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """What should be remembered: weights by section and name, in order of use."""
+    """The expected cache: weights by section and name, in order of use."""
 
     def __init__(self) -> None:
         self.weights: dict[tuple[str, str], int] = {}

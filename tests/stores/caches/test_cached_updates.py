@@ -8,7 +8,7 @@ from frazil.stores.values import Capabilities
 
 
 def test_an_update_sees_what_others_wrote() -> None:
-    """Also where the store below does not compare versions, and the value that is kept is not compared either."""
+    """Also if the store below does not compare versions, and the cached value is not compared either."""
 
     class Unconditional(MemoryStore):
         @property

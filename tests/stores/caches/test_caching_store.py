@@ -1,4 +1,4 @@
-"""CachingStore: the suite of all stores; what it keeps, what it asks, what it drops."""
+"""CachingStore: the suite of all stores; what it caches, requests and drops."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TestTrustingFiles(TestOverFiles):
         return CachingStore(LocalStore(next(self.folders)), 2**20, validate=False)
 
 
-# --- what is answered from memory ------------------------------------------------------------------------------------------------------
+# --- answers from the cache --------------------------------------------------------------------------------------------------------------
 
 
 def cached(limit: int = 1000, **more: bool | None) -> tuple[CountingStore, CachingStore]:
@@ -161,7 +161,7 @@ def test_bad_limits(limit: object) -> None:
     refusal(InvalidInputError, lambda: CachingStore(MemoryStore(), limit))  # type: ignore[arg-type]
 
 
-# --- how stale it may be ---------------------------------------------------------------------------------------------------------------
+# --- staleness ---------------------------------------------------------------------------------------------------------------------------
 
 
 def test_validating_asks_for_the_version() -> None:
@@ -328,7 +328,7 @@ def test_young_files_are_not_kept_where_versions_count(tmp_path: Path) -> None:
     for validate, hits in ((None, 0), (False, 1)):
         store = CachingStore(LocalStore(tmp_path), 1000, validate=validate)
         path.write_bytes(b"value")
-        in_an_hour = time.time() + 3600  # and so young in any case, however slow the test is
+        in_an_hour = time.time() + 3600  # and so recent in any case, however slow the test is
         os.utime(path, (in_an_hour, in_an_hour))
         assert [store.get("a"), store.get("a")] == [b"value"] * 2
         assert store.hits == hits
@@ -382,7 +382,7 @@ def test_a_fork_while_another_thread_holds_the_lock() -> None:
     with store._values.memory.lock:
         child = os.fork()
         if child == 0:
-            signal.alarm(20)  # should it hang, it dies and the test fails
+            signal.alarm(20)  # if it hangs, it dies and the test fails
             code = 1
             try:
                 code = 0 if store.get("a") == b"1" and store.nbytes_kept == 2 else 1
@@ -438,7 +438,7 @@ def test_an_array_through_a_cache(shards: tuple[int, int] | None, validate: bool
     assert (array[...] == expected).all(), "and what lost a race is fetched anew"
 
 
-# --- what is kept, against a model ---------------------------------------------------------------------------------------------------------
+# --- the cache, against a model ----------------------------------------------------------------------------------------------------------
 
 
 @given(
@@ -470,7 +470,7 @@ def test_kept_values_are_those_of_the_object(steps: list[tuple[str, int, int, in
 
 
 class Handless(WrappedStore):
-    """As a store over a network: what is held is read again if its version is the same. Something happens before that."""
+    """Like a store over a network: a held object is read again if its version is the same. Something happens before that."""
 
     __slots__ = ("happens",)
 

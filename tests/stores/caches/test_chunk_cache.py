@@ -1,4 +1,4 @@
-"""ChunkCache: answers as the store does, in fewer requests; nothing of a pass over everything; chunks of repositories read twice."""
+"""ChunkCache: the same answers as the store, with fewer requests; a pass over all chunks caches nothing; chunks of repositories read twice."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_was_read_costs_no_request() -> None:
 
 
 def test_no_more_is_held_than_is_counted() -> None:
-    """A range that was cut out of a larger answer does not keep that one alive."""
+    """A range cut from a larger answer does not keep that one alive."""
     inner = CountingStore(MemoryStore())
     inner.set("a", bytes(200_000))
     store = ChunkCache(inner, ByteCache(2**20))
@@ -151,7 +151,7 @@ def test_the_memory_of_a_repository_is_bounded(limit: int) -> None:
 
 
 def test_sessions_that_write_see_what_they_wrote() -> None:
-    """Chunks that a session changes are others, under other names."""
+    """Chunks that a session changes are different ones, with other names."""
     store = CountingStore(MemoryStore())
     repository(store)
     repo = frazil.Repository.open(store)

@@ -1,4 +1,4 @@
-"""DiskCache: the suite of all stores; what it keeps and asks; never stale, whatever others write; folders that lie, break, are full or shared."""
+"""DiskCache: the suite of all stores; what it caches and requests; never stale, whatever others write; folders that are wrong, damaged, full or shared."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestSmall(OnDisk):
         return over(CountingStore(MemoryStore()), self.folders("cache"), limit=500)
 
 
-# --- what it keeps and asks ----------------------------------------------------------------------------------------------------------------
+# --- what it caches and requests ---------------------------------------------------------------------------------------------------------
 
 
 def test_what_never_changes_is_asked_once(folder: Path) -> None:
@@ -208,7 +208,7 @@ def test_whatever_others_write_it_reads_as_the_store_does(
 
 
 def test_a_handle_sees_what_others_write(folder: Path) -> None:
-    """An array through a cache: shard indexes and chunks that are kept are compared with the object that is there."""
+    """An array through a cache: cached shard indexes and chunks are compared with the current object."""
     inner = CountingStore(MemoryStore())
     values = np.random.default_rng(1).integers(0, 2**31, (64, 64))
     writer = frazil.create_array(inner, data=values, chunks=(16, 16), shards=(32, 32))
@@ -320,7 +320,7 @@ def test_the_limit_holds_and_what_was_used_last_stays(folder: Path) -> None:
     store.get("chunks/0")
     for i in range(1, 100):
         store.get(f"chunks/{i}")
-        for path in files(folder):  # as if they had been used long ago, one after the other, and the first since
+        for path in files(folder):  # as if used long ago, one after another, the first one again since
             used = 1000 + (numbers[kept_object(path)] or 10**8)
             os.utime(path, (used, used))
         assert kept.usage().nbytes <= 20_000

@@ -1,4 +1,4 @@
-"""Caches over stores that are really remote: what tells two buckets apart; S3 and web servers read twice, changed meanwhile, from other processes."""
+"""Caches over really remote stores: how two buckets are distinguished; S3 and web servers read twice, changed meanwhile, from other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""listing.py: pages of rows, and what is directly below a prefix."""
+"""listing.py: pages of rows, and names directly below a prefix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""guards.py: versions are never used twice, writers exclude each other, what is busy is told."""
+"""guards.py: versions are never used twice, writers exclude each other, busy keys are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""folding.py: what a disk that folds case looks like, and which keys fall onto each other there. Real ones: test_local.py."""
+"""case_folding.py: how a disk that folds case is recognized, and which keys collide on it."""
 
 from __future__ import annotations
 

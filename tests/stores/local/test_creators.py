@@ -1,6 +1,6 @@
-"""LocalStore.create and put(ABSENT): one of all creators wins, also beside programs that know no locks, on disks that lack something, and after a kill.
+"""LocalStore.create and put(ABSENT): one of all creators wins, also with programs that use no locks, on disks that lack features, and after a kill.
 
-What `create` means to every store is in StoreTests."""
+StoreTests has the rules of `create` for every store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def put(store: LocalStore, key: str, value: bytes) -> bool:
 
 
 def linked(store: LocalStore, key: str, value: bytes) -> bool:
-    """As a foreign library creates a file, by a link."""
+    """Creates a file like a foreign library, by a link."""
     path = Path(store.path, key)
     between = path.with_name(f"{path.name}#{os.getpid()}")
     between.write_bytes(value)
@@ -63,7 +63,7 @@ def linked(store: LocalStore, key: str, value: bytes) -> bool:
 
 
 def opened(store: LocalStore, key: str, value: bytes) -> bool:
-    """As a foreign program creates a file, by opening it."""
+    """Creates a file like a foreign program, by opening it."""
     try:
         with Path(store.path, key).open("xb") as file:
             file.write(value)
@@ -73,7 +73,7 @@ def opened(store: LocalStore, key: str, value: bytes) -> bool:
 
 
 class Meeting:
-    """A place where processes wait for each other, as close as they can."""
+    """A barrier where processes wait for each other, as close as possible."""
 
     def __init__(self, count: int) -> None:
         self.count, self.memory = count, mmap.mmap(-1, 8 * count)
@@ -85,7 +85,7 @@ class Meeting:
 
 
 def race(path: Path, makers: Sequence[Make], keys: int, lacks: Sequence[str] = ()) -> None:
-    """All create the same keys at the same time; each key is created by one of them, and has what that one wrote."""
+    """All create the same keys at the same time; each key is created by one of them, and has that process's value."""
     (path / "d").mkdir()
     meeting = Meeting(len(makers))
     won = [mmap.mmap(-1, keys) for _ in makers]
@@ -137,7 +137,7 @@ def has_content(folder: Path) -> bool:
 def test_a_program_without_locks_comes_between(
     tmp_path: Path, ours: Make, lacks: tuple[str, ...], foreign: Make
 ) -> None:
-    """It creates the key while we write our value, when we have seen that nothing is there."""
+    """It creates the key while we write our value, after we have seen that none exists."""
     if lacks:
         require_filters()
     store, told = LocalStore(tmp_path), mmap.mmap(-1, 1)
@@ -254,7 +254,7 @@ def test_a_killed_creator_leaves_whole_values_alone(tmp_path: Path, lacks: tuple
 
 
 def test_clearing_waits_for_a_creator(tmp_path: Path) -> None:
-    """Nobody cuts a file that is about to get its name."""
+    """No process cuts a file that is about to get its name."""
     require_filters()
     store, done = LocalStore(tmp_path / "store"), mmap.mmap(-1, 1)
 
@@ -326,7 +326,7 @@ def test_a_removed_root_is_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lacks", [*WAYS, ("syncing",)])
 @pytest.mark.parametrize("sync", [False, True])
 def test_many_are_created_in_one_call(tmp_path: Path, sync: bool, lacks: tuple[str, ...]) -> None:
-    """As each by itself: in several folders, made where they are missing, and with some names taken."""
+    """Like each by itself: in several folders, created if missing, and with some names taken."""
     require_filters()
     store = LocalStore(tmp_path / "store", sync=sync, threads=3)
     keys = [f"{folder}{number}" for folder in ("", "a/", "b/c/", "b/") for number in range(20)]
@@ -437,7 +437,7 @@ def test_the_kernel_refuses_names_beyond_the_root(tmp_path: Path) -> None:
 
 
 def test_a_lock_file_that_is_a_value_too_is_not_cut(tmp_path: Path) -> None:
-    """As a copy of a store has them that is made of links."""
+    """As in a copy of a store that is made of links."""
     store = LocalStore(tmp_path)
     store.set("a", b"value")
     os.link(tmp_path / "a", tmp_path / "b.__lock")

@@ -1,4 +1,4 @@
-"""folders.py: listings against sorted lists of keys, whatever the tree."""
+"""folders.py: listings against sorted lists of keys, for any tree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows_below(root: int, prefix: str, after: str = "", limit: int = 10**6) -> S
 
 @contextmanager
 def tree(keys: set[str]) -> Iterator[tuple[int, list[str]]]:
-    """A folder with these keys, but for those that are a prefix of one that sorts before them; the keys, sorted by their bytes."""
+    """A folder with these keys, except those that are a prefix of an earlier one; returns the keys, sorted by their bytes."""
     with TemporaryDirectory() as name:
         made = []
         for key in sorted(keys, key=len, reverse=True):
@@ -115,7 +115,7 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
 
 
 def test_folders_of_any_depth_are_listed() -> None:
-    """Deeper than Python's recursion goes, and deeper than a process may have files open."""
+    """Deeper than Python's recursion limit, and than a process may have open files."""
     name = "/".join("a" * 1100)
     folder = mkdtemp()  # which a TemporaryDirectory cannot remove
     with few_files_open():
@@ -153,7 +153,7 @@ def few_files_open() -> Iterator[None]:
 
 
 def test_a_column_of_names(tmp_path: Path) -> None:
-    """Of one length and of letters and digits alone, sorted; folders, links, locks and other names are left out."""
+    """Of one length and only of letters and digits, sorted; folders, links, locks and other names are left out."""
     folder = tmp_path / "of"
     folder.mkdir()
     names = [f"{number * 7919 % 100_003:05}" for number in range(3000)]
@@ -203,7 +203,7 @@ NAMES = st.text(st.sampled_from("aB0-._ä"), min_size=1, max_size=4).filter(lamb
 def test_sizes_beside_a_column_of_names(
     files: dict[str, int], folders: set[str], links: set[str], threads: int, length: int
 ) -> None:
-    """As pages give them, which is how a subclass and a wrapped store are asked."""
+    """In pages, as a subclass and a wrapped store are called."""
     with TemporaryDirectory() as place:
         below = Path(place, "of")
         below.mkdir()
@@ -272,7 +272,7 @@ def test_a_subclass_is_asked_for_sizes_by_its_own_pages(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_a_root_is_closed_is_not_lost(tmp_path: Path) -> None:
-    """What Python runs to close it would be the first that hears of the interrupt, and could not raise it."""
+    """The code that Python runs to close it would get the interrupt first, and could not raise it."""
     held = [RootFolder(str(tmp_path))]
     fd = held[0].fd
     with pytest.raises(KeyboardInterrupt):
@@ -282,7 +282,7 @@ def test_an_interrupt_while_a_root_is_closed_is_not_lost(tmp_path: Path) -> None
 
 
 def test_threads_list_the_root_at_once(tmp_path: Path) -> None:
-    """Each has a position of its own in the folder."""
+    """Each has its own position in the folder."""
     names = [f"k{number:04}" for number in range(2000)]
     for name in names:
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""Hard links beneath a root: which file lies where afterwards, and what is refused."""
+"""Hard links below a root: the resulting places of files, and refusals."""
 
 from __future__ import annotations
 

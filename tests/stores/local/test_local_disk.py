@@ -1,4 +1,4 @@
-"""LocalStore on a disk with its ways: errors of the system, links, what a crash leaves, disks that fold case."""
+"""LocalStore on a real disk: errors of the system, links, leftovers of a crash, disks that fold case."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_keys_that_differ_by_case_alone_are_refused(tmp_path: Path) -> None:
     (tmp_path / "probe").write_bytes(b"")
     os.link(
         tmp_path / "probe", tmp_path / "PROBE"
-    )  # as a disk looks that folds case: the name is found in the other case too
+    )  # like a disk that folds case: the name is also found in the other case
     store = LocalStore(tmp_path)
     assert not store.capabilities.case_sensitive
     store.set("foo/bar", b"1")

@@ -1,4 +1,4 @@
-"""LocalStore: the suite of all stores, and what is its own: files, errors, links, young versions, forks, pickles."""
+"""LocalStore: the suite of all stores, and its specifics: files, errors, links, recent versions, forks, pickles."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_fork(store: LocalStore) -> None:
 
 
 def test_a_fork_does_not_keep_a_lock(store: LocalStore) -> None:
-    """A child that was forked while its parent held a lock has the same open file; the parent's unlocking counts all the same."""
+    """A child that was forked while its parent held a lock has the same open file; the parent's unlock still takes effect."""
     store.set("a", bytes(3_000_000))
     done = Event()
 

@@ -1,4 +1,4 @@
-"""Which of two objects is older, as far as a local disk tells."""
+"""Which of two objects is older, as far as a local disk can tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""publish_files and erase_files of the kernel: whole values, conditions, locks, and what a failure leaves. Races and crashes: test_publish_races.py."""
+"""publish_files and erase_files of the kernel: whole values, conditions, locks, and the state after a failure. Races and crashes: test_publish_races.py."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_synced_values(folder: Folder) -> None:
     assert folder.names() == {"a/b/c", "d"}
 
 
-# --- what is in the way --------------------------------------------------------------------------------------------------------------
+# --- obstacles ---------------------------------------------------------------------------------------------------------------------------
 
 
 def test_prefixes_and_keys_exclude_each_other(folder: Folder) -> None:

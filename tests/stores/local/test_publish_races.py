@@ -1,4 +1,4 @@
-"""Writers at the same time, and writers that are killed: no update is lost, no value is ever half there, tensorstore's writers included."""
+"""Concurrent writers, and killed writers: no update is lost, no value is ever partial, tensorstore's writers included."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_killed_writer_leaves_the_old_value_or_the_new(tmp_path: Path) -> None
         if lock.exists():
             left += 1
             assert LocalStore(tmp_path).list() == ["a/key"], "a reader does not see what is left"
-            if chance.random() < 0.5:  # else the next child takes it over
+            if chance.random() < 0.5:  # otherwise the next child takes it over
                 assert folder.publish({"a/key": b"\7" + bytes(6)})[0][0] == 0
                 assert folder.read("a/key") == b"\7" + bytes(6), "nothing of what was left is in it"
                 assert folder.names() == {"a/key"}
@@ -103,7 +103,7 @@ def test_no_update_is_lost_by_processes_and_threads(tmp_path: Path) -> None:
 
 
 def test_conditions_hold_without_the_old_file_being_held(tmp_path: Path) -> None:
-    """Versions that put returned are expected later, when the inode of that file may have been used again."""
+    """Versions returned by put are expected later, when the inode of that file may have been used again."""
     processes, times = 6, 60
 
     def count() -> None:

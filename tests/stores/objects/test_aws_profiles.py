@@ -1,4 +1,4 @@
-"""Profiles of the AWS tools: static credentials, programs, roles that are assumed; a bucket is read with them. What cannot be used is said when a store is made."""
+"""Profiles of the AWS tools: static credentials, programs, assumed roles; a bucket is read with them. Creating a store reports unusable profiles."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_profiles_that_cannot_be_used(home: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_boto3_a_profile_is_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("boto3", "botocore", "botocore.session"):
         monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-    ObjectStore("s3://bucket/a", region="far-1")  # where there are no profiles none is missed
+    ObjectStore("s3://bucket/a", region="far-1")  # without any profiles, none is missing
     (home / ".aws/credentials").write_text("[default]\naws_access_key_id = known\naws_secret_access_key = secret\n")
     for _ in range(2):
         with pytest.raises(InvalidInputError, match="boto3") as caught:

@@ -1,4 +1,4 @@
-"""Connections: one client and one set of threads for each bucket and its options, however many stores are open; closed with the last of them."""
+"""Connections: one client and one set of threads for each bucket and its options, for any number of open stores; closed with the last of them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ except KeyboardInterrupt:
 
 
 def test_a_program_ends_while_a_server_is_silent() -> None:
-    """Its threads were waited for, some minutes."""
+    """Its threads were waited for, for some minutes."""
     done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "interrupted\n" and not done.stderr
 

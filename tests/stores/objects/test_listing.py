@@ -1,4 +1,4 @@
-"""Lists that lie: keys out of order, twice, of elsewhere, without an end; and what consoles leave in buckets as folders."""
+"""Wrong lists: keys out of order, repeated, from elsewhere, endless; and objects that consoles create as folders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def listed(keys: Sequence[tuple[str, int]], folders: Sequence[str] = (), *, more
 
 @contextmanager
 def answering(body: Callable[[str], bytes]) -> Iterator[str]:
-    """A server that answers every GET with 200 and what `body` says for its path, as long as the block lasts."""
+    """A server that answers every GET with 200 and the result of `body` for its path, during the block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -83,7 +83,7 @@ def test_keys_of_elsewhere_twice_and_out_of_order(again: bool) -> None:
 
 
 def test_folders_of_consoles_are_no_keys() -> None:
-    """Empty objects whose names end with a slash; the client takes the slash off."""
+    """Empty objects whose names end with a slash; the client removes the slash."""
     keys = [("in/here/", 0), ("in/here/level/", 0), ("in/here/level/0", 5), ("in/here/none", 0)]
 
     def body(path: str) -> bytes:
@@ -138,7 +138,7 @@ def test_a_list_that_is_none(body: bytes) -> None:
 
 
 class Bucket:
-    """A server with objects of one byte, whose lists have a thousand each, as S3's do. asked: (method, what)."""
+    """A server with objects of one byte, with a thousand per list page, as in S3. asked: (method, path)."""
 
     def __init__(self, keys: Sequence[str], documents: Mapping[str, bytes] = {}) -> None:
         self.keys = sorted([*keys, *documents])
@@ -238,7 +238,7 @@ def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
 
 
 def test_a_list_that_loses_its_order_after_the_first_page() -> None:
-    """What came before was handed out already."""
+    """Earlier pages were already yielded."""
     keys = [f"in/here/{i:05}" for i in range(70_000)]
     bucket = Bucket(keys)
     with bucket.serving() as url:

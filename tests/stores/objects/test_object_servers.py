@@ -1,4 +1,4 @@
-"""The suite of all stores, over servers that really run: S3, Azure, Google, web servers with ranges of all kinds and without."""
+"""The suite of all stores, over real servers: S3, Azure, Google, web servers with all kinds of ranges and without."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from frazil.testing.store_reading import StoreReadingTests
 
 
 class ContentVersions(StoreProfile):
-    """ETags that are made of what is stored."""
+    """ETags that are computed from the content."""
 
     versions_come_back = True
 
@@ -57,7 +57,7 @@ class TestAzure(StoreTests):
         return self.running.store(prefix="in/a container")
 
     def test_keys_of_all_kinds(self) -> None:
-        """But a backslash, which Azure takes for a slash, and which is refused."""
+        """Except a backslash, which Azure takes for a slash, and which is refused."""
         keys = [
             "with space",
             "-",
@@ -89,7 +89,7 @@ class TestGoogle(StoreTests):
 
 
 class TestWeb(StoreReadingTests):
-    """Files that somebody put there."""
+    """Files put there by another program."""
 
     suffix: ClassVar[Suffixes] = True
     ranges: ClassVar[bool] = True
@@ -131,7 +131,7 @@ class TestWebWithoutRanges(TestWeb):
 
 
 def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
-    """Parts are read while others are written: from within the client of one server, that of another is asked."""
+    """Parts are read while others are written: inside the client of one server, that of another is used."""
     source, size, step = s3.store(), 2**24 + 5, 2**22
     value = np.random.default_rng(3).bytes(size)
     source.set("large", value)
@@ -160,7 +160,7 @@ def test_what_a_server_lacks_is_not_asked_for_again(s3: S3) -> None:
 
 
 def test_a_write_of_which_nothing_is_heard_is_told_as_such(s3: S3) -> None:
-    """Also where it cannot be looked up either whether it was done: that it could not be read would say that nothing had been written."""
+    """Also if reading back fails, too: a read error would suggest that nothing had been written."""
     with FaultProxy(s3.endpoint) as proxy:
         proxy.fail("PUT .", "lost answer", None)
         proxy.fail("GET .", "403", None)
@@ -179,7 +179,7 @@ def test_many_are_erased_also_where_some_are_not_there(s3: S3, azure: Azure, gcs
 
 
 def test_a_server_that_is_silent_can_be_interrupted(s3: S3) -> None:
-    """The client hears no signal while it waits, and would wait for minutes."""
+    """The client handles no signal while it waits, and would wait for minutes."""
     with FaultProxy(s3.endpoint) as proxy:
         store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
         acts = [lambda: store.get("a"), lambda: store.create("a", b"1"), lambda: store.set("a", b"1"), store.list]
@@ -215,7 +215,7 @@ def test_a_part_that_is_refused_is_told_as_such(s3: S3) -> None:
 
 @pytest.mark.parametrize("kind", ["s3", "azure", "gcs"])
 def test_lists_tell_the_versions_of_objects(kind: str, request: pytest.FixtureRequest) -> None:
-    """But for GCS, whose lists have no generations."""
+    """Except GCS, whose lists have no generations."""
     store = request.getfixturevalue(kind).store()
     for key in ("a", "b/c"):
         store.set(key, key.encode())

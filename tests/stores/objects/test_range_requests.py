@@ -1,4 +1,4 @@
-"""Ranges of object stores whose answers lie: no answer is larger than what was asked for, and large objects come in parts of one version."""
+"""Ranges from object stores with wrong answers: no answer is larger than the request, and large objects are read in parts of one version."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def endless(head: bytes) -> Iterator[bytes]:
 
 
 def lies(told: Callable[[str], dict[str, object]]) -> Callable[[Request], Iterator[bytes]]:
-    """Answers to every request of a range with these headers, and bytes without an end."""
+    """Answers every request of a range with these headers, and endless bytes."""
     return lambda request: endless(answer(206, **HEADERS, **told(request.headers.get("range", ""))))
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, -1), (0, 100), (5, 10), (-20, 20), (-HUGE, HUGE), (7, -1)])
 def test_lengths_that_no_memory_has(start: int, length: int) -> None:
-    """The length of a body is told as 10^12 bytes, of which as many come as anybody reads."""
+    """The body claims a length of 10^12 bytes, and sends as many as the client reads."""
 
     def told(asked: str) -> dict[str, object]:
         found = re.fullmatch(r"bytes=(\d*)-(\d*)", asked)
@@ -52,7 +52,7 @@ def test_lengths_that_no_memory_has(start: int, length: int) -> None:
 
 
 def test_what_has_no_ranges_is_no_object_store() -> None:
-    """Nor is a part that was not asked for ever taken for the whole, as every request asks for a part."""
+    """Nor is an unrequested part taken for the whole object, as every request is for a part."""
     with scripted(lambda request: endless(answer(200, **HEADERS, Content_Length=HUGE))) as server:
         with pytest.raises(StoreError):
             bucket(server.url).get("a")
@@ -95,7 +95,7 @@ def test_parts_are_of_one_version() -> None:
 
 @pytest.mark.parametrize("option", ["read_timeout", "timeout"])
 def test_a_bucket_that_never_answers(option: str) -> None:
-    """As docs/object-stores.md says: the time-outs and the number of attempts are options."""
+    """As in docs/object-stores.md: the time-outs and the number of attempts are options."""
     with scripted(lambda request: None) as server:
         store = bucket(server.url, client_options={option: "50ms", "allow_http": True}, retry_config={"max_retries": 1})
         with pytest.raises(StoreError):

@@ -1,4 +1,4 @@
-"""Files of web servers that lie, stall, redirect or send what nobody asked for: no answer is larger than what was asked, and none is taken for another one."""
+"""Files of web servers with wrong, stalled, redirected or unrequested answers: no answer is larger than the request, and none is taken for another one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def endless(head: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize("length", [HUGE, None])
 @pytest.mark.parametrize("asked", [(0, -1), (0, 100), (5, 10), (-20, 20), (7, -1)])
 def test_a_body_without_an_end_is_never_taken(length: int | None, asked: tuple[int, int]) -> None:
-    """Of a server that has no ranges: what was asked for is read, and no more; all of it is refused."""
+    """From a server without ranges: only the requested bytes are read; a request for the whole object is refused."""
     head = answer(200, Content_Length=length, ETag='"1"')
     with scripted(lambda request: head if request.method == "HEAD" else endless(head)) as server:
         store = ObjectStore(server.url, bytes_in_flight=2**20, **QUICK)
@@ -74,7 +74,7 @@ def test_a_body_without_an_end_is_never_taken(length: int | None, asked: tuple[i
 )
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_body_that_is_cut_is_requested_again(chunked: bool, asked: tuple[int, int], expected: bytes) -> None:
-    """The server ends the connection in the middle of a body, the first time."""
+    """The server closes the connection in the middle of a body, the first time."""
 
     def script(request: Request) -> bytes | Iterator[bytes]:
         if len(server.requests) > 1:
@@ -119,11 +119,11 @@ def test_a_part_that_nobody_asked_for_is_not_the_whole() -> None:
     with scripted(script) as server:
         store = ObjectStore(server.url, **QUICK)
         refused(store, match="not asked for")
-        assert store.get("b") == BODY[:10]  # which is all of it
+        assert store.get("b") == BODY[:10]  # which is the whole
 
 
 def test_documents_and_chunks_are_no_larger_than_they_can_be() -> None:
-    """The document says how large a chunk can be, whatever the server says; and no document is large."""
+    """The document determines the size of a chunk, whatever the server claims; and no document is large."""
     files = MemoryStore()
     frazil.create_array(files, shape=(64,), dtype="u1", chunks=(64,), codecs=["bytes"])[...] = 7
 
@@ -173,7 +173,8 @@ def test_answers_that_are_none(head: bytes) -> None:
 
 @pytest.mark.parametrize("asked", [(0, -1), (0, 0), (5, 10), (-5, 5)])
 def test_an_encoding_that_was_not_requested(asked: tuple[int, int]) -> None:
-    """A gzipped document is none, and a range of it is none of the object. Names that are no encodings are left by uploads, and error pages may have any."""
+    """A gzipped document is invalid, and a range of it is not a range of the object. Uploads leave names that are no encodings, and error pages may have
+    any."""
     heads = {
         "gzip": "sends it encoded .Content-Encoding: gzip.",
         "identity, BR": "Content-Encoding: br",
@@ -244,7 +245,7 @@ def test_a_redirect_is_told_of() -> None:
                 RedirectWarning, match=f"{here.url}/zarr.json was redirected.*{target}/zarr.json"
             ) as told:
                 array = frazil.open_array(here.url)
-            assert array[...].tolist() == [7] * 4  # the same server again: no other warning, which would be an error
+            assert array[...].tolist() == [7] * 4  # the same server again: no second warning, which would be an error
             assert len(told) == 1
             assert "secret" not in str(told[0].message)
             assert told[0].filename == __file__
@@ -286,11 +287,11 @@ def test_redirects_to_nowhere(location: str | None, match: str) -> None:
     assert "secret" not in f"{error}"
 
 
-# --- versions that are times ---------------------------------------------------------------------------------------------------------------
+# --- times as versions -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: Path) -> None:
-    """A file that is replaced twice in one second has one time: nothing of the first is kept on disk."""
+    """A file that is replaced twice in one second has one time: nothing of the first version is cached on disk."""
     values, now = [bytes(2**17)], [1_700_000_000]
 
     def script(request: Request) -> bytes:
@@ -406,7 +407,7 @@ def test_files_of_known_time_and_unknown_size_are_read_in_parts() -> None:
 
 @pytest.mark.parametrize("option", ["read_timeout", "timeout"])
 def test_a_server_that_never_answers(option: str) -> None:
-    """As docs/object-stores.md says: the time-out and the number of attempts are options."""
+    """As in docs/object-stores.md: the time-out and the number of attempts are options."""
     with scripted(lambda _: None) as server:
         store = ObjectStore(server.url, client_options={option: "50ms"}, retry_config={"max_retries": 2})
         error = refused(store, match="no answer came in time")

@@ -1,4 +1,4 @@
-"""Stores over adapted stores: the suite, where what is held may turn out to be another one by now, as it never does over memory and files."""
+"""Stores over adapted stores: the suite. A held object may turn out to be replaced, which never happens over memory and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads at adapted stores: no write is lost among the writers of a process, and what is read was there, also where others write past the adapter."""
+"""Threads with adapted stores: no write is lost among the writers of a process, and reads return existing values, even if others write past the adapter."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_writers_of_one_shard_through_adapters_of_their_own(names: tuple[str, ..
 def test_readers_of_what_is_written_elsewhere(names: tuple[str, ...]) -> None:
     table = Table()
 
-    def part(*some: str) -> Any:  # an object of its own, so that nothing is known of the other one's writes
+    def part(*some: str) -> Any:  # a separate object, so that it knows nothing of the other one's writes
         return adapt(SimpleNamespace(**{name: getattr(table, name) for name in some}))
 
     array = frazil.create_array(

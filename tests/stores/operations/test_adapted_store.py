@@ -1,4 +1,4 @@
-"""AdaptedStore: the suite of all stores over subsets of the ten operations, over mappings and derived classes; and what is its own."""
+"""AdaptedStore: the suite of all stores over subsets of the ten operations, over mappings and derived classes; and its specifics."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TestEverything(StoreTests):
 
 
 class PartialAlone(StoreWithPartialAccess):
-    """Implements the operations with ranges and sets of keys, and the least listing."""
+    """Implements the operations with ranges and sets of keys, and minimal listing."""
 
     def __init__(self) -> None:
         self.table = Table()
@@ -165,7 +165,7 @@ def test_threads_write_parts_of_shards_through_adapters_of_their_own() -> None:
     assert (frazil.open_array(table)[...] == np.arange(1, 17)[:, None]).all()
 
 
-# --- what an object can ----------------------------------------------------------------------------------------------------------------
+# --- capabilities of an object -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.rule("D61")
@@ -175,7 +175,7 @@ def test_threads_write_parts_of_shards_through_adapters_of_their_own() -> None:
         (("get",), {"readable"}),
         (("get_partial_values",), {"readable"}),
         (("set",), {"writable"}),
-        (("set_partial_values",), set()),  # which cannot cut what is longer, nor know whether it is
+        (("set_partial_values",), set()),  # which cannot shorten a value, nor know whether it is longer
         (("set_partial_values", "erase"), {"writable", "erasable"}),
         (("get", "set_partial_values"), {"readable", "writable", "guarded"}),
         (("get", "erase"), {"readable"}),

@@ -1,4 +1,5 @@
-"""AdaptedStore over every subset of the ten operations: each method of a store works, or says what the object lacks; so does what arrays need."""
+"""AdaptedStore over every subset of the ten operations: each method of a store works, or its error names what the object lacks; so do the operations of
+arrays."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def filled(names: Iterable[str]) -> Any:
 
 
 def refused(act: Callable[[], object]) -> FrazilError | None:
-    """What it raises, which must be ours, and no cover for an endless recursion."""
+    """The error that it raises. It must be ours, and must not hide an endless recursion."""
     told: FrazilError | None = None
     try:
         act()
@@ -132,7 +133,7 @@ def test_derived_classes_make_the_ten_operations_of_any_subset() -> None:
 
 
 def everything(store: Store, zarr_format: Any) -> Iterator[Callable[[], object]]:
-    """What a user does with arrays and groups, each by itself."""
+    """Operations of a user on arrays and groups, each by itself."""
     kept: dict[str, Any] = {"array": None, "group": None}
 
     def create() -> None:
@@ -178,7 +179,7 @@ def test_chunks_that_cannot_be_listed_are_no_endless_recursion() -> None:
         assert "is not listable" in refusal(StoreError, act).message
 
 
-# --- listings without end ----------------------------------------------------------------------------------------------------------------
+# --- endless listings --------------------------------------------------------------------------------------------------------------------
 
 
 def test_many_levels_are_listed() -> None:
@@ -208,7 +209,7 @@ def test_an_operation_that_calls_itself_says_so() -> None:
     assert isinstance(error.__cause__, RecursionError)
 
 
-# --- answers that make no sense ------------------------------------------------------------------------------------------------------------
+# --- invalid answers ---------------------------------------------------------------------------------------------------------------------
 
 RUBBISH = [None, 5, -5, True, 1.5, "x", b"", b"zz", object(), [None], [5], (1, 2, 3), [b"x"], ([5], [None])]
 
@@ -218,7 +219,7 @@ RUBBISH = [None, 5, -5, True, 1.5, "x", b"", b"zz", object(), [None], [5], (1, 2
 def test_rubbish_and_any_exception_are_store_errors(
     name: str, others: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # versions that never settle are tried often
+    # versions that keep changing are retried often
     monkeypatch.setattr("frazil.stores.transfer.retry.time.sleep", lambda _: None)
     for answer in (*RUBBISH, ZeroDivisionError("boom"), AttributeError("boom")):
 
@@ -228,7 +229,7 @@ def test_rubbish_and_any_exception_are_store_errors(
             return answer
 
         for method, act in METHODS.items():
-            if method == "append":  # which tries for half a minute where `get` and `size` contradict each other
+            if method == "append":  # which retries for half a minute if `get` and `size` contradict each other
                 continue
             inner = filled({*others, name})
             setattr(inner, name, bogus)

@@ -1,4 +1,4 @@
-"""fallbacks.py and operations.py: by which operations an object is asked, what its answers may be, and what it does wrong."""
+"""fallbacks.py and operations.py: which operations of an object are called, which answers are allowed, and errors of objects."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.stores import CachingStore, Store, WrappedStore, adapt
 from frazil.testing.checks import refusal
 
-# --- by which operations -----------------------------------------------------------------------------------------------------------------
+# --- which operations are called ---------------------------------------------------------------------------------------------------------
 
 
 class Counting:
-    """Hands on some operations of a table, and counts."""
+    """Forwards some operations of a table, and counts them."""
 
     def __init__(self, *names: str) -> None:
         self.table = Table("suffix_ranges" in names)
@@ -69,7 +69,7 @@ SUBSETS_THAT_WRITE_PARTS = [
 def test_partial_values_are_written_by_the_objects_own_operation(
     names: tuple[str, ...], wrap: Callable[[Store], Store]
 ) -> None:
-    """One call for all keys, whatever else the object has; no whole value is written."""
+    """One call for all keys, whatever else the object supports; no whole value is written."""
     inner = Counting(*names)
     inner.table.values.update(a=b"0123456789", b=b"xyz")
     store = adapt(inner)  # type: ignore[arg-type]
@@ -240,7 +240,7 @@ def test_listings_take_what_stores_are_known_to_give() -> None:
     assert adapt(SimpleNamespace(list_prefix=nothing)).list() == []
 
 
-# --- objects that do wrong -------------------------------------------------------------------------------------------------------------
+# --- faulty objects ---------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class TestAsynchronous(StoreTests):
 
 
 class Refusing(MemoryFileSystem):
-    """As servers that refuse ranges behind the end of a file."""
+    """Like servers that refuse ranges beyond the end of a file."""
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         if start and start >= self.info(path)["size"]:
@@ -189,7 +189,7 @@ def test_a_signature_is_not_shown() -> None:
 
 @pytest.mark.parametrize("kind", ["dict", "fsspec", "zarr"])
 def test_copies_and_rechunks_go_there(kind: str) -> None:
-    """Their stores compare versions among writers of one process alone."""
+    """Their stores compare versions only among writers of one process."""
     files = fsspec.filesystem("memory")
     source = frazil.create_array("memory://copied", data=np.arange(60).reshape(6, 10), chunks=(2, 5), overwrite=True)
     for i, act in enumerate((frazil.copy, lambda one, other: frazil.rechunk(one, other, chunks=(3, 4)))):

@@ -60,7 +60,7 @@ class TestLocalStore(StoreTests):
         return resolve(ZarrLocalStore(self.folder / uuid.uuid4().hex))[0]
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")  # a zip file keeps what is replaced
+@pytest.mark.filterwarnings("ignore:Duplicate name")  # a zip file keeps replaced values
 class TestZipStore(StoreTests):
     @pytest.fixture(autouse=True)
     def choose(self, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_arrays_are_shared_with_zarr_python(place: Any) -> None:
 
 
 def test_repositories_need_conditional_writes() -> None:
-    """Of zarr-python's stores those have them whose place ours take."""
+    """Of zarr-python's stores, those that ours replace have them."""
     with pytest.raises(StoreError, match="two commits at once"):
         frazil.Repository.create(ZarrMemoryStore())
     store = ZarrObjectStore(obstore.store.MemoryStore())
@@ -127,7 +127,7 @@ def test_repositories_need_conditional_writes() -> None:
 
 
 def test_folders_and_buckets_are_stores_of_ours(tmp_path: Path) -> None:
-    """They have versions and conditional writes, which zarr-python's have not."""
+    """They have versions and conditional writes, which zarr-python's do not have."""
     store, prefix = resolve(StorePath(ZarrLocalStore(tmp_path), "a/b"))
     assert isinstance(store, LocalStore)
     assert (store.path, prefix) == (str(tmp_path), "a/b/")
@@ -177,7 +177,7 @@ def test_a_failure_is_an_error_and_no_fill_value() -> None:
 
 
 def test_coroutines() -> None:
-    """A program's own event loop waits, as with zarr-python; in zarr-python's loop a call would wait for itself."""
+    """A program's own event loop waits, as with zarr-python; within zarr-python's loop a call would wait for itself."""
     store = ZarrMemoryStore()
     frazil.create_array(store, data=np.arange(3))
 

@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def from_files(root: int, spans: list[tuple[int, int, int]]) -> Fetched:
-    """A fetch as a store of open files answers it: rows as they were asked for."""
+    """A fetch like that of a store of open files: rows as requested."""
     stat = np.empty((len(NAMES), 4), np.int64)
     files = _kernel.open_files(root, NAMES, stat)
     found = stat[:, 0] == 0

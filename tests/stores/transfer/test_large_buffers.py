@@ -1,4 +1,4 @@
-"""Buffers of values in flight: what they hold, and that large ones go back to the system."""
+"""Buffers of values in flight: their content, and that large ones are returned to the system."""
 
 from __future__ import annotations
 

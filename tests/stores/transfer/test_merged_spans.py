@@ -1,4 +1,4 @@
-"""Merged spans: every row cut from them names the bytes that were asked for, and nothing is asked for twice."""
+"""Merged spans: every row cut from them has the requested bytes, and nothing is requested twice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_rows_are_the_bytes_that_were_asked_for(wanted: Columns, gap: int, large
     if merged is None:
         return
     assert len(merged.spans) < len(wanted)
-    rows = merged.cut(merged.spans)  # as a store answers that hands out whole objects
+    rows = merged.cut(merged.spans)  # like a store that returns whole objects
     assert rows[:, 0].tolist() == wanted[:, 0].tolist()
     own = merged.length < 0
     assert (rows[own] == wanted[own]).all()

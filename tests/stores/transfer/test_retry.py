@@ -1,4 +1,4 @@
-"""Repetition: how often, with which pauses, and until when. No test here waits."""
+"""Retries: how often, with which pauses, and until when. No test here waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.stores.transfer.retry import FILES, Backoff, attempts, retry, when_f
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that were made; a clock that they move."""
+    """The pauses made; a clock that they advance."""
     made: list[float] = []
     monkeypatch.setattr(time, "sleep", made.append)
     monkeypatch.setattr(time, "monotonic", lambda: sum(made))

@@ -1,4 +1,4 @@
-"""Store.copy_in and put_stream: the same bytes under the new names, whatever the stores, and within the memory that is given."""
+"""Store.copy_in and put_stream: the same bytes under the new names, for any stores, within the given memory."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_copy_has_the_same_bytes_under_each_key(
 
 
 class Watching(WrappedStore):
-    """Counts the most bytes that one put or one part of a stream holds; keeps to parts of streams."""
+    """Records the maximum of bytes in one put or one part of a stream; supports streams."""
 
     __slots__ = ("most",)
 
@@ -112,7 +112,7 @@ def test_small_objects_take_one_request_each_to_a_store_at_a_distance() -> None:
 
 
 class Restless(CountingStore):
-    """Replaces its object after each look at it, a few times."""
+    """Replaces its object after each read of its version, a few times."""
 
     __slots__ = ("times",)
 
@@ -137,7 +137,7 @@ class Restless(CountingStore):
 
 
 class Living(WrappedStore):
-    """Counts the bytes of its answers that somebody holds."""
+    """Counts the bytes of its answers that are still referenced."""
 
     __slots__ = ("most", "now")
 

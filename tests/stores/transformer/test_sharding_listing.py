@@ -1,4 +1,4 @@
-"""ShardingStore: listing and erasing by prefix, against a store that has the same keys and no shards."""
+"""ShardingStore: listing and erasing by prefix, against a store with the same keys and no shards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frazil.testing import CountingStore
 
 
 class Backwards:
-    """An encoding that is none of the core's: the last coordinate comes first, in a folder that says whether it is odd."""
+    """An encoding unlike those of the core: the last coordinate comes first, in a folder named by whether it is odd."""
 
     def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str:
         return f"{prefix}{'odd' if sum(coordinates) % 2 else 'even'}/" + "-".join(map(str, (*reversed(coordinates), 0)))
@@ -54,7 +54,7 @@ class Case(NamedTuple):
         return store, model
 
     def prefixes(self) -> list[str]:
-        """All that may be asked for: what is above a key, and some that nothing is below."""
+        """All possible prefixes: those of keys, and some without keys below them."""
         keys = [self.keys.encode_one(at, self.prefix) for at in product(*(range(n + 2) for n in self.grid))]
         keys += [*self.others, "data/x/y", "c9/9/9"]
         found = {""}
@@ -102,7 +102,7 @@ def test_listing(case: Case, data: st.DataObject, known: bool) -> None:
         right, there = model.list_dir(prefix)
         assert keys == right, "keys are real"
         chunks = [case.keys.encode_one(at, case.prefix) for at in case.chunks]
-        for left_out in set(there) - set(below):  # prefixes may be empty, but none is left out that has a chunk
+        for left_out in set(there) - set(below):  # prefixes may be empty, but none with a chunk is left out
             assert store._keys.leading(left_out), "a prefix of the grid"
             assert not any(key.startswith(left_out) for key in chunks), "below which are other keys alone"
         assert below == sorted(set(below))

@@ -1,4 +1,4 @@
-"""ShardingStore: what each operation asks of the store below it."""
+"""ShardingStore: the requests of each operation to the store below it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_is_not_there_is_one_request(key: str) -> None:
 
 
 class Calls(WrappedStore):
-    """Notes the names of each call of fetch."""
+    """Records the names of each call of fetch."""
 
     __slots__ = ("names",)
 
@@ -73,7 +73,7 @@ class Calls(WrappedStore):
 
 
 def test_partial_values_are_two_calls() -> None:
-    """Rule 91, however many ranges are asked for."""
+    """Rule 91, for any number of requested ranges."""
     calls = Calls(below()[0].inner)
     store = ShardingStore(calls, "d/", DraftKeys(), [2, 2])
     ranges = [(f"d/c{i % 4}/{i // 4 % 4}", (i % 3, 2)) for i in range(1000)]
@@ -107,7 +107,7 @@ def test_appending_reads_the_index_alone() -> None:
 
 
 class Published(WrappedStore):
-    """Notes the pieces that are put."""
+    """Records the pieces that are put."""
 
     __slots__ = ("pieces",)
 
@@ -126,7 +126,7 @@ class Published(WrappedStore):
 
 @pytest.mark.parametrize(("writing", "copied"), [("rebuild", 30), ("append", 40 + INDEX)])
 def test_old_bytes_of_files_are_copied_by_the_system(tmp_path: Path, writing: Any, copied: int) -> None:
-    """What stays of a shard is named as a part of the open old file; only the index was read."""
+    """The unchanged part of a shard is passed as a part of the open old file; only the index was read."""
     inner = Published(LocalStore(tmp_path))
     store = ShardingStore(inner, "d/", DraftKeys(), [2, 2], writing=writing)
     store.put_many([f"d/c{i}/{j}" for i in (0, 1) for j in (0, 1)], pieces_of([b"0123456789"] * 4), [None] * 4)

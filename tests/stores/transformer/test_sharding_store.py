@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Numbered(WrappedStore, PartialWriter):
-    """Any key as that of a chunk: (n // 4, n % 4) for the nth key that was used. So the suite of all stores runs on chunks alone."""
+    """Any key as that of a chunk: (n // 4, n % 4) for the nth key that was used. So the suite of all stores runs only on chunks."""
 
     __slots__ = ("numbers",)
 
@@ -99,7 +99,7 @@ class Numbered(WrappedStore, PartialWriter):
 
 
 class TestPassingOn(StoreTests):
-    """Keys that are no chunks."""
+    """Keys that are not chunks."""
 
     def make_store(self) -> Store:
         return ShardingStore(MemoryStore(), "data/", DraftKeys(), [2, 2])
@@ -155,7 +155,7 @@ class OnChunks(StoreTests):
 
 
 class TestChunksAlone(StoreTests):
-    """One chunk a shard: there every rule of stores holds as it is written."""
+    """One chunk per shard: then every rule of stores holds literally."""
 
     def make_store(self) -> Store:
         return Numbered(ShardingStore(MemoryStore(), "data/", DraftKeys(), [1, 1]))

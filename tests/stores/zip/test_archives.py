@@ -1,4 +1,4 @@
-"""Archives between programs: what is written is read by Python's zipfile and by zarr-python, and what these write is read. Random operations against a dict."""
+"""Archives between programs: Python's zipfile and zarr-python read ours, and we read theirs. Random operations against a dict."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS = st.lists(
 
 
 def members(path: str) -> dict[str, bytes]:
-    """By zipfile, each once."""
+    """Written by zipfile, each once."""
     with zipfile.ZipFile(path) as file:
         assert file.testzip() is None
         assert len(file.namelist()) == len(set(file.namelist()))
@@ -131,7 +131,7 @@ def test_archives_of_zipfile_are_read_and_written_on(tmp_path: Path, method: int
 
 
 def test_entries_of_streams(tmp_path: Path) -> None:
-    """Their sizes come behind the data."""
+    """Their sizes follow the data."""
 
     class Stream:
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Writers of archives that fail or are killed, at each call of the system: the old archive is there, or the new one, whole."""
+"""Writers of archives that fail or are killed, at each system call: either the old or the new archive is there, whole."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ OLD = {"a": b"old", "b/c": b"x" * 500}
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Represents the end of the process."""
 
 
 @contextmanager
 def failing(number: int, error: BaseException, *, half: bool) -> Iterator[list[int]]:
-    """The call of that number fails; of one that writes half is done before. How many calls there were."""
+    """The call of this number fails; if it writes, half is written before. Returns the number of calls."""
     seen = [0]
 
     def wrapped(name: str) -> Callable[..., object]:
@@ -100,7 +100,7 @@ def test_a_writer_is_killed_at_each_call(tmp_path: Path, half: bool) -> None:
 
 
 def test_a_disk_is_full_at_each_call(tmp_path: Path) -> None:
-    """What was there is there at once, for every program, and the store goes on."""
+    """The existing data is visible at once, to every program, and the store continues."""
     for number in count(1):
         path = tmp_path / f"{number}.zip"
         ZipStore(path).put_many(list(OLD), _pieces(list(OLD.values())), [None, None])
@@ -150,7 +150,7 @@ def test_a_write_inside_of_with_fails(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_an_archive_that_is_gone_does_no_harm(tmp_path: Path) -> None:
-    """A later file of the name often gets the inode of the one that was deleted."""
+    """A later file with the name often gets the inode of the deleted one."""
     path, journal = tmp_path / "x.zip", tmp_path / "x.zip.journal"
     store = ZipStore(path)
     store.set("a", b"old")

@@ -43,7 +43,7 @@ PACKED = archive({"a": bytes(10_000), "b": b"y" * 1000}, zipfile.ZIP_DEFLATED)
 
 
 def patched(raw: bytes, *changes: tuple[bytes, int, str, int]) -> bytes:
-    """Numbers of records changed: of the n-th record with a signature, at a place in it."""
+    """Changes numbers in records: of the n-th record with a signature, at an offset in it."""
     data = bytearray(raw)
     for signature, place, form, value in changes:
         at = raw.index(signature)
@@ -131,7 +131,7 @@ def test_what_is_inflated_is_what_the_directory_says() -> None:
 
 @pytest.mark.parametrize("size", [5, 200, 100_000, 3_000_000])
 def test_stored_entries_have_the_checksum_of_the_directory(tmp_path: Path, size: int) -> None:
-    """Whether they are in a file, in memory or behind requests. Of a part of an entry nothing is known."""
+    """For entries in a file, in memory or behind requests. A part of an entry cannot be checked."""
     values = {"a": b"x" * 64, "b": random.Random(1).randbytes(size), "c": b"y" * 64}
     raw = archive(values)
     at = raw.index(values["b"]) + size // 2
@@ -153,7 +153,7 @@ def test_stored_entries_have_the_checksum_of_the_directory(tmp_path: Path, size:
 
 
 def test_bombs_of_entries_that_overlap() -> None:
-    """Many records for one entry, as in the bombs that make terabytes of a small file."""
+    """Many records for one entry, as in bombs that expand a small file to terabytes."""
     data = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = data.compress(bytes(2**20)) + data.flush()
     name, checksum = b"a", zlib.crc32(bytes(2**20))

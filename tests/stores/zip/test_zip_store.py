@@ -1,4 +1,4 @@
-"""ZipStore: the suite of all stores, on files whose directory is written after each call, and once at the end."""
+"""ZipStore: the suite of all stores, on files whose directory is written after each call, or once at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TestZipStore(StoreTests):
         return ZipStore(self.folder / f"{self.made}.zip")
 
     def test_keys_of_all_kinds(self) -> None:
-        """But none with a backslash: programs take it for a slash, and such names lead out of archives."""
+        """Except those with a backslash: programs take it for a slash, and such names lead out of archives."""
         keys = [
             "with space",
             "-",

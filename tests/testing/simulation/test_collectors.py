@@ -1,4 +1,4 @@
-"""Simulated runs with collectors: nothing live is lost, nothing dead is left; and each of the steps that keep it so is needed."""
+"""Simulated runs with collectors: nothing live is lost, no garbage is left; and each of the required steps is needed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.testing.simulation.seeds import SEEDS, collecting, rescuing
 
 from frazil.testing import Simulation
-from frazil.testing.simulation.plan import make_plan
 
-SEEDS = 300
 MANY = 20_000  # of `make campaign`
 BATCH = 100
 LOST = r"NotFoundError|FormatError|is missing"
 
 
-def collecting(seeds: range) -> list[int]:
-    return [seed for seed in seeds if "collect" in make_plan(seed).tasks]
-
-
 def test_collectors_beside_writers_and_readers() -> None:
-    traces = ["\n".join(Simulation(seed).run().trace) for seed in collecting(range(80))]
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in collecting(range(SEEDS, SEEDS + 80))]
     assert sum("expires" in trace for trace in traces) > 3
     assert sum("erase chunks/" in trace for trace in traces) > 3
     assert sum("stands still" in trace for trace in traces) > 3
@@ -37,8 +32,7 @@ def test_many_runs_with_collectors(first: int) -> None:
 
 def test_rescues_of_what_is_condemned() -> None:
     """Tags and branches are made of condemned snapshots, and sessions of such branches are committed long after they began."""
-    seeds = [seed for seed in collecting(range(700)) if "rescue" in make_plan(seed).tasks]
-    traces = ["\n".join(Simulation(seed).run().trace) for seed in seeds]
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in rescuing()]
     assert sum("on the side" in trace for trace in traces) > 1
     assert sum("refused" in trace for trace in traces) > 1
 
@@ -49,7 +43,7 @@ def test_a_pin_on_what_a_broken_commit_left() -> None:
 
 
 def test_a_snapshot_whose_chunk_was_condemned_before_it() -> None:
-    """An old session wrote a snapshot in vain, a collection had removed its chunk file, and a branch was made of it."""
+    """An old session wrote a snapshot that it could not commit, a collection had removed its chunk file, and a branch was created from it."""
     Simulation(9101349).run()
 
 
@@ -78,7 +72,7 @@ DEFECTS: list[tuple[str, str, Callable[..., object], int]] = [
 def test_a_missing_step_is_found(
     module: str, name: str, defect: Callable[..., object], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Branches are not held before the second mark; old sessions do not look; tags have no pins."""
+    """Branches are not held before the second mark; old sessions do not check; tags have no pins."""
     Simulation(seed, without=["rescue"]).run()
     monkeypatch.setattr(sys.modules[module], name, defect)
     with pytest.raises(AssertionError, match=LOST):

@@ -1,4 +1,4 @@
-"""The simulated stores pass the suite of all stores; and what a crash of a disk leaves, and when a late write of a bucket arrives."""
+"""The simulated stores pass the suite of all stores; the state of a disk after a crash; and when a late write of a bucket arrives."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def world(medium: Medium, *faults: Fault) -> World:
 
 
 class SimulatedStoreTests(StoreTests):
-    """A store that nothing happens to."""
+    """A store without faults."""
 
     medium: type[Medium]
 
     def make_store(self) -> Store:
         store = SimulatedStore(world(self.medium()))
-        self.kept = store  # as its pickles name it
+        self.kept = store  # the name that its pickles use
         return store
 
 
@@ -41,7 +41,7 @@ class TestDisk(SimulatedStoreTests):
 
 
 def outcomes(seeds: int) -> set[tuple[str, ...]]:
-    """What is on a disk after a crash with two names synced, and two in another folder that are not."""
+    """The content of a disk after a crash with two synced names, and two unsynced ones in another folder."""
     found = set()
     for seed in range(seeds):
         disk = Disk()

@@ -11,7 +11,7 @@ from frazil.testing.simulation.scheduler import Client, Scheduler
 
 
 def order(seed: str, switch: float = 0.5) -> list[str]:
-    """In which order three clients do three things each."""
+    """The order in which three clients do three things each."""
     scheduler = Scheduler(seed, switch)
     done: list[str] = []
 

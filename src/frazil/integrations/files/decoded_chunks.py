@@ -1,6 +1,6 @@
-"""Arrays that a library decodes (h5py, tifffile, eccodes, zipfile), as a store of chunks without codecs: so that they are read as any other array.
+"""Arrays that a library decodes (h5py, tifffile, eccodes, zipfile), as a store of chunks without codecs, so that they are read like any other array.
 
-Which library decodes what is said by the packages of the formats, in `Library.name`; this opens it when the first chunk is read."""
+The packages of the formats name the library in `Library.name`; this module opens it when the first chunk is read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DecodedChunks:
     """A store of Zarr v3 keys, for frazil.stores.adapt: the documents of the arrays, and their chunks, decoded as they are read."""
 
     def __init__(self, arrays: Sequence[ScannedArray], source: Source, files: ExitStack) -> None:
-        """files: closes what the libraries open."""
+        """files: closes the files that the libraries open."""
         memory = MemoryStore()
         create_group(memory).create_arrays(
             {
@@ -62,10 +62,11 @@ class DecodedChunks:
         self._source: Final = source
         self._files: Final = files
         self._readers: dict[str, BoxReader] = {}
+        self._last: tuple[str, bytes | None] = "", None  # slabs of an import are often parts of one chunk
         self._lock: Final = Lock()
 
     def get(self, key: str) -> bytes | None:
-        """The document or the chunk of a key. Raises what the library makes of a damaged file, as a DataError."""
+        """The document or the chunk of a key. Raises the library's error for a damaged file as a DataError."""
         if key in self._documents:
             return self._documents[key]
         path, mark, place = key.rpartition("/c")
@@ -79,17 +80,14 @@ class DecodedChunks:
                 for start, chunk, extent in zip(first, array.chunk_shape, array.shape, strict=True)
             ]
         )
-        dtype = array.dtype.newbyteorder("<")
         with self._lock:
-            values = self._reader(array)(box)
-        if values.shape != array.chunk_shape:
-            whole = np.full(array.chunk_shape, array.fill_value, dtype)
-            whole[tuple([slice(0, extent) for extent in values.shape])] = values
-            values = whole
-        return _text_chunk(values) if dtype.kind == "O" else np.ascontiguousarray(values, dtype).tobytes()
+            if self._last[0] != key:
+                self._last = "", None  # its memory is free before the next chunk is decoded
+                self._last = key, _encoded(array, self._reader(array)(box))
+            return self._last[1]
 
     def list(self) -> list[str]:
-        """The documents. Chunks are found by their keys."""
+        """The documents. Chunks are read by their keys, and not listed."""
         return list(self._documents)
 
     def _reader(self, array: ScannedArray) -> BoxReader:
@@ -100,6 +98,16 @@ class DecodedChunks:
             ]
             self._readers |= _OPENERS[array.library.name](self._source, same, self._files)
         return self._readers[array.path]
+
+
+def _encoded(array: ScannedArray, values: NDArray[np.generic]) -> bytes | None:
+    """The bytes of a whole chunk. values: those of the chunk within the array"""
+    dtype = array.dtype.newbyteorder("<")
+    if values.shape != array.chunk_shape:
+        whole = np.full(array.chunk_shape, array.fill_value, dtype)
+        whole[tuple([slice(0, extent) for extent in values.shape])] = values
+        values = whole
+    return _text_chunk(values) if dtype.kind == "O" else np.ascontiguousarray(values, dtype).tobytes()
 
 
 def _text_chunk(values: NDArray[np.generic]) -> bytes | None:

@@ -1,4 +1,4 @@
-"""`frazil checksum`: lines for arrays wherever they are."""
+"""`frazil checksum`: lines for arrays in every kind of location."""
 
 from __future__ import annotations
 

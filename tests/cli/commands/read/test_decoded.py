@@ -1,4 +1,4 @@
-"""`frazil get --decoded` and `frazil view --decoded`, beside what xarray makes of the same arrays."""
+"""`frazil get --decoded` and `frazil view --decoded`, compared with xarray's decoding of the same arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ HEIGHT = np.arange(-6, 24, dtype=np.int16).reshape(5, 6)
 
 @pytest.fixture
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> frazil.Group:
-    """height: scaled, with two kinds of missing values; day: dates; noleap: those of another calendar; plain: without attributes, and without names of dimensions."""
+    """height: scaled, with two kinds of missing values; day: dates; noleap: dates of another calendar; plain: without attributes, and without names of
+    dimensions."""
     group = frazil.create_group(tmp_path / "sea.zarr")
     scaled = {"scale_factor": 0.5, "add_offset": 100.0, "_FillValue": -1, "missing_value": -1}
     group.create_array("height", data=HEIGHT, chunks=(2, 3), attributes=scaled, dimension_names=("y", "x"))

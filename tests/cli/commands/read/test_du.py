@@ -1,4 +1,4 @@
-"""`frazil du`: sums that fit what is stored."""
+"""`frazil du`: sums that match the stored bytes."""
 
 from __future__ import annotations
 

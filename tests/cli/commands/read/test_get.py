@@ -1,4 +1,4 @@
-"""`frazil get`, from the command line to what NumPy reads back."""
+"""`frazil get`, from the command line to the values that NumPy reads back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def said(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> byt
 
 
 def test_what_follows_the_location(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """After an array's location a selection, after a group's a path."""
+    """A selection follows an array's location, a path follows a group's."""
     row = np.array2string(SEA[10], max_line_width=120).encode() + b"\n"
     assert said(["get", "sea.zarr", "10"], capfdbinary) == row
     flat = b"[ 0  1  2  3  4  5  6  7  8  9 10 11]\n"

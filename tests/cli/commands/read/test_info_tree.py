@@ -55,7 +55,7 @@ def test_info_of_a_group(place: Path, capfd: pytest.CaptureFixture[str]) -> None
 
 
 def unknown_extensions() -> None:
-    """A hierarchy of the draft with arrays of which some need an extension that nobody has."""
+    """A draft hierarchy in which some arrays need an unknown extension."""
     root = frazil.create_group("new.zr3", zarr_format="draft")
     root.create_array("plain", shape=4, dtype="i4", chunks=2)
     store = root.store

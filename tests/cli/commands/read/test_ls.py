@@ -1,4 +1,4 @@
-"""`frazil ls`: members of nodes, and what lies where no node is."""
+"""`frazil ls`: members of nodes, and the contents of locations without a node."""
 
 from __future__ import annotations
 

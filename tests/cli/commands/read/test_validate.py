@@ -1,4 +1,4 @@
-"""`frazil validate`: what it prints, and its exit status."""
+"""`frazil validate`: its output and exit status."""
 
 from __future__ import annotations
 

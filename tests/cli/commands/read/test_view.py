@@ -60,7 +60,7 @@ def test_to_standard_output(place: Path, capfdbinary: pytest.CaptureFixture[byte
 
 
 def test_title_and_coordinates(place: Path) -> None:
-    """Coordinates beside the array give the axes, and say where along the other dimensions the picture is; with --decoded times are dates."""
+    """Coordinates next to the array give the axes, and the position of the picture along the other dimensions; with --decoded times are dates."""
     group = frazil.create_group(place / "year.zarr")
     group.create_array(
         "lat", data=np.linspace(-89, 89, 90), dimension_names=("lat",), attributes={"units": "degrees_north"}
@@ -75,7 +75,7 @@ def test_title_and_coordinates(place: Path) -> None:
     )
     for decoded, times in ((["--decoded"], "2020-02-11"), ([], "400")):
         pixels = drawn(["year.zarr", "temp", "1", *decoded], place)
-        bare = drawn(["year.zarr", "temp", "1", "--bare", *decoded], place)[::-1]  # north is above
+        bare = drawn(["year.zarr", "temp", "1", "--bare", *decoded], place)[::-1]  # north is at the top
         assert len(places(pixels, bare.repeat(2, axis=0))) == 1
         assert places(pixels, written(text_coverage("Temperature (K)", 12)))
         for text in ("level = 850 hPa", times, "60", "-60", "time" if decoded else "time (hours since 2020-01-30)"):
@@ -89,7 +89,7 @@ def test_title_and_coordinates(place: Path) -> None:
 
 
 def test_codes(place: Path) -> None:
-    """flag_values and flag_meanings make a legend of words; of the elements of a pixel the middle one is shown."""
+    """flag_values and flag_meanings make a legend of words; a pixel shows the middle one of its elements."""
     codes = (np.arange(900)[:, None] // 300 + np.arange(900) // 300) * 10
     attributes = {"flag_values": [0, 10, 20, 30, 40], "flag_meanings": "land open_sea lake river_mouth ice"}
     frazil.create_array(place / "codes.zarr", data=codes, attributes=attributes)
@@ -120,7 +120,7 @@ def test_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_meanings_of_values_that_are_no_codes(place: Path) -> None:
-    """Attributes with flag_meanings do not keep an array of many values, of chosen limits or of an impossible flag from being drawn."""
+    """Attributes with flag_meanings do not prevent drawing an array of many values, of chosen limits or of an impossible flag."""
     attributes = {"flag_values": [0, 1], "flag_meanings": "land sea"}
     frazil.create_array(place / "many.zarr", data=np.arange(10_000.0).reshape(100, 100), attributes=attributes)
     assert drawn(["many.zarr"], place).size

@@ -79,7 +79,7 @@ def test_log_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str])
 
 
 def test_the_first_snapshot_has_the_id_that_opens_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The library of the alpha gave it another id in histories than its file has."""
+    """In histories, the alpha library gave it another id than its file has."""
     with tarfile.open(data("icechunk-alpha-repo.tar.gz")) as archive:
         archive.extractall(tmp_path, filter="data")
     location = next(str(path.parent) for path in tmp_path.glob("**/refs"))

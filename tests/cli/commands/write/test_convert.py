@@ -1,4 +1,4 @@
-"""`frazil convert`: what it says, and what is there afterwards."""
+"""`frazil convert`: its output, and the result."""
 
 from __future__ import annotations
 

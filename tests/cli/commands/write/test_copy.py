@@ -1,4 +1,4 @@
-"""`frazil copy`: what it says, and what is there afterwards."""
+"""`frazil copy`: its output, and the result."""
 
 from __future__ import annotations
 

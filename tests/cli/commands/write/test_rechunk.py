@@ -1,4 +1,4 @@
-"""`frazil rechunk`: forms in words, places, and what an interrupt leaves."""
+"""`frazil rechunk`: forms in words, places, and the state after an interrupt."""
 
 from __future__ import annotations
 

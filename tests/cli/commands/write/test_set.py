@@ -1,4 +1,4 @@
-"""`frazil set`: what is there afterwards, and that nothing is where it was refused."""
+"""`frazil set`: the result, and that nothing is created if it is refused."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_floats_of_two_bytes_and_names_of_dimensions_in_netcdf(tmp_path: Path) -
     root.create_array("a", data=np.arange(6, dtype="f2").reshape(2, 3), dimension_names=("x/y", ".."))
     frazil.export_file(root, tmp_path / "a.nc")
     with h5py.File(tmp_path / "a.nc") as file:
-        assert file["a"].dtype == np.float32  # netCDF-C has no smaller one, and crashes where it finds one
+        assert file["a"].dtype == np.float32  # netCDF-C has no smaller one, and crashes if it reads one
         assert np.array_equal(file["a"][...], root["a"][...])  # type: ignore[index]
         assert set(file) == {"a", "x_y", "dim_3"}
 

@@ -1,4 +1,4 @@
-"""GRIB files that eccodes writes, imported: the same variables, coordinates and values as xarray's engine "cfgrib" gives."""
+"""Imported GRIB files written by eccodes: the same variables, coordinates and values as xarray's engine "cfgrib"."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def message(edition: int, seed: int, keys: Mapping[str, object], *, missing: boo
 
 
 def levels(edition: int) -> bytes:
-    """Temperature at two times and three levels, one field of which is not there."""
+    """Temperature at two times and three levels, with one field missing."""
     found = []
     for time in (0, 1200):
         for level in (1000, 850, 500):
@@ -95,7 +95,7 @@ def test_a_file_of_one_kind_of_levels(tmp_path: Path, edition: int, target: str)
 
 def test_sets_of_fields_that_do_not_go_together_have_groups(tmp_path: Path) -> None:
     file = tmp_path / "t.grib"
-    file.write_bytes(levels(2) + surface(2))  # whose times differ, too
+    file.write_bytes(levels(2) + surface(2))  # their times also differ
     frazil.import_file(file, tmp_path / "a.zarr")
     root = frazil.open(tmp_path / "a.zarr")
     assert isinstance(root, frazil.Group) and sorted(root) == ["heightAboveGround", "isobaricInhPa"]
@@ -124,7 +124,7 @@ def test_what_is_between_messages_is_passed_over(tmp_path: Path) -> None:
 
 
 def together(fields: Sequence[bytes]) -> bytes:
-    """One message of the sections of several, all but the first of which share its sections 1 to 3."""
+    """One message with the sections of several messages, which share sections 1 to 3 of the first."""
     body = fields[0][16:-4]
     for field in fields[1:]:
         at = 16
@@ -247,7 +247,7 @@ def test_the_mark_of_large_messages_in_a_damaged_one(tmp_path: Path) -> None:
 
 
 def test_a_grid_that_no_message_has_values_of(tmp_path: Path) -> None:
-    """Where all values are the same, a message has none of them, and its header alone says how many there are."""
+    """If all values are equal, a message stores none of them, and only its header has their number."""
     message = bytearray(surface(2))
     at = 16
     while at < len(message) - 4:

@@ -1,4 +1,4 @@
-"""Damaged HDF5 files: whatever is wrong with them is an error of ours, or is listed as skipped; and the library that never comes back from one is ended."""
+"""Damaged HDF5 files: any damage is an error of ours, or is listed as skipped; if the library hangs in a file, its process is ended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def is_told(path: Path, seconds: float = SECONDS) -> None:
-    """Scans a file: it has an answer, or an error of ours in one line."""
+    """Scans a file: it returns a result, or raises an error of ours in one line."""
     error: FrazilError | None = None
     try:
         scan_file(path, time_limit=seconds)
@@ -86,7 +86,7 @@ def test_files_that_were_found(name: str, tmp_path: Path, capfd: pytest.CaptureF
 
 
 def scanned_by(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the other process run this in place of the library."""
+    """Makes the other process run this instead of the library."""
     start = scan_process._START.replace(
         "work({number})", f"import frazil.integrations.files.hdf5.scan_process as p; {code}; work({{number}})"
     )
@@ -135,7 +135,7 @@ def test_limits_that_are_none(limit: object, valid: bytes, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("filters", [{"compression": "gzip"}, {"compression": "lzf"}])
 def test_a_dataset_that_is_nearly_all_fill_value_is_not_copied(filters: dict[str, object], tmp_path: Path) -> None:
-    """Such a header has a few bytes, and its copy would take years."""
+    """Such a header has a few bytes, but copying it would take years."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("a", shape=(2**40,), chunks=(2**20,), dtype="f8", **filters)
         file["b"] = np.arange(3)

@@ -1,4 +1,4 @@
-"""HDF5 and NetCDF4 files, written by their own libraries: what is scanned is what those read, and what no array here can be is skipped by name."""
+"""HDF5 and NetCDF4 files, written by their own libraries: the scan equals what those read, and objects that cannot be an array here are skipped by name."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_datasets_of_every_kind(
     user_block: int,
 ) -> None:
     path = tmp_path_factory.mktemp("hdf5") / "a.h5"
-    if dtype == "?" or dtype[1:2] == "c":  # of which h5py writes no fill value
+    if dtype == "?" or dtype[1:2] == "c":  # for which h5py writes no fill value
         options.pop("fillvalue", None)
     if layout == "contiguous":
         options = {name: value for name, value in options.items() if name == "fillvalue"}
@@ -152,7 +152,7 @@ def test_what_no_array_can_be_is_skipped_by_name(tmp_path: Path) -> None:
 
     scanned = write(tmp_path / "a.h5", fill)
     found = reasons(scanned)
-    # of two names of one node, the first in order of the alphabet is the array
+    # of two names of one node, the alphabetically first is the array
     assert {array.path for array in scanned.arrays} == {"again", "enum", "fixed"}
     assert array_of(scanned, "fixed").dtype == np.dtype("S3")
     wanted = {
@@ -300,7 +300,7 @@ def test_netcdf4(tmp_path: Path) -> None:
             file.createDimension(name, length)
         file.createVariable("x", "f4", ("x",))[:] = [1, 2, 3, 4]
         file.createVariable("t", "f8", ("t",))[:] = [1, 2, 3]
-        file.createVariable("z", "f8", ("x", "y"))[:] = 5  # called as a dimension, and not its coordinate
+        file.createVariable("z", "f8", ("x", "y"))[:] = 5  # has the name of a dimension, but is not its coordinate
         options = {"compression": "zlib", "shuffle": True, "fletcher32": True, "chunksizes": (1, 3, 2)}
         a = file.createVariable("a", ">i2", ("t", "y", "x"), endian="big", fill_value=-1, **options)
         a.setncatts({"scale_factor": 0.25, "add_offset": np.float32(1), "units": "m"})

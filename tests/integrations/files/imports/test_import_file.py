@@ -43,7 +43,7 @@ def write_large(path: Path) -> Path:
 
 
 def killed(store: LocalStore, puts: int) -> FaultyStore:
-    """A store that writes nothing any more from one call on."""
+    """A store that fails from one write on."""
     return FaultyStore(store, FaultPlan([Fault("put_many", call) for call in range(puts, puts + 1000)]))
 
 
@@ -96,7 +96,7 @@ def test_an_import_that_was_killed_is_continued(puts: int, tmp_path: Path) -> No
     broken = killed(folder, puts)
     with pytest.raises(StoreError):
         frazil.import_file(file, broken, runtime=BUDGET)
-    for path in ("a", "g/b"):  # what is found is complete
+    for path in ("a", "g/b"):  # the existing part is complete
         try:
             found = frazil.open_array(folder, path=path)
         except frazil.FrazilError:
@@ -136,7 +136,7 @@ def test_filters_of_hdf5plugin(name: str, tmp_path: Path) -> None:
     pytest.importorskip("hdf5plugin")
     values = np.round(VALUES[:7, :90, :110])
     np.save(tmp_path / "a.npy", values)
-    # in another process: netCDF4 names a folder of filters for a library of its own, which h5py would load
+    # in another process: netCDF4 sets a filter folder for its own library, which h5py would load
     plain = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
     subprocess.run([sys.executable, "-c", _WRITE.format(folder=str(tmp_path), name=name)], check=True, env=plain)
     store = MemoryStore()

@@ -1,4 +1,4 @@
-"""Chunks and shards that an import chooses."""
+"""Chunks and shards chosen by an import."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_an_era_variable_is_more_than_one_chunk() -> None:
     ("stored", "expected"),
     [
         ((10, 128, 128), (10, 128, 128)),  # 640 KiB
-        ((1, 128, 128), (16, 128, 128)),  # 64 KiB: put together
-        ((100, 512, 512), (25, 64, 128)),  # 100 MiB: cut, and each part is in one chunk of the file
+        ((1, 128, 128), (16, 128, 128)),  # 64 KiB: merged
+        ((100, 512, 512), (25, 64, 128)),  # 100 MiB: split, and each part is in one chunk of the file
     ],
 )
 def test_chunks_of_the_file_are_kept_put_together_or_cut(stored: tuple[int, ...], expected: tuple[int, ...]) -> None:

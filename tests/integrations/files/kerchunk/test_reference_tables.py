@@ -1,4 +1,4 @@
-"""References of kerchunk in Parquet become virtual chunks. The tables are written here as kerchunk writes them, and by kerchunk itself where it is installed."""
+"""References of kerchunk in Parquet become virtual chunks. The tests write the tables in kerchunk's form, and kerchunk itself does if it is installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VALUES = np.arange(10 * 12, dtype="<f4").reshape(10, 12)
 
 
 class Tables(dict[str, Any]):
-    """References that are written as tables of so many rows."""
+    """References as tables of this many rows."""
 
     def __init__(self, target: Path, rows: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def by_kerchunk(target: Path, rows: int) -> Any:
 
 
 def write(folder: Path, rows: int = 3, made: Callable[[Path, int], Any] = Tables) -> Path:
-    """data.bin has chunks of 2 x 6 without codecs; one stands in the references, one is a file of its own, one is missing."""
+    """data.bin has chunks of 2 x 6 without codecs; one is inline in the references, one is a separate file, one is missing."""
     target = folder / "refs.parq"
     target.mkdir()
     out = made(target, rows)
@@ -169,7 +169,7 @@ def test_damaged_tables_are_format_errors(change: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["path", "raw"])
 def test_rows_that_share_a_long_value_are_refused(column: str, tmp_path: Path) -> None:
-    """A table of a few KiB would take gigabytes."""
+    """A table of a few KiB would need gigabytes of memory."""
     rows = 2000
     (tmp_path / ".zmetadata").write_text("{}")
     (tmp_path / "a").mkdir()
@@ -199,7 +199,7 @@ def test_rows_that_share_a_long_value_are_refused(column: str, tmp_path: Path) -
     parquet.write_table(pyarrow.table(short), place, **plain)
     with pytest.raises(FormatError, match="DELTA_BYTE_ARRAY"):
         read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))
-    plain["column_encoding"] = {column: "DELTA_LENGTH_BYTE_ARRAY"}  # whose values take bytes of their own each
+    plain["column_encoding"] = {column: "DELTA_LENGTH_BYTE_ARRAY"}  # whose values each have their own bytes
     short[column] = pyarrow.array(["/x" if column == "path" else b"x"] * rows)
     parquet.write_table(pyarrow.table(short), place, **plain)
     read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))

@@ -18,7 +18,7 @@ VALUES = np.arange(10 * 12, dtype="<f4").reshape(10, 12)
 
 
 def write(folder: Path, *, version: int = 1, separator: str = ".", order: str = "C", **changes: object) -> Path:
-    """data.bin has chunks of 5 x 6, each compressed; one of them stands in the references."""
+    """data.bin has chunks of 5 x 6, each compressed; one of them is inline in the references."""
     references: dict[str, object] = {".zgroup": '{"zarr_format": 2}', ".zattrs": json.dumps({"title": "The sea"})}
     references["deep/.zgroup"] = {"zarr_format": 2}
     document = {

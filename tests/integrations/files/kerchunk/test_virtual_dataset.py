@@ -1,4 +1,5 @@
-"""Datasets of VirtualiZarr become virtual chunks of a repository. The package is no part of the locked environment: without it, stand-ins for its manifests are used."""
+"""Datasets of VirtualiZarr become virtual chunks of a repository. The package is not in the locked environment: without it, stand-ins for its manifests are
+used."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ VALUES = np.arange(6 * 8, dtype="<f4").reshape(6, 8)
 
 
 class Manifest:
-    """What is asked of a ChunkManifest."""
+    """The attributes of a ChunkManifest that are used."""
 
     def __init__(self, entries: dict[str, Any]) -> None:
         self._entries = entries
@@ -29,7 +30,7 @@ class Manifest:
 
 
 class ManifestArray:
-    """What xarray and the import ask of a ManifestArray."""
+    """The attributes of a ManifestArray that xarray and the import use."""
 
     def __init__(self, metadata: Any, manifest: Any) -> None:
         self.metadata, self.manifest = metadata, manifest

@@ -1,4 +1,4 @@
-"""NetCDF classic files, of all three formats, written by the netCDF library: what is scanned is what that reads. Hostile headers are refused at once."""
+"""NetCDF classic files, of all three formats, written by the netCDF library: the scan equals what the library reads. Hostile headers are refused at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMATS = {"NETCDF3_CLASSIC": OLD, "NETCDF3_64BIT_OFFSET": OLD, "NETCDF3_64BIT_D
 
 
 def agrees(path: Path, scanned: ScannedFile) -> None:
-    """That the scan has what the library reads."""
+    """Checks that the scan equals what the library reads."""
     with netCDF4.Dataset(path) as file:
         file.set_auto_maskandscale(False)
         assert [array.path for array in scanned.arrays] == list(file.variables)
@@ -47,7 +47,7 @@ def agrees(path: Path, scanned: ScannedFile) -> None:
 
 @st.composite
 def variables(draw: st.DrawFn, kind: str) -> tuple[str, tuple[str, ...], bool]:
-    """(type, dimensions, whether it has a fill value of its own)"""
+    """(type, dimensions, whether it has its own fill value)"""
     rest = draw(st.lists(st.sampled_from(["x", "y", "one"]), max_size=2))
     first = ["t"] if draw(st.booleans()) else []
     return draw(st.sampled_from(FORMATS[kind])), (*first, *rest), draw(st.booleans())
@@ -212,7 +212,7 @@ def test_headers_that_break_the_format(tmp_path: Path, content: bytes, message: 
 
 
 def test_variables_that_share_their_bytes_are_not_all_believed(tmp_path: Path) -> None:
-    """A small file could else ask for any number of chunks."""
+    """Otherwise a small file could require any number of chunks."""
     x = listed(10, named(b"x") + struct.pack(">I", 500))
     content = header(dimensions=x, variables=listed(11, *[variable(str(i).encode()) for i in range(40)]))
     path = tmp_path / "a.nc"

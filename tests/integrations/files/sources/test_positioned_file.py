@@ -1,4 +1,4 @@
-"""Reading and seeking as in a file of the system."""
+"""Reading and seeking as in a file of the operating system."""
 
 from __future__ import annotations
 

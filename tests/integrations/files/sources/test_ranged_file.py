@@ -1,4 +1,4 @@
-"""An object read by ranges as a file: the same bytes as a file of this machine, few requests, and never another version."""
+"""An object read by ranges like a file: the same bytes as a local file, few requests, and never another version."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_another_version_is_an_error() -> None:
     file = RangedFile(store := stored(bytes(LENGTH)), "a/b", "b")
     file.read(10)
     store.set("a/b", bytes(LENGTH))
-    file.read(10)  # from the page that is there
+    file.read(10)  # from the cached page
     file.seek(PAGE)
     with pytest.raises(StoreError, match="changed while it was read") as caught:
         file.read(10)
