@@ -1,7 +1,7 @@
-"""A station writes a field of temperatures every hour; readers follow along. Time is the first dimension and grows by appending.
+"""A station writes an hourly field of temperatures; a reader sees the array grow. Time is the first dimension and grows by appending.
 
-Chunks are long in time and small in space, as the usual question is "how was it here, over the weeks?"; a shard holds a week, so that a week is one
-object. Usage: python append_in_time.py [FOLDER]"""
+Chunks are long in time and small in space, because most reads are time series at one place. A shard holds a week, so a week is one object.
+Usage: python append_in_time.py [FOLDER]"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOURS_A_DAY, HEIGHT, WIDTH = 24, 60, 90
 
 
 def measured(day: int) -> NDArray[np.float32]:
-    """One day of fields, in degrees Celsius: warmer by day than by night, and in the south."""
+    """One day of fields, in degrees Celsius: warmer by day, and in the south."""
     hours = np.arange(HOURS_A_DAY, dtype=np.float32)[:, None, None]
     south = np.linspace(0, 12, HEIGHT, dtype=np.float32)[:, None]
     noise = np.random.default_rng(day).normal(0, 0.5, (HOURS_A_DAY, HEIGHT, WIDTH)).astype(np.float32)
@@ -42,9 +42,9 @@ def main(folder: str) -> None:
         writer.attrs["days"] = day + 1
         assert shape == ((day + 1) * HOURS_A_DAY, HEIGHT, WIDTH)
 
-    assert reader.shape[0] == 0  # what it knew when it was opened
+    assert reader.shape[0] == 0  # the shape at the time of opening
     reader.refresh()
-    here = np.asarray(reader[:, 40, 45])  # two weeks at one place: of every six inner chunks one is read
+    here = np.asarray(reader[:, 40, 45])  # two weeks at one place: one of every six inner chunks is read
     print(
         f"{reader.attrs['days']} days, {len(here)} hours; at (40, 45) from {here.min():.1f} to {here.max():.1f} degrees"
     )

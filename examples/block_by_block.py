@@ -1,4 +1,4 @@
-"""Mean and histogram of an array that need not fit into memory: block by block, on a few threads, as frazil lets go of Python's lock while it works.
+"""Mean and histogram of an array that may be larger than memory: block by block, on a few threads, because frazil releases the GIL.
 
 A block is a shard, so each object is opened once. Usage: python block_by_block.py [FOLDER]"""
 
@@ -18,7 +18,7 @@ EDGES = np.linspace(0, 4096, 9)
 
 
 def summary(block: NDArray[np.generic]) -> tuple[float, NDArray[np.int64]]:
-    """Its sum and its histogram."""
+    """The sum and the histogram of a block."""
     return float(block.sum(dtype=np.float64)), np.histogram(block, EDGES)[0].astype(np.int64)
 
 

@@ -1,11 +1,11 @@
-"""The GLOBE land mask (21,600 x 43,200 elements, one for each 30 arc seconds of the Earth, 933 MB) written, read, checked and drawn; then committed to a
-repository, in which a country is changed on a branch.
+"""Writes, reads, checks and draws the GLOBE land mask (21,600 x 43,200 elements, one for each 30 arc seconds of the Earth, 933 MB); then commits it to a
+repository, and changes a country on a branch.
 
-`make demo` runs this. The mask comes from the package global-land-mask, deflated in an .npz file. It is never in memory whole: bands of rows are
-inflated, written as whole shards, and forgotten. The process may use 256 MiB above its start; that is measured, and more is a failure.
+`make demo` runs this. The mask comes from the package global-land-mask, deflated in an .npz file. The whole mask is never in memory: bands of rows are
+inflated, written as whole shards, and dropped. The process may use 256 MiB more than at its start; the demo measures this and fails above it.
 
-Layout, by measuring: with inner chunks of 360 x 360 the array takes 1.7 MB; 240 x 240 makes it 10 % larger, 720 x 720 only 2 % smaller, but
-1,000 random places then cost twice the time. Shards of 2160 x 2160 make 200 objects, a band of twenty 93 MB: one band is one assignment."""
+The layout was chosen by measuring: with inner chunks of 360 x 360 the array takes 1.7 MB. With 240 x 240 it is 10 % larger, with 720 x 720 only 2 %
+smaller, but reading 1,000 random places takes twice the time. Shards of 2160 x 2160 make 200 objects; a band of twenty has 93 MB and is one assignment."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ BUDGET = 256 * 2**20  # bytes above the start
 ITALY = (slice(5100, 6480), slice(22320, 23880))  # 47.5 to 36 degrees north, 6 to 19 east
 GREENWICH = 21600  # the column of longitude 0
 PLACES = 1000
-AROUND = 200  # rows and columns around Italy that are looked at, too
+AROUND = 200  # rows and columns around Italy that are checked, too
 
 
 class Source:
-    """The mask as it ships: True is ocean, the first row is the north pole, the first column 180 degrees west."""
+    """The mask in its package: True is ocean, the first row is the north pole, the first column 180 degrees west."""
 
     def __init__(self) -> None:
         package = find_spec("global_land_mask")  # importing it would inflate the whole mask
@@ -61,7 +61,7 @@ class Source:
             return np.frombuffer(stream.read(), dtype).reshape(shape).astype(np.float64)
 
     def bands(self, rows: int) -> Iterator[tuple[int, Mask]]:
-        """The first row of each band, and the band; the next band takes its memory."""
+        """The first row of each band, and the band; the next band reuses its memory."""
         buffer = np.empty((rows, self.shape[1]), self.dtype)
         with self._open("mask") as stream:
             _header(stream)
@@ -75,7 +75,7 @@ class Source:
 
 
 class Sample(NamedTuple):
-    """What is read in three ways, and checked."""
+    """Values that are read in three ways, and checked."""
 
     window: Mask
     meridian: Mask
@@ -146,7 +146,7 @@ def read_samples(land: frazil.Array, rows: NDArray[np.int64], columns: NDArray[n
 def check(
     source: Source, land: frazil.Array, sample: Sample, rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> None:
-    """Inflates the source anew, and compares with it the samples, then all that the array reads. Ends the program where something differs."""
+    """Inflates the source again, and compares the samples and the whole array with it. Ends the program if anything differs."""
     expected = Sample(*(np.zeros_like(part) for part in sample))
     reading, differing = 0.0, 0
     with Progress("checking", source.nbytes) as report:
@@ -176,7 +176,7 @@ def check(
 
 
 def commit(globe: Path, folder: Path) -> frazil.Repository:
-    """The world in a new repository, with a tag, a branch where Italy is under water, and a main that went on. Values move as the encoded shards that they are."""
+    """The world in a new repository, with a tag, a branch where Italy is under water, and a later commit on main. Encoded shards are copied as they are."""
     shutil.rmtree(folder, ignore_errors=True)
     repo, source = frazil.Repository.create(folder), LocalStore(globe, read_only=True)
     start = time.perf_counter()
@@ -204,7 +204,7 @@ def commit(globe: Path, folder: Path) -> frazil.Repository:
 
 
 def check_both(repo: frazil.Repository, italy: Mask) -> None:
-    """Reads Italy and what is around it in both states. Ends the program where one is not what it must be."""
+    """Reads Italy and its surroundings in both states. Ends the program if one is wrong."""
     rows, columns = (slice(part.start - AROUND, part.stop + AROUND) for part in ITALY)
     start = time.perf_counter()
     states = []
@@ -226,7 +226,7 @@ def check_both(repo: frazil.Repository, italy: Mask) -> None:
 
 
 def show(*words: str) -> None:
-    """Runs a command as a user would, and shows it."""
+    """Runs a command like a user, and shows it."""
     sys.stdout.flush()
     print("\n$ frazil", shlex.join(words))
     if frazil_command(words):
@@ -234,10 +234,10 @@ def show(*words: str) -> None:
 
 
 def resident(field: str) -> int:
-    """Bytes of memory that the process has (VmRSS) or had at most (VmHWM)."""
+    """Bytes of memory that the process uses (VmRSS), or the most that it used (VmHWM)."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:  # not Linux: the most it had stands for both
+    except OSError:  # not Linux: the maximum is used for both
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 

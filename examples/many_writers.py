@@ -1,7 +1,7 @@
-"""Eight processes write one array at the same time, in stripes that share shards, and none loses what another wrote.
+"""Eight processes write one array at the same time, in stripes that share shards, and no write is lost.
 
-A process that covers a shard in part replaces it as a whole: it carries the other inner chunks over as they are, and does so again
-where somebody was quicker. Stripes of whole shards would be quicker still, as nothing would be read. Usage: python many_writers.py [FOLDER]"""
+A process that covers a shard in part replaces the whole shard: it copies the other inner chunks without decoding, and repeats this
+if another process replaced the shard first. Stripes of whole shards would be faster, because nothing is read. Usage: python many_writers.py [FOLDER]"""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import numpy as np
 import frazil
 
 ROWS, COLUMNS, WRITERS = 1024, 2048, 8
-STRIPE = ROWS // WRITERS  # 128 rows: four stripes to a shard
+STRIPE = ROWS // WRITERS  # 128 rows: four stripes in each shard
 
 
 def write_stripe(array: frazil.Array, number: int) -> int:
-    """Rows of its own for each writer. Arrays pickle: every process gets a handle."""
+    """Writes the rows of one writer. Arrays can be pickled, so every process gets its own object."""
     rows = np.arange(number * STRIPE, (number + 1) * STRIPE)[:, None]
     array[number * STRIPE : (number + 1) * STRIPE] = rows * COLUMNS + np.arange(COLUMNS)
     return number

@@ -1,6 +1,6 @@
-"""A codec of your own, in Python: differences along the last dimension, of which a compressor makes less than of the elements themselves.
+"""Your own codec, in Python: differences along the last dimension, which compress better than the elements themselves.
 
-It stands inside the shards, so each inner chunk is encoded alone. Who reads the array needs the codec too: it is in the registry that is handed in.
+It runs inside shards, so each inner chunk is encoded alone. Readers of the array need the codec too: they pass a registry that has it.
 Usage: python own_codec.py [FOLDER]"""
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from frazil.codecs import DEFAULT_REGISTRY, ArrayToArray, ChunkSpec, Zstd
 
 
 class Differences(ArrayToArray):
-    """Each integer less the one before it in its row. Overflow wraps around, and adding up again undoes it."""
+    """Each integer minus the previous one in its row. Overflow wraps around; the cumulative sum reverses it."""
 
     __slots__ = ()
     name: ClassVar[str] = "https://example.org/codecs/differences"  # a URI, so that no other codec has this name
 
     def configuration(self) -> dict[str, object] | None:
-        return None  # nothing to choose; otherwise its members, which are the arguments of __init__
+        return None  # no parameters; otherwise the arguments of __init__
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if spec.dtype.kind not in "iu" or not spec.shape:

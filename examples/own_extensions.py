@@ -1,6 +1,6 @@
-"""Extensions of your own, where the Zarr v3 draft of 2022 has places for them: documents that are compressed, names of dimensions, chunks that are scrambled.
+"""Your own extensions of the Zarr v3 draft of 2022: compressed documents, names of dimensions, scrambled chunks.
 
-The draft names each by a URI. Who opens the hierarchy hands in a registry that knows them; what may be ignored (`must_understand` false) is, by others.
+The draft names each extension by a URI. To open the hierarchy, pass a registry that has them. Without it, extensions with `must_understand` false are ignored.
 Usage: python own_extensions.py [FOLDER]"""
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SCRAMBLED = "https://example.org/zarr/scrambled/1.0"
 
 
 class Compressed:
-    """Documents of nodes as JSON in gzip; zarr.json, which says so, stays JSON."""
+    """Documents of nodes as gzipped JSON; zarr.json, which names this encoding, stays JSON."""
 
     def __init__(self, entry: Extension) -> None:
-        """entry: what zarr.json says, with the URI as its name."""
+        """entry: the entry of zarr.json, with the URI as its name."""
 
     def encode(self, document: dict[str, Any]) -> bytes:
         return gzip.compress(json.dumps(document).encode(), mtime=0)
@@ -36,12 +36,12 @@ class Compressed:
 
 
 def with_axes(entry: Extension, metadata: ArrayMetadata) -> ArrayMetadata:
-    """What a document says, with the names of dimensions that the extension adds to it."""
+    """The metadata of a document, with the names of dimensions that the extension adds."""
     return metadata.with_members(dimension_names=entry.configuration["names"])
 
 
 class Scrambled:
-    """A store over a store: what it has of the draft's ten operations is enough, the others are made of them."""
+    """A store that wraps another store. It has some of the draft's ten operations; Frazil derives the others."""
 
     def __init__(self, entry: Extension, inner: frazil.stores.Store) -> None:
         self.inner = inner

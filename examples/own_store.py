@@ -1,6 +1,6 @@
-"""A store of your own: arrays in one file of SQLite, a key-value database. You write the operations that it has, Frazil makes the others of them.
+"""Your own store: arrays in one SQLite file, used as a key-value database. You write some operations, and Frazil derives the others.
 
-`get` and `set` alone would do. Ranges and sizes save reading whole shards for a chunk of them; versions, and writes that ask for one, make many writers safe.
+`get` and `set` are enough. With ranges and sizes, Frazil need not read a whole shard for one chunk. Versions and conditional writes make many writers safe.
 Usage: python own_store.py [FILE]"""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNTER = "CREATE TABLE IF NOT EXISTS counter (n INTEGER NOT NULL)"
 
 
 class SQLiteStore(frazil.stores.StoreWithPartialAccess):
-    """Keys and values in a table. From many threads and processes; pickles by its path."""
+    """Keys and values in a table. Safe in many threads and processes; pickled by its path."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class SQLiteStore(frazil.stores.StoreWithPartialAccess):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """While nobody else writes, in any process."""
+        """A transaction during which no other thread or process writes."""
         with self.lock:
             self.db.execute("BEGIN IMMEDIATE")
             try:
@@ -61,7 +61,7 @@ class SQLiteStore(frazil.stores.StoreWithPartialAccess):
         with self.lock:
             return self.db.execute(query, values).fetchall()
 
-    # --- operations of the Zarr v3 draft, as far as the database has them ---------------------------------------------------------------
+    # --- operations of the Zarr v3 draft that the database has --------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes | None:
         found = self.ask("SELECT value FROM objects WHERE key = ?", key)
@@ -92,7 +92,7 @@ class SQLiteStore(frazil.stores.StoreWithPartialAccess):
             str(key) for (key,) in self.ask("SELECT key FROM objects WHERE substr(key, 1, ?) = ?", len(prefix), prefix)
         ]
 
-    # --- what the document does not have: sizes, versions, conditions -------------------------------------------------------------------
+    # --- operations that the draft does not have: sizes, versions, conditions -----------------------------------------------------------
 
     def size(self, key: str) -> int | None:
         found = self.ask("SELECT length(value) FROM objects WHERE key = ?", key)
@@ -118,7 +118,7 @@ class SQLiteStore(frazil.stores.StoreWithPartialAccess):
         return b"%d" % found if found else b""
 
     def replace(self, key: str, value: bytes) -> bytes:
-        """Stores a value with a number that no other one ever had."""
+        """Stores a value with a version number that was never used before."""
         self.db.execute("UPDATE counter SET n = n + 1")
         self.db.execute("INSERT OR REPLACE INTO objects SELECT ?, ?, n FROM counter", (key, value))
         return b"%d" % self.db.execute("SELECT n FROM counter").fetchone()
@@ -130,7 +130,7 @@ def main(path: str) -> None:
     heat = group.create_array("heat", shape=(64, 512), dtype="f4", chunks=(1, 128), shards=(64, 512), fill_value=np.nan)
 
     def write(row: int) -> None:
-        """As another process would: with a connection of its own."""
+        """Writes like another process, with its own connection."""
         array = frazil.open_array(SQLiteStore(path), path="heat", mode="r+")
         array[row] = np.sin(np.arange(512) / (row + 1))
 

@@ -1,6 +1,6 @@
 """Storage transformers at run time: a cache under an array, and the chunks of a sharded array as keys of a store.
 
-A transformer is a store over a store. What stands in no document is handed in when an array is opened.
+A transformer is a store that wraps another store. One that no document names is passed when the array is opened.
 Usage: python transformers.py [FOLDER]"""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from frazil.testing import CountingStore
 
 
 def main(folder: str) -> None:
-    disk = CountingStore(LocalStore(folder))  # as a store over a network: each range is a request
+    disk = CountingStore(LocalStore(folder))  # like a store in a network: each range is a request
     sea = frazil.create_array(
         disk, path="sea", shape=(512, 512), dtype="int16", chunks=(64, 64), shards=(256, 256), zarr_format="draft"
     )

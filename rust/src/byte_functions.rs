@@ -1,4 +1,4 @@
-//! What works on bytes alone: rows copied as they are, codecs without chunks, checksums, versions.
+//! Functions on bytes alone: rows copied unchanged, codecs without chunks, checksums, versions.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -20,7 +20,7 @@ use crate::threads::{Lease, Worker, detached, on_threads};
 /// Rows of at least this many bytes are read straight into the result.
 const STRAIGHT: usize = 64 << 10;
 
-/// Rows that go as they are to out[offsets[i]..offsets[i + 1]].
+/// Rows that are copied unchanged to out[offsets[i]..offsets[i + 1]].
 struct Copies<'a> {
     offsets: &'a [[i64; 1]],
     out: Room,
@@ -41,9 +41,9 @@ impl<'a> Copies<'a> {
         (self.offsets[row + 1][0] - self.offsets[row][0]) as usize
     }
 
-    #[allow(clippy::mut_from_ref)] // each row has a part of its own
+    #[allow(clippy::mut_from_ref)] // each row has its own part
     fn part(&self, row: usize) -> Option<&mut [u8]> {
-        // SAFETY: `out` is lent for the call; the parts of two rows have nothing in common, as offsets go upward.
+        // SAFETY: `out` is lent for the call; the parts of two rows do not overlap, as offsets ascend.
         unsafe { self.out.part(self.offsets[row][0] as usize, self.length(row)) }
     }
 }
@@ -140,7 +140,7 @@ fn crc32_rows(
     Ok(failures)
 }
 
-/// Rows decoded to segments of their own.
+/// Rows decoded to separate segments.
 struct Blobs<'a> {
     chain: &'a Chain,
     limits: &'a [[i64; 1]],
@@ -248,7 +248,7 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
     Ok(segments.map(Segment::new).collect())
 }
 
-/// CRC-32C of data, going on from `value`.
+/// CRC-32C of data, continued from `value`.
 #[pyfunction]
 #[pyo3(name = "crc32c", signature = (data, value = 0))]
 fn checksum(py: Python<'_>, data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32> {
@@ -273,7 +273,7 @@ fn kernel_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(info)
 }
 
-/// The version of a package that this kernel is built with.
+/// The version of a package with which this kernel is built.
 fn locked_version(package: &str) -> Option<&'static str> {
     let mut lines = include_str!("../Cargo.lock").lines();
     lines.by_ref().find(|line| line.strip_prefix("name = \"").and_then(|rest| rest.strip_suffix('"')) == Some(package))?;

@@ -1,7 +1,7 @@
-//! Views on Python buffers: int64 columns, bytes, strided arrays. Nothing here knows what the values mean.
+//! Views on Python buffers: int64 columns, bytes, strided arrays. The meaning of the values is not known here.
 //!
-//! Each view holds the exporter's `Py_buffer` until it is dropped, so the memory stays where it is while a view lives. That nobody
-//! else writes into that memory during a call is the engine's promise, as with every NumPy function that releases the GIL.
+//! Each view holds the exporter's `Py_buffer` until it is dropped, so the memory stays in place while a view lives. The engine promises that no
+//! other thread writes into that memory during a call, as for every NumPy function that releases the GIL.
 
 use std::ffi::CStr;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// A wrong argument: the caller's mistake.
+/// A wrong argument: an error of the caller.
 #[cold]
 pub fn wrong(text: impl Into<String>) -> PyErr {
     PyValueError::new_err(text.into())
@@ -166,12 +166,12 @@ impl<const W: usize> ColumnMut<W> {
         if self.0.rows == 0 {
             return &mut [];
         }
-        // SAFETY: as in Table::values, and the exporter said that the memory is writable; `&mut self` makes this the only view of ours.
+        // SAFETY: as in Table::values, and the exporter declared the memory writable; `&mut self` makes this our only view.
         let all = unsafe { slice::from_raw_parts_mut(self.0.buffer.0.buf.cast::<i64>(), self.0.rows * W) };
         all.as_chunks_mut::<W>().0
     }
 
-    /// The same memory, as bytes that several threads write.
+    /// The same memory, as bytes for several threads to write.
     pub fn room(&mut self) -> Room {
         Room { start: self.0.buffer.0.buf.cast::<u8>(), len: self.0.rows * W * 8 }
     }
@@ -184,7 +184,7 @@ fn expect_rows(name: &str, found: usize, wanted: usize) -> PyResult<()> {
     Err(wrong(format!("{name}: expected {wanted} rows, got {found}")))
 }
 
-/// Readable bytes that lie one after the other.
+/// Readable, contiguous bytes.
 pub struct Bytes(PyBuffer);
 
 impl Bytes {
@@ -201,12 +201,12 @@ impl Bytes {
         if self.0.len() == 0 {
             return &[];
         }
-        // SAFETY: PyBUF_SIMPLE: `len` bytes lie at `buf`; the view is held by self.
+        // SAFETY: PyBUF_SIMPLE: there are `len` bytes at `buf`; the view is held by self.
         unsafe { slice::from_raw_parts(self.0.0.buf.cast::<u8>(), self.0.len()) }
     }
 }
 
-/// Writable bytes that lie one after the other.
+/// Writable, contiguous bytes.
 pub struct BytesMut(PyBuffer);
 
 impl BytesMut {
@@ -219,7 +219,7 @@ impl BytesMut {
     }
 }
 
-/// Memory that several threads write, each its own part. Copied freely; whoever writes proves that its part is inside.
+/// Memory that several threads write, each its own part. Can be copied; every writer must prove that its part is inside.
 #[derive(Clone, Copy)]
 pub struct Room {
     start: *mut u8,
@@ -245,10 +245,10 @@ impl Room {
         self.start
     }
 
-    /// The bytes [from, from + len), or None where they reach outside.
+    /// The bytes [from, from + len), or None if they are not inside.
     ///
     /// # Safety
-    /// The buffer is still held, and nobody else reads or writes those bytes while the slice lives.
+    /// The buffer is still held, and no other thread reads or writes those bytes while the slice lives.
     pub unsafe fn part<'a>(&self, from: usize, len: usize) -> Option<&'a mut [u8]> {
         if from.checked_add(len)? > self.len {
             return None;
@@ -256,12 +256,12 @@ impl Room {
         if len == 0 {
             return Some(&mut []);
         }
-        // SAFETY: the range is inside, and the caller vouches for the rest.
+        // SAFETY: the range is inside, and the caller guarantees the rest.
         Some(unsafe { slice::from_raw_parts_mut(self.start.add(from), len) })
     }
 }
 
-/// A strided array that somebody holds.
+/// A strided array whose memory is held.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub room: Room,
@@ -270,7 +270,7 @@ pub struct View<'a> {
     pub itemsize: usize,
 }
 
-/// A strided array of any number of dimensions: where element 0 lies, and extents and strides (in bytes) of each dimension.
+/// A strided array of any number of dimensions: the address of element 0, and extents and strides (in bytes) of each dimension.
 pub struct Strided {
     buffer: PyBuffer,
     shape: Vec<usize>,
@@ -315,19 +315,19 @@ impl Strided {
         &self.strides
     }
 
-    /// What threads share of it, while it is held.
+    /// The part that threads share, while it is held.
     pub fn view(&self) -> View<'_> {
         View { room: self.room(), shape: &self.shape, strides: &self.strides, itemsize: self.itemsize() }
     }
 
-    /// From where the element of all-zero indices lies; every element within the shape lies in the memory of the buffer (the buffer protocol), also
-    /// before this address, where strides are negative.
+    /// From the address of the element with all-zero indices. Every element within the shape is in the memory of the buffer (the buffer protocol), also
+    /// before this address, if strides are negative.
     pub fn room(&self) -> Room {
         Room { start: self.buffer.0.buf.cast::<u8>(), len: self.buffer.len() }
     }
 }
 
-/// Strides of a C-contiguous array. Callers' shapes describe memory that exists, so the products fit; they wrap where they do not.
+/// Strides of a C-contiguous array. Shapes of callers describe existing memory, so the products fit; otherwise they wrap around.
 pub fn c_strides(shape: &[usize], itemsize: isize) -> Vec<isize> {
     let mut strides = vec![itemsize; shape.len()];
     for i in (1..shape.len()).rev() {

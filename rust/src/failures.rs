@@ -1,5 +1,5 @@
-//! What the data got wrong, as rows for Python: (row, code, text), one for each object that failed, of its lowest row. An object is a file, a buffer, or a chunk that is
-//! encoded; so there are never more rows than objects in the call, and no object hides another.
+//! Errors in the data, as rows for Python: (row, code, text), one for each object that failed, with its lowest row. An object is a file, a buffer, or a chunk
+//! that is encoded. So there are never more rows than objects in the call, and no object hides another.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use rustix::io::Errno;
 
-/// The blob of a row that is not there.
+/// The blob of a missing row.
 pub const MISSING: i64 = i64::MIN;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i64)]
 pub enum Code {
-    /// The object is not there: no failure, but told of by those calls that say what became of each object.
+    /// The object is missing: no failure, but reported by calls that return the result of each object.
     Missing = 0,
     Stale = 1,
     Range = 2,
@@ -22,7 +22,7 @@ pub enum Code {
     Size = 5,
     Io = 6,
     Encode = 7,
-    /// The index of a shard makes no sense, and its checksum does not match.
+    /// The index of a shard is invalid, and its checksum does not match.
     Index = 8,
     IndexChecksum = 9,
 }
@@ -48,15 +48,15 @@ impl Fault {
 
 pub type Outcome<T = ()> = Result<T, Fault>;
 
-/// Failures as Python has them: (row, code, text).
+/// Failures in the form for Python: (row, code, text).
 pub type FailureRows = Vec<(usize, i64, String)>;
 
-/// Collects failures from many threads: for each object its first.
+/// Collects failures from many threads: the first one of each object.
 #[derive(Default)]
 pub struct Failures(Mutex<BTreeMap<i64, (usize, Fault)>>);
 
 impl Failures {
-    /// `object`: a blob, where there are any.
+    /// `object`: a blob, if there are blobs.
     #[cold]
     pub fn add(&self, object: i64, row: usize, fault: Fault) {
         let mut first = self.first();
@@ -65,7 +65,7 @@ impl Failures {
         }
     }
 
-    /// Says that an object is stale, whatever else was found wrong with it.
+    /// Marks an object as stale, whatever other error it has.
     #[cold]
     pub fn set_stale(&self, object: i64, row: usize, fault: Fault) {
         self.first().insert(object, (row, fault));
@@ -75,7 +75,7 @@ impl Failures {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// For each object that is not there or failed: its first row, and how.
+    /// For each object that is missing or failed: its first row, and the fault.
     pub fn into_objects(self) -> BTreeMap<i64, (usize, Fault)> {
         self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

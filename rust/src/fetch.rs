@@ -1,6 +1,6 @@
-//! Reads rows and hands their bytes on: sorted by offset, neighbours of a file merged into one read, groups of rows shared among threads.
+//! Reads rows and passes their bytes on: sorted by offset, neighbours of a file merged into one read, groups of rows shared among threads.
 //!
-//! The sink decides what becomes of the bytes. Here it is checked that they are still of the expected version.
+//! The sink uses the bytes. Their version is checked here.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -15,36 +15,36 @@ use crate::memory::Memory;
 use crate::sources::{Blob, Files, Opened, Sources, Version, span};
 use crate::threads::{Lease, Threads, Worker};
 
-/// Bytes of one merged read (each thread holds as many), and the gap that is read through to merge.
+/// Bytes of one merged read (each thread holds as many), and the largest gap that is read to merge two rows.
 const MERGED: u64 = 512 << 10;
 const GAP: u64 = 4 << 10;
-/// What decodes to less is not worth a thread, when a slow codec makes it and when it is copied or made about as quickly, by LZ4. Both take some 0.2 ms; a thread costs 0.05 ms of CPU, and
-/// begins as much later.
+/// Smaller amounts of decoded bytes are not worth a thread: with a slow codec, and with copies or a codec about as fast, such as LZ4. Both take about 0.2 ms; a
+/// thread costs 0.05 ms of CPU, and begins that much later.
 const WORTH_A_THREAD: usize = 160 << 10;
 const WORTH_A_THREAD_COPIED: usize = 1 << 20;
-/// Decoded bytes that one job holds at most.
+/// The most decoded bytes of one job.
 const JOB_BYTES: usize = 8 << 20;
 
-/// Which part of a row is wanted.
+/// The part of a row that is read.
 pub enum Wanted {
     All,
     /// These bytes of it, counted from its start.
     Part(Range<usize>),
-    /// The sink reads what it wants by itself (`scattered`).
+    /// The sink reads the bytes itself (`scattered`).
     Scattered,
 }
 
 /// Reads bytes of a row, counted from its start.
 pub type ReadPart<'a> = &'a mut dyn FnMut(usize, &mut [u8]) -> Outcome;
 
-/// What becomes of the bytes of each row.
+/// The destination of the bytes of each row.
 pub trait Sink: Sync {
-    /// What a thread keeps from one row to the next.
+    /// State that a thread keeps from one row to the next.
     type Local;
 
     fn local(&self) -> Self::Local;
 
-    /// Decoded bytes of a row, roughly: how much work it is.
+    /// Decoded bytes of a row, approximately, as a measure of work.
     fn weight(&self, row: usize) -> usize;
 
     /// Whether bytes go through a codec that takes much longer than a copy.
@@ -52,17 +52,17 @@ pub trait Sink: Sync {
         true
     }
 
-    /// Whether a row of so many bytes may be read at all.
+    /// Whether a row with this many bytes may be read at all.
     fn check_length(&self, _row: usize, _length: u64) -> Outcome {
         Ok(())
     }
 
-    /// What of a row in a file is read.
+    /// The part of a row that is read from a file.
     fn wanted(&self, _row: usize) -> Wanted {
         Wanted::All
     }
 
-    /// Where the wanted bytes can be put as they are, which makes an end of it. Each row has a part of its own there.
+    /// Memory for the wanted bytes, if they need no further processing. Each row has its own part there.
     #[allow(clippy::mut_from_ref)]
     fn straight(&self, _local: &mut Self::Local, _row: usize, _length: usize) -> Option<&mut [u8]> {
         None
@@ -80,7 +80,7 @@ pub trait Sink: Sync {
     }
 }
 
-/// A row, and what of it is read.
+/// A row, and its part to read.
 struct Read {
     blob: i64,
     start: i64,
@@ -90,7 +90,7 @@ struct Read {
 }
 
 impl Read {
-    /// The bytes of the object that are read, where they are known before it is open and simple enough to merge.
+    /// The bytes of the object that are read, if they are known before it is open and can be merged.
     fn extent(&self) -> Option<(u64, u64)> {
         let (start, length) = (u64::try_from(self.start).ok()?, u64::try_from(self.length).ok()?);
         let (from, to) = match &self.wanted {
@@ -102,7 +102,7 @@ impl Read {
     }
 }
 
-/// What is known of a file's version in this call.
+/// The state of a file's version check in this call.
 const UNSEEN: u8 = 0;
 const AS_EXPECTED: u8 = 1;
 const STALE: u8 = 2;
@@ -119,7 +119,7 @@ impl Watch {
         Watch { expected, seen }
     }
 
-    /// Compares a file as it was opened, at its first use in the call, or, `again`, as it is after its last.
+    /// Compares a file as it was opened, at its first use in the call, or, with `again`, as it is after its last use.
     fn check(&self, number: usize, opened: &Opened, again: bool) -> Outcome {
         let Some(expected) = self.expected[number] else { return Ok(()) };
         let seen = &self.seen[number];
@@ -135,7 +135,7 @@ impl Watch {
         if state == STALE { Err(stale()) } else { Ok(()) }
     }
 
-    /// Looks once more at the files that were used and stay open.
+    /// Checks the used files that stay open again.
     fn check_again(&self, files: &Files) {
         for (number, seen) in self.seen.iter().enumerate() {
             if seen.load(Ordering::Relaxed) == AS_EXPECTED
@@ -172,7 +172,7 @@ pub fn parse_expect(expect: Option<&Bound<'_, PyAny>>, files: Option<&Files>) ->
     Ok(expected.iter().any(Option::is_some).then(|| Watch::new(expected)))
 }
 
-/// Reads all rows, unless the call ends early; `sources` has all blobs that they name.
+/// Reads all rows, unless the call ends early; `sources` has all blobs of the rows.
 pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&Watch>, threads: &Threads, sink: &S) -> Failures {
     let failures = Failures::default();
     let mut reads: Vec<Read> = Vec::with_capacity(rows.len());
@@ -204,7 +204,7 @@ pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&W
     failures
 }
 
-/// Tickets: rows of one file that make one read, or rows that need none; none of much more than `most` decoded bytes.
+/// Groups of rows of one file that make one read, or of rows that need none; none with much more than `most` decoded bytes.
 fn groups<S: Sink>(reads: &[Read], sink: &S, most: usize) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     let (mut weight, mut low, mut high) = (0usize, 0, None);
@@ -270,7 +270,7 @@ impl<S: Sink> Fetch<'_, S> {
         self.sink.take(local, worker, read.row, &bytes[start as usize..(start + length) as usize], 0)
     }
 
-    /// An Err is of all rows.
+    /// An Err is for all rows.
     fn file_group(&self, worker: &mut Worker, local: &mut S::Local, files: &Files, number: usize, reads: &[Read]) -> Outcome {
         let Some(handle) = files.handle(number)? else {
             for read in reads {
@@ -297,7 +297,7 @@ impl<S: Sink> Fetch<'_, S> {
         }
     }
 
-    /// One read for all; false where it does not succeed, so that each row is tried alone and those at fault are known.
+    /// One read for all rows; false if it fails, so that each row is tried separately and the faulty ones are found.
     fn merged(&self, worker: &mut Worker, local: &mut S::Local, opened: &Opened, reads: &[Read], scratch: &mut Memory) -> bool {
         let size = opened.version.size as u64;
         let fits = |read: &Read| span(read.start, read.length, size).and_then(|(_, length)| self.sink.check_length(read.row, length));

@@ -1,4 +1,4 @@
-//! The native kernel of Frazil: what Python sees of it. This file only registers; each module says what lives in it.
+//! The native kernel of Frazil, as Python sees it. This file only registers; each module describes its content.
 //!
 //! The contract, with the meaning of every column, is `src/frazil/_kernel.pyi`.
 

@@ -1,6 +1,6 @@
-//! Memory that is used again: scratch that grows, and the pool that segments give theirs back to.
+//! Memory that is used again: scratch that grows, and the pool to which segments return their memory.
 //!
-//! Pools are taken with `try_lock` only: a child of a fork may find them locked for ever, and then simply goes without.
+//! Pools are taken with `try_lock` only: a forked child may find them locked for ever, and then works without them.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::VecDeque;
@@ -9,12 +9,12 @@ use std::sync::Mutex;
 
 use crate::failures::{Code, Fault, Outcome};
 
-/// Bytes that the segment pool keeps at most.
+/// The most bytes in the segment pool.
 const POOLED: usize = 128 << 20;
 /// Segments of at least this size are worth pooling: fresh memory costs a page fault every 4 KiB.
 const WORTH_POOLING: usize = 16 << 10;
 
-/// Bytes, all initialised, that a caller may overwrite; they never shrink by themselves.
+/// Bytes, all initialised, that a caller may overwrite; they do not shrink.
 #[derive(Default)]
 pub struct Memory(Vec<u8>);
 
@@ -23,10 +23,10 @@ impl Memory {
         Memory(bytes)
     }
 
-    /// Room for `len` bytes of any value; what was in it before may be lost.
+    /// Room for `len` bytes of any value; its old content may be lost.
     pub fn room(&mut self, len: usize) -> Outcome<&mut [u8]> {
         if self.0.len() < len {
-            self.0 = Vec::new(); // first give back, then take
+            self.0 = Vec::new(); // first free the old memory, then allocate
             self.0 = zeroed(len.max(4096)).ok_or_else(|| out_of_memory(len))?;
         }
         Ok(&mut self.0[..len])
@@ -49,7 +49,7 @@ impl Memory {
     }
 }
 
-/// Zeroed bytes: large ones come from the system page by page as they are touched, so an unused rest costs nothing.
+/// Zeroed bytes: the system provides large ones page by page when they are touched, so an unused rest costs nothing.
 fn zeroed(len: usize) -> Option<Vec<u8>> {
     let layout = Layout::array::<u8>(len).ok().filter(|layout| layout.size() > 0)?;
     // SAFETY: the layout has a size above zero.
@@ -73,7 +73,7 @@ struct Pool {
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { idle: VecDeque::new(), bytes: 0 });
 
-/// Memory of at least `len` bytes, from the pool where it has some that fits.
+/// Memory of at least `len` bytes, from the pool if it has some that fits.
 pub fn take(len: usize) -> Outcome<Memory> {
     if len >= WORTH_POOLING
         && let Ok(mut pool) = POOL.try_lock()
@@ -90,7 +90,7 @@ pub fn take(len: usize) -> Outcome<Memory> {
     Ok(memory)
 }
 
-/// Gives memory back; the pool lets go of what it has held for longest, where it would hold too much.
+/// Returns memory to the pool, which frees its oldest memory if it would hold too much.
 pub fn give(memory: Memory) {
     let size = memory.capacity();
     if (WORTH_POOLING..=POOLED).contains(&size)
@@ -129,7 +129,7 @@ impl Growing {
         &self.memory.bytes()[..self.len]
     }
 
-    /// The next `len` bytes, to be written before `advance` makes them part of it.
+    /// The next `len` bytes, to be written before `advance` includes them.
     pub fn tail(&mut self, len: usize) -> Outcome<&mut [u8]> {
         let needed = self.len.checked_add(len).ok_or_else(|| out_of_memory(len))?;
         if needed > self.memory.capacity() {
@@ -150,7 +150,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Takes back what was appended after `len`.
+    /// Removes the bytes that were appended after `len`.
     pub fn cut(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

@@ -1,4 +1,4 @@
-//! The rows of one call with the files and buffers that they name, held while it lasts. How rows are read is in fetch.rs.
+//! The rows of one call with their files and buffers, held during the call. Rows are read in fetch.rs.
 
 use std::ops::Deref;
 
@@ -17,7 +17,7 @@ pub struct Rows<'py> {
 }
 
 impl<'py> Rows<'py> {
-    /// ValueError where a row names a blob that is not there.
+    /// ValueError if a row names a missing blob.
     pub fn new(files: Option<&Bound<'py, Files>>, buffers: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<Self> {
         let rows = Rows { files: files.cloned(), buffers: Bytes::all(buffers, "buffers")?, rows: Column::new(rows, "rows")? };
         rows.sources().check(&rows)?;
@@ -32,7 +32,7 @@ impl<'py> Rows<'py> {
         Sources::new(self.files(), &self.buffers)
     }
 
-    /// Reads all rows into `sink` without the GIL; what failed.
+    /// Reads all rows into `sink` without the GIL; returns the failures.
     pub fn fetch<S: Sink>(&self, py: Python<'_>, watch: Option<&Watch>, threads: isize, sink: &S) -> PyResult<FailureRows> {
         let (sources, rows): (_, &[[i64; 3]]) = (self.sources(), self);
         Ok(on_threads(py, threads, |threads| fetch(&sources, rows, watch, threads, sink))?.into_rows())

@@ -1,4 +1,4 @@
-//! Segments: bytes made by the kernel, lent to Python without a copy.
+//! Segments: bytes created by the kernel, lent to Python without a copy.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::memory::Growing;
 
-/// Frozen bytes; their memory goes back to a pool when the segment is dropped.
+/// Frozen bytes; their memory returns to a pool when the segment is dropped.
 #[pyclass(frozen, module = "frazil._kernel")]
 pub struct Segment(Growing);
 

@@ -1,4 +1,4 @@
-//! Where bytes come from: objects beneath a root folder, and buffers in memory. What is read, and when, is decided elsewhere.
+//! The sources of bytes: objects beneath a root folder, and buffers in memory. The callers decide what is read, and when.
 
 use std::borrow::Borrow;
 
@@ -14,7 +14,7 @@ use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::failures::{Code, Fault, MISSING, Outcome};
 use crate::files::beneath::{open_beneath, retry};
 
-/// What tells one state of a file from another: inode, size, time of change in ns.
+/// Distinguishes the states of a file: inode, size, time of change in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     pub inode: i64,
@@ -54,7 +54,7 @@ impl Opened {
         Ok(Version::of(&fstat(&self.file)?))
     }
 
-    /// Fills `into` from `start` on; fails with FAILED_RANGE where the file ends before.
+    /// Fills `into` from `start` on; fails with FAILED_RANGE if the file ends before.
     pub fn read_at(&self, start: u64, into: &mut [u8]) -> Outcome {
         let mut done = 0;
         while done < into.len() {
@@ -78,7 +78,7 @@ pub enum State {
     Refused(Errno),
 }
 
-/// An open file: one that stays open, or one that was opened for this use.
+/// An open file: one that stays open, or one that was opened for this use only.
 pub enum Handle<'a> {
     Kept(&'a Opened),
     Own(Opened),
@@ -93,7 +93,7 @@ impl Borrow<Opened> for Handle<'_> {
     }
 }
 
-/// Objects named beneath a root folder, and the descriptors of those that are open; closed when it is dropped.
+/// Objects named beneath a root folder, and the descriptors of the open ones, which are closed when it is dropped.
 #[pyclass(frozen, module = "frazil._kernel")]
 pub struct Files {
     names: Vec<String>,
@@ -132,7 +132,7 @@ impl Files {
         }
     }
 
-    /// The file of a number, opened now unless it stays open. None: there is none, and files are opened when they are read.
+    /// The file of a number, opened now unless it stays open. None: it is missing, and files are opened when they are read.
     pub fn handle(&self, number: usize) -> Outcome<Option<Handle<'_>>> {
         match &self.kept {
             Kept::Open(states) => match &states[number] {
@@ -159,7 +159,7 @@ pub struct Sources<'a> {
     pub buffers: Vec<&'a [u8]>,
 }
 
-/// Whose bytes a row names.
+/// The source of a row's bytes.
 #[derive(Clone, Copy)]
 pub enum Blob<'a> {
     Missing,
@@ -172,7 +172,7 @@ impl<'a> Sources<'a> {
         Sources { files, buffers: buffers.iter().map(Bytes::as_slice).collect() }
     }
 
-    /// ValueError where a row names a blob that is not there.
+    /// ValueError if a row names a missing blob.
     pub fn check(&self, rows: &[[i64; 3]]) -> PyResult<()> {
         match rows.iter().find(|row| self.blob(row[0]).is_none()) {
             Some(row) => Err(wrong(format!("rows: there is no blob {}", row[0]))),
@@ -180,7 +180,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// None: there is no such blob, which is the engine's mistake.
+    /// None: there is no such blob, an error of the engine.
     pub fn blob(&self, blob: i64) -> Option<Blob<'a>> {
         if blob == MISSING {
             Some(Blob::Missing)
@@ -195,7 +195,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// The bytes that (start, length) names in an object of `size` bytes: start < 0 counts from the end, length < 0 goes up to the end.
+/// The bytes of (start, length) in an object of `size` bytes: start < 0 counts from the end, length < 0 means up to the end.
 pub fn span(start: i64, length: i64, size: u64) -> Outcome<(u64, u64)> {
     let outside = || Fault::new(Code::Range, format!("({start}, {length}) reaches outside the object of {size} bytes"));
     let from = if start < 0 { size.checked_sub(start.unsigned_abs()) } else { Some(start as u64) };
@@ -219,7 +219,7 @@ fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound
         return Err(wrong("root: not a descriptor"));
     }
     let stat = stat.map(|stat| ColumnMut::<4>::of(stat, "stat", names.len())).transpose()?;
-    // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, the system says so.
+    // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, the system returns an error.
     let root = unsafe { BorrowedFd::borrow_raw(root) };
     let Some(mut stat) = stat else {
         return Files::beneath(root, names).map_err(as_os_error);
@@ -256,7 +256,7 @@ fn read_files<'py>(py: Python<'py>, root: i32, names: Vec<String>) -> PyResult<V
     values.into_iter().map(as_object).collect()
 }
 
-/// All of a file, to where it ends when it is read.
+/// The whole file, up to its end at the time of reading.
 fn read_file(root: BorrowedFd<'_>, name: &str) -> Result<Vec<u8>, Errno> {
     let opened = Opened::open(root, name)?;
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Threads that live inside one call: a counter hands out jobs, the calling thread works too, and a signal ends the call. And pooled workers.
+//! Threads that live inside one call: a counter assigns jobs, the calling thread works too, and a signal ends the call. And pooled workers.
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,17 +13,17 @@ use pyo3::prelude::*;
 use crate::chunks::chain::Tools;
 use crate::memory::Memory;
 
-/// What a thread works with: contexts of codecs and scratch.
+/// The tools of a thread: contexts of codecs and scratch.
 #[derive(Default)]
 pub struct Worker {
     pub tools: Tools,
     /// Bytes read from files.
     pub read: Memory,
-    /// A chunk being put together.
+    /// A chunk in progress.
     pub chunk: Memory,
 }
 
-/// Workers that are kept, and the bytes of scratch that they hold together.
+/// Workers that are kept, and the bytes of their scratch together.
 const IDLE_WORKERS: usize = 16;
 const IDLE_SCRATCH: usize = 128 << 20;
 
@@ -46,12 +46,12 @@ impl Worker {
     }
 }
 
-/// A worker that goes back to the pool when it is dropped.
+/// A worker that returns to the pool when it is dropped.
 pub struct Lease(Option<Worker>);
 
 impl Lease {
-    /// A worker for chunks of `len` decoded bytes: of those at hand the one with the least scratch that has so much, so that a reader of large chunks and a writer of
-    /// small ones beside it do not both end up with large scratch.
+    /// A worker for chunks of `len` decoded bytes: the available one with the least scratch that is large enough, so that a reader of large chunks and a writer
+    /// of small ones at the same time do not both end up with large scratch.
     pub fn take(len: usize) -> Lease {
         let idle = IDLE.try_lock().ok().and_then(|mut idle| {
             let rank = |worker: &mut Worker| match worker.scratch() {
@@ -99,22 +99,22 @@ impl Drop for Lease {
     }
 }
 
-/// How long a call goes on before it looks again whether Python has a signal to handle.
+/// How long a call runs before it checks again whether Python has a signal to handle.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The threads of one call, and whether it ends before it is done. Python handles signals, such as that of Ctrl-C, in its main thread alone, and only when it is asked to: the thread that
-/// made the call asks between jobs.
+/// The threads of one call, and whether it ends early. Python handles signals, such as that of Ctrl-C, only in its main thread, and only when it is asked to:
+/// the thread that made the call asks between jobs.
 pub struct Threads {
     most: usize,
     caller: ThreadId,
     ended: AtomicBool,
-    /// Locked by the caller alone.
+    /// Locked only by the caller.
     signals: Mutex<Signals>,
 }
 
 struct Signals {
     next_poll: Instant,
-    /// Whether the caller is Python's main thread; None until a call has taken so long that it matters.
+    /// Whether the caller is Python's main thread; None until a call has taken long enough to need it.
     is_main: Option<bool>,
     raised: Option<PyErr>,
 }
@@ -129,7 +129,7 @@ impl Threads {
         self.most
     }
 
-    /// Whether what is left of the call is not worth doing, as it answers with an error. To be asked by every thread that has done what takes a millisecond.
+    /// Whether the rest of the call need not be done, as it returns an error. To be checked by every thread after work of about a millisecond.
     pub fn ended(&self) -> bool {
         if !self.ended.load(Ordering::Relaxed)
             && thread::current().id() == self.caller
@@ -141,7 +141,7 @@ impl Threads {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Does jobs 0..jobs on at most so many of the threads, in no order; each thread has its own state. Where the call ends early some are left out.
+    /// Runs jobs 0..jobs on at most this many of the threads, in no order; each thread has its own state. If the call ends early, some are skipped.
     pub fn run_jobs<S>(&self, jobs: usize, most: usize, start: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) + Sync) {
         let next = AtomicUsize::new(0);
         let run = || {
@@ -160,7 +160,7 @@ impl Threads {
         }
         thread::scope(|scope| {
             for _ in 0..helpers {
-                // A thread that the system refuses is work for the others.
+                // If the system refuses a thread, the others do its work.
                 if thread::Builder::new().spawn_scoped(scope, run).is_err() {
                     break;
                 }
@@ -171,12 +171,12 @@ impl Threads {
 }
 
 impl Signals {
-    /// Lets Python handle signals where it is time; whether a handler raised.
+    /// Lets Python handle signals if it is time; returns whether a handler raised.
     fn raise(&mut self) -> bool {
         let now = Instant::now();
         if self.raised.is_none() && self.is_main != Some(false) && now >= self.next_poll {
             self.next_poll = now + POLL_INTERVAL;
-            // The question itself runs code of Python, in which a signal that waits is handled: what its handler raises must not be lost.
+            // The check itself runs Python code, in which a pending signal is handled: an exception of its handler must not be lost.
             self.raised = Python::try_attach(|py| {
                 let is_main = self.is_main.map_or_else(|| is_main_thread(py), Ok);
                 is_main.and_then(|is_main| if *self.is_main.insert(is_main) { py.check_signals() } else { Ok(()) }).err()
@@ -193,7 +193,7 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     main.eq(threading.call_method0("get_ident")?)
 }
 
-/// Runs `work` without the GIL on at most so many threads. Raises what a signal handler of Python raised meanwhile, whatever `work` answers.
+/// Runs `work` without the GIL on at most this many threads. Raises the exception of a Python signal handler, whatever `work` returns.
 pub fn on_threads<T: Send>(py: Python<'_>, most: isize, work: impl FnOnce(&Threads) -> T + Send) -> PyResult<T> {
     let threads = Threads::new(most);
     let answer = detached(py, || work(&threads))?;

@@ -1,12 +1,12 @@
 """Frazil: large N-dimensional arrays, Zarr v3 with the sharding codec, on a native kernel.
 
-The public names are those below; errors are in frazil.errors, codecs in frazil.codecs, stores in frazil.stores, what
-extensions are written with in frazil.extensions."""
+The public names are those below. Errors are in frazil.errors, codecs in frazil.codecs, stores in frazil.stores, and the types for writing
+extensions in frazil.extensions."""
 
 from typing import TYPE_CHECKING
 
 from frazil import codecs, errors, stores
-from frazil.api.constructors import (  # at once, as the package array has the name of one
+from frazil.api.constructors import (  # imported at once, because the package `array` has the name of one of them
     array,
     create,
     create_hierarchy,

@@ -1,36 +1,37 @@
-"""The native kernel's functions. Stateless but for pooled codec contexts and buffers; each releases the GIL around its work.
+"""The native kernel's functions. Stateless except for pooled codec contexts and buffers; each releases the GIL around its work.
 
 Columns are C-contiguous int64 NumPy arrays (given through the buffer protocol). Outputs are columns that the caller allocates.
 Wrong arguments (a column of another size or type, a box outside its chunk or outside `out`) raise ValueError before anything is
-written; they are mistakes of the engine, not of the user. What the *data* gets wrong is returned as failures, never raised.
+written. They are errors of the engine, not of the user. Errors in the *data* are returned as failures, never raised.
 
 Sources. A blob is a whole object or part of one. `files` holds names beneath a root; `buffers` are bytes in memory. A row
 `(blob, start, length)` names bytes: blob >= 0 is a file of `files`, blob < 0 is buffers[-1 - blob], and blob == MISSING is
-nothing at all (the fill value). start < 0 counts from the object's end (and fails where the object is shorter); length < 0 means up to the
-object's end. Several chunks of one call never go to the same positions of `out`. threads < 1 counts as 1.
+an object that does not exist (the fill value). start < 0 counts from the object's end (and fails where the object is shorter); length < 0 means up to the
+object's end. Two chunks of one call never write the same positions of `out`. threads < 1 counts as 1.
 
-Failures are (row, code, text), one for each object that failed, of its first row, in order of row; empty when all went well. An object is a
-blob, or a chunk that is encoded. A stale file fails as stale, whatever else was found wrong in it. So no object hides another. Codes:
+Failures are (row, code, text), in order of row: one for each object that failed, for its first row that failed. Empty if there were none. An object is a
+blob, or a chunk that is encoded, so no failure of one object hides that of another. A stale file always fails as stale, even if it has other errors too. Codes:
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from numpy import generic, int64
 from numpy.typing import NDArray
 from typing_extensions import Buffer as PlainBuffer
 
-Buffer = PlainBuffer | NDArray[generic]  # NumPy says only from Python 3.12 on that its arrays are buffers
+Buffer = PlainBuffer | NDArray[generic]  # NumPy's stubs declare arrays as buffers only from Python 3.12 on
 Columns = NDArray[int64]
 Failures = list[tuple[int, int, str]]
 
-MISSING: int  # the blob of a row that is not there: -2**63
-FAILED_STALE: int  # 1: the file is another one than `expect` says, or changed while it was read
+MISSING: int  # the blob of a row whose object does not exist: -2**63
+FAILED_STALE: int  # 1: the file has another version than `expect`, or changed while it was read
 FAILED_RANGE: int  # 2: the row reaches outside its object
-FAILED_DECODE: int  # 3: a codec refused its bytes
+FAILED_DECODE: int  # 3: a codec cannot decode the bytes
 FAILED_CHECKSUM: int  # 4: a checksum does not match
 FAILED_SIZE: int  # 5: decoded to another size than the chunk's
-FAILED_IO: int  # 6: the system refused; the text begins with its errno and a space
-FAILED_ENCODE: int  # 7: a codec refused what it was to encode
+FAILED_IO: int  # 6: a system call failed; the text begins with its errno and a space
+FAILED_ENCODE: int  # 7: a codec cannot encode the bytes
 FAILED_INDEX: int  # 8: an entry of a shard index is half empty or reaches outside its shard, or the shard is too short for an index
 FAILED_INDEX_CHECKSUM: int  # 9: the checksum of a shard index does not match
 
@@ -71,7 +72,7 @@ class Descriptor:
     def __init__(self, path: str) -> None: ...
     @staticmethod
     def beneath(root: int, path: str) -> Descriptor | None:
-        """The folder at a path ("a/b/", "" is `root` itself) below another; None where there is none, or a link lies on the way."""
+        """The folder at a path ("a/b/", "" is `root` itself) below another; None where there is none, or a link is on the path."""
 
     @property
     def fd(self) -> int: ...
@@ -84,10 +85,10 @@ def open_files(root: int, names: Sequence[str], stat: Columns | None) -> Files:
 
     With `stat`, int64[n, 4], every file is opened at once and stays open until the Files is dropped; its row becomes
     (0 or errno, inode, size, mtime in ns). A missing file is errno ENOENT or ENOTDIR; a folder is EISDIR; only regular files open.
-    Without, each file is opened by the thread that reads it and closed after that; there a missing file is the fill value."""
+    Without `stat`, each file is opened by the thread that reads it and closed after that; a missing file is the fill value then."""
 
 def read_files(root: int, names: Sequence[str]) -> list[bytes | int]:
-    """All of each file, opened as in `open_files`, one after the other; the errno where one could not be read. For small files."""
+    """The whole content of each file, opened as in `open_files`, read one after the other; the errno where a file cannot be read. For small files."""
 
 def read_rows(
     files: Files | None, buffers: Sequence[Buffer], rows: Columns, out: Buffer, offsets: Columns, threads: int
@@ -113,21 +114,22 @@ def publish_files(
 ) -> None:
     """Replaces each named file by the pieces rows[offsets[i]:offsets[i + 1]], one after the other, under the lock protocol (DESIGN.md, Writing).
 
-    For each name: missing folders are made; an open-file-description write lock is taken on "<name>.__lock" (waiting for it, Ctrl-C aside),
-    checked to be still the file of that name, the present version of <name> is compared with expect[i] (None: any; b"": must not
-    exist; one byte: see below; else 24 bytes: inode, size, mtime_ns as little-endian int64), the pieces are written into the lock file, which is cut to
-    their length, synced if `sync` (and the folder after the rename), and renamed over <name>. When anything fails the lock file is removed and
-    the old file stays as it was. Where expect[i] is b"" the rename replaces nothing, also where a writer that takes no locks has come between (Changed);
+    For each name: missing folders are created; an open-file-description write lock is taken on "<name>.__lock" (waits for it; Ctrl-C interrupts) and
+    checked to be still on the file of that name; the present version of <name> is compared with expect[i] (None: any; b"": must not
+    exist; one byte: see below; else 24 bytes: inode, size, mtime_ns as little-endian int64). The pieces are written into the lock file, which is truncated to
+    their length, synced if `sync` (and the folder after the rename), and renamed over <name>. If a step fails, the lock file is removed and
+    the old file stays as it was. Where expect[i] is b"" the rename replaces nothing, even if a writer that takes no locks has created the file since (Changed);
     where the file system has no such rename, the value is written once more and linked, as below.
 
-    Where every expect[i] is of one byte, the names are only ever created, and no lock is taken: a file has no name while it is written (O_TMPFILE), and is linked to its name when it is whole;
-    where the file system has no such files, it has a name in the same folder that begins with "~" and ends in ".__lock" until then. With `sync` files of neighbouring names are
-    synced together before they get their names, and then their folders, also that of a name that was taken.
+    Where every expect[i] is one byte long, the names are only created, and no lock is taken: a file has no name while it is written (O_TMPFILE), and is linked to
+    its name when it is complete. Where the file system has no such files, it has until then a name in the same folder that begins with "~" and ends in ".__lock".
+    With `sync` files of neighbouring names are synced together before they get their names, and then their folders, also the folder of a name that exists
+    already.
 
-    result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the
-    expected one (size -1: there is none), (errno, 0, 0, 0) when the system refused, (-2, failure code, 0, 0) when a piece could not be read, (-3, errno, 0, 0) when a name was
-    created without a lock and its folder could not be synced.
-    rows and pieces from `files` are copied inside the system where it can (copy_file_range). Names are handled in parallel."""
+    result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the expected one (size -1: there is none),
+    (errno, 0, 0, 0) when a system call failed, (-2, failure code, 0, 0) when a piece could not be read, (-3, errno, 0, 0) when a name was created without a lock
+    and its folder could not be synced.
+    rows and pieces from `files` are copied inside the kernel of the system where it can (copy_file_range). Names are handled in parallel."""
 
 def change_files(
     root: int,
@@ -143,44 +145,51 @@ def change_files(
 ) -> None:
     """Changes each named file in place under its lock, if it has the version expect[i] (as in publish_files), in the steps of docs/design/044-shards-in-place.md.
 
-    rows, int64[k, 4]: (buffer, start, length, position in the file); those of file i are rows[offsets[i]:offsets[i + 1]], in the order of writing. With `journal` they lie behind the
-    end of the file, or last, within its first heads[i] bytes, which the journal keeps: a kill is undone by restore_files. Without, a kill may tear what is written.
-    result, int64[n, 4]: (0, inode, size, mtime_ns) when changed, (-1, ...) as in publish_files, also where an earlier append was undone, (-3, 0, 0, 0) where the file is to be replaced whole instead
-    (it has several names, belongs to another user, or may not be written), (errno, 0, 0, 0) when the system refused: then nothing was changed, with a journal."""
+    rows, int64[k, 4]: (buffer, start, length, position in the file); those of file i are rows[offsets[i]:offsets[i + 1]], in the order of writing. With `journal`
+    their positions are behind the end of the file, except the last ones, which are within its first heads[i] bytes. The journal keeps these bytes, so that
+    restore_files can undo a change that was killed. Without a journal, a kill may leave the bytes half written.
+    result, int64[n, 4]: (0, inode, size, mtime_ns) when changed, (-1, ...) as in publish_files, also where an earlier append was undone, (-3, 0, 0, 0) where the
+    file is to be replaced whole instead (it has several names, belongs to another user, or may not be written), (errno, 0, 0, 0) when a system call failed: with
+    a journal nothing was changed then."""
 
 def birth_time(fd: int) -> int:
-    """When an open file was made, in ns since 1970; 0 where the system does not say. With the inode it tells a file from a later one that has the same inode."""
+    """When an open file was created, in ns since 1970; 0 where the system does not report it. With the inode it distinguishes a file from a later one with the
+    same inode."""
 
-def restore_files(root: int, names: Sequence[str], look: bool, copies: bool, result: Columns) -> None:
-    """Undoes appends to files that were killed, and waits for writers that are alive. result, int64[n, 1]: 0 where no writer was at the file; 1 where one was, and left nothing to undo;
-    2 where an append was killed, which is now undone (look: which is not undone); 3 where one was killed before the file was copied, which stays as it is (copies: it is undone, and 2);
-    -errno where the system refused."""
+def restore_files(
+    root: int, names: Sequence[str], look: bool, copies: Literal["keep", "restore", "remove"], result: Columns
+) -> None:
+    """Undoes appends to files whose writers were killed, and waits for writers that are alive. result, int64[n, 1]: 0 where there was no writer; 1 where there
+    was one, and nothing has to be undone; 2 where an append was killed and is now undone (with `look` it is not undone); 3 where one was killed before the file
+    was copied: `copies` "keep" leaves the file as it is, "restore" undoes the append (2), "remove" removes the journal (1); -errno where a system call failed."""
 
 def copy_files(
     source: int, sources: Sequence[str], root: int, names: Sequence[str], sync: bool, threads: int, result: Columns
 ) -> None:
-    """Makes names[i] beneath `root` a copy of the file sources[i] beneath `source` (both descriptors of folders), over what is there, with its times of change and access.
+    """Makes names[i] beneath `root` a copy of the file sources[i] beneath `source` (both descriptors of folders), with its times of change and access. Replaces
+    an existing file.
 
-    No locks are taken. Links are not followed, missing folders are made. A copy is made from one open descriptor, with no name before it is whole (O_TMPFILE; where the
-    file system has no such files, one that begins with ".copy-" and ends in ".__lock"); where size or time of change of the source are others after it, it is made again, three times
-    at most. With `sync` each file is synced before it gets its name; folders are the caller's to sync. Names are handled in parallel. Ctrl-C takes effect between two, and
-    in large files.
-    result, int64[n, 2]: (0, size) when copied, (-1, 0) where the source is no file that is there (a folder, or behind what is no folder), (-2, 0) where it was changed meanwhile each time,
-    (errno, 0) when it could not be read, (errno, 1) when the copy could not be written; then what has the name stays as it was."""
+    No locks are taken. Links are not followed, missing folders are created. A copy is made from one open descriptor and has no name until it is complete
+    (O_TMPFILE; where the file system has no such files, a name that begins with ".copy-" and ends in ".__lock"). If the size or time of change of the source
+    differs afterwards, the copy is repeated, three times at most. With `sync` each file is synced before it gets its name; the caller syncs folders. Names are
+    handled in parallel. Ctrl-C takes effect between two files, and in large files.
+    result, int64[n, 2]: (0, size) when copied, (-1, 0) where the source is not an existing file (a folder, or below something that is not a folder), (-2, 0)
+    where it changed during each attempt, (errno, 0) when it could not be read, (errno, 1) when the copy could not be written; then an existing file of the name
+    stays as it was."""
 
 def unlink_files(root: int, names: Sequence[str], result: Columns) -> None:
-    """Removes each named file without its lock: for names that nobody writes again. Ctrl-C takes effect between two. result, int64[n]: 0 when removed, -1 where it was not there,
-    else the errno. Folders stay, and are the caller's to sync."""
+    """Removes each named file without its lock: for names that are never written again. Ctrl-C takes effect between two. result, int64[n]: 0 when removed, -1
+    where it did not exist, else the errno. Folders stay, and the caller syncs them."""
 
 def list_folder(
     folder: int, length: int, suffix: str, sizes: bool, threads: int
 ) -> tuple[bytes, bytes | None, list[str]]:
-    """The names in the open folder `folder`: those of files that have `length` ASCII letters and digits, sorted and one behind the other; with `sizes` their sizes, int64 each, which
-    so many threads ask for, without the files that have gone meanwhile; and in any order the names of other files that end in `suffix`, and of folders, with a "/" behind. Links and
-    what is not UTF-8 are left out. Ctrl-C takes effect. Raises OSError."""
+    """The names in the open folder `folder`: those of files that have `length` ASCII letters and digits, sorted and concatenated; with `sizes` their sizes, int64
+    each, which this number of threads reads, without files that were removed meanwhile; and in any order the names of other files that end in `suffix`, and of
+    folders, with a "/" appended. Links and names that are not UTF-8 are left out. Ctrl-C takes effect. Raises OSError."""
 
 def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None], sync: bool, result: Columns) -> None:
-    """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it was not there, which is success with
+    """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it did not exist, which is success with
     expect None). The lock file is removed too; folders stay."""
 
 # --- chunks ---------------------------------------------------------------------------------------------------------------------------
@@ -206,7 +215,7 @@ def decode_chunks(
     runs     int64[r, 4]: (start, count, step, at): elements start, start + step, ... (count of them, step >= 1, count >= 1) of the chunk go to
              at, at + 1, ... along that dimension of `out`. The box of a chunk is the product of its runs over the dimensions
 
-    No more of a chunk is decoded than its box needs, where a codec can do so: damage behind the needed bytes is a failure only where a checksum is of it.
+    Only as much of a chunk is decoded as its box needs, where a codec supports that: damage behind the needed bytes is reported only where a checksum covers it.
     """
 
 def decode_points(
@@ -233,7 +242,7 @@ def decode_bytes(
     threads: int,
 ) -> tuple[list[Segment], Failures]:
     """Undoes bytes-to-bytes codecs (as in `program`) on each row: one Segment a row, lengths[i] its bytes (-1: the row or its file is MISSING).
-    A row that decodes to more than limits[i] bytes fails (FAILED_SIZE); never more than about that is allocated."""
+    A row that decodes to more than limits[i] bytes fails (FAILED_SIZE); never much more than that is allocated."""
 
 def decode_elements(
     codecs: Sequence[tuple[object, ...]],
@@ -264,28 +273,28 @@ def encode_elements(
     threads: int,
     lengths: Columns,
 ) -> tuple[list[Segment], list[int], Failures]:
-    """Encodes n chunks of views, each where its row says in `buffers` (length -1: none, and lengths[i] is -1 then); answers as encode_chunks."""
+    """Encodes n chunks of views, each where its row gives it in `buffers` (length -1: no chunk, and lengths[i] is -1 then). Returns the same as encode_chunks."""
 
 def compact_elements(heap: Sequence[Buffer], views: Buffer, buffer: int) -> Segment:
-    """Copies the elements of views one after the other into what is to be buffer `buffer`, and changes the views to point there."""
+    """Copies the elements of views one after the other into the future buffer `buffer`, and changes the views to point there."""
 
 def elements_of_strings(
     strings: NDArray[generic], fill: Buffer, first: int, views: Buffer, valid: Buffer | None, threads: int
 ) -> list[Segment]:
-    """Copies the strings of a StringDType array in C order into what are to be the buffers of a heap from number `first` on, one for each thread at most, and fills their
+    """Copies the strings of a StringDType array in C order into the future buffers of a heap from number `first` on, at most one for each thread, and fills their
     views. valid: set to 0 for each string that is missing, else to 1; without it a missing string is a ValueError."""
 
 def elements_to_strings(heap: Sequence[Buffer], views: Buffer, valid: Buffer | None, strings: NDArray[generic]) -> None:
     """Packs elements into a StringDType array in C order; those whose `valid` is 0 become missing."""
 
 def elements_of_objects(objects: list[object], text: bool, fill: Buffer, buffer: int, views: Buffer) -> Segment:
-    """As elements_of_strings, of str (text) or bytes. Raises TypeError for other objects."""
+    """The same as elements_of_strings for str (text) or bytes objects. Raises TypeError for other objects."""
 
 def elements_to_objects(heap: Sequence[Buffer], views: Buffer, text: bool) -> list[object]:
     """Elements as str (text) or bytes."""
 
 class Segment:
-    """Bytes made by the kernel, readable through the buffer protocol; its memory goes back to a pool when it is dropped."""
+    """Bytes produced by the kernel, readable through the buffer protocol; its memory returns to a pool when it is dropped."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int: ...
@@ -304,10 +313,10 @@ def encode_chunks(
 ) -> tuple[list[Segment], list[int], Failures]:
     """Gathers n chunks from `source` (boxes as in decode_chunks, `at` being places in `source`) and encodes them.
 
-    What the box of a chunk does not cover comes from the old chunk, old = (files, buffers, rows), or is the fill value where there is none (MISSING) or
+    Elements of a chunk outside its box come from the old chunk, old = (files, buffers, rows), or are the fill value where there is none (MISSING) or
     `old` is None; a chunk whose box covers it whole never reads `old`.
-    groups   int64[g + 1]: chunks groups[k]:groups[k + 1] lie one after the other in their segments; no segment spans two groups
-    lengths  int64[n]: encoded bytes, or -1 where every element equals the fill value bit for bit and keep_fill is false: nothing is emitted then
+    groups   int64[g + 1]: chunks groups[k]:groups[k + 1] are contiguous in their segments; no segment spans two groups
+    lengths  int64[n]: encoded bytes, or -1 where every element equals the fill value bit for bit and keep_fill is false: no bytes are emitted then
     Returns the segments, in order of chunk, and s + 1 numbers: the chunks that each holds (segment k: table[k]:table[k + 1]; they cover 0:n),
     the bytes of a chunk following those of the one before. The bytes do not depend on `threads`."""
 
@@ -325,10 +334,10 @@ def encode_points(
     """As encode_chunks, for single elements of a one-dimensional source (points as in decode_points; of equal positions the last wins)."""
 
 def encode_bytes(codecs: Sequence[tuple[object, ...]], values: Sequence[Buffer], threads: int) -> list[Segment]:
-    """Does bytes-to-bytes codecs on each buffer. ValueError for one that a codec cannot take (blosc: 2 GiB and more)."""
+    """Applies bytes-to-bytes codecs to each buffer. ValueError for a buffer that a codec cannot encode (blosc: 2 GiB and more)."""
 
 def crc32c(data: Buffer, value: int = 0) -> int:
-    """CRC-32C of data, going on from `value`. crc32c(b"123456789") == 0xE3069283."""
+    """CRC-32C of data, continued from `value`. crc32c(b"123456789") == 0xE3069283."""
 
 # --- shard indexes ---------------------------------------------------------------------------------------------------------------------
 
@@ -362,11 +371,12 @@ def read_indexes(
     tables: Columns,
     threads: int,
 ) -> Failures:
-    """Reads the indexes of g shards of `sizes` bytes, whose bytes lie at rows (int64[g, 3]), into `tables`. MISSING: the table of a shard that is not there, all empty.
-    What makes no sense fails (FAILED_INDEX, FAILED_INDEX_CHECKSUM): every entry lies in its shard, outside of the index, and is not half empty."""
+    """Reads the indexes of g shards of `sizes` bytes, whose bytes are at rows (int64[g, 3]), into `tables`. MISSING: the table of a shard that does not exist,
+    all empty. Invalid indexes fail (FAILED_INDEX, FAILED_INDEX_CHECKSUM). In a valid one every entry is inside its shard, outside of the index, and not half
+    empty."""
 
 def check_indexes(index: ShardIndex, sizes: Columns, tables: Columns) -> Failures:
-    """What `read_indexes` says of tables that were decoded elsewhere."""
+    """The failures that `read_indexes` returns, for tables that were decoded elsewhere."""
 
 def write_indexes(index: ShardIndex, tables: Columns, out: Buffer) -> None:
     """Encodes tables: uint8[g, nbytes]."""
@@ -385,20 +395,20 @@ def assemble_shards(
     out: Columns,
     offsets: Columns,
 ) -> int:
-    """Lays n inner chunks out in g shards, one after the other, the index of each before or behind them.
+    """Lays out n inner chunks in g shards, one after the other, with the index of each before or behind them.
 
     shard, number  int64[n]: of each chunk; number -1: bytes that the index does not name
     rows, first    int64[p, 3], int64[n + 1]: the bytes of chunk i are rows[first[i]:first[i + 1]]; first None: rows[i]. A chunk with a row of negative length is left out
-    keys           int64[n], what sorts the chunks of a shard, as unsigned integers (the order given decides between equals); None: as they are given
-    starts         int64[g]: where the first chunk of each shard lies in it
-    blob           where the indexes lie, nbytes each, one after the other; without `empty` shards without chunks have none, and no rows
+    keys           int64[n], the sort keys of the chunks of a shard, as unsigned integers (equal keys keep the given order); None: in the given order
+    starts         int64[g]: the position of the first chunk in each shard
+    blob           the blob of the indexes, nbytes each, one after the other; without `empty` shards without chunks have none, and no rows
     tables         int64[g * total, 2]; the entries of the chunks are set in it, the others stay
-    out, offsets   int64[p + g, 3], int64[g + 1]: shard i becomes out[offsets[i]:offsets[i + 1]], where rows that go on in the same blob are one
-    Returns how many rows of `out` there are."""
+    out, offsets   int64[p + g, 3], int64[g + 1]: shard i becomes out[offsets[i]:offsets[i + 1]]; rows that are adjacent in the same blob are merged
+    Returns the number of rows of `out`."""
 
-SHARD_KNOWN: int  # 0: read, by the index that was given; without shards: read
-SHARD_FRESH: int  # 1: read, by its own index
-SHARD_MISSING: int  # 2: nothing is there, so that all its chunks are the fill value
+SHARD_KNOWN: int  # 0: read, with the index that was given; without shards: read
+SHARD_FRESH: int  # 1: read, with its own index
+SHARD_MISSING: int  # 2: the shard does not exist, so that all its chunks are the fill value
 SHARD_STALE: int  # 3: it has another version than the index that was given, or was replaced while it was read: it has to be read again
 SHARD_FAILED: int  # 4: see the failures
 
@@ -418,11 +428,11 @@ def read_shards(
     out: Buffer,
     threads: int,
 ) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
-    """Reads a box of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered, finds the inner chunks in them, decodes
-    these and scatters them into `out`. No more than some hundred files are open at once.
+    """Reads a box of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered, finds the inner
+    chunks in them, decodes these and scatters them into `out`. At most a few hundred files are open at once.
 
-    levels      of sharding, outermost first; none where chunks have no inner ones
-    names       (descriptor of a root folder, what stands before the first coordinate, what stands between two): chunks are files beneath the root, named by their coordinates. None:
+    levels      of sharding, outermost first; empty where chunks have no inner ones
+    names       (descriptor of a root folder, text before the first coordinate, text between two): chunks are files below the root, named by coordinates. None:
     files, buffers, objects  a blob for each chunk, its first byte there and its length (-1: up to the end). Files must not be open yet
     axes        for each dimension the inner chunks that are touched along it (entries): (chunk int64[k], entries int64[k, 2], runs int64[r, 4]) as in decode_chunks, ascending; or, for
                 elements start, start + step, ..., (start, step, size, length of the array, extent of an inner chunk, first entry, end of entries)
@@ -430,10 +440,10 @@ def read_shards(
     remembered  stacked tables, int64[g * total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None where they do not change
     slots       int64[m, 2]: for each shard a number in `remembered` and a row in it; (-1, 0): its index is read. None: all are read
     fresh       int64[k * total, 2], room for the k indexes that are read, in the order of their shards
-    states      int64[m, 4], what became of each chunk: (SHARD_..., inode, size, time of change)
+    states      int64[m, 4], the result for each chunk: (SHARD_..., inode, size, time of change)
 
-    Versions are compared when a file was opened and when all of it was read. Failures are (chunk, code, text, coordinates of the inner chunk at fault; of the shard, where its index
-    is), one for each chunk of the array that failed. Then the numbers of those that were fresh, missing and stale."""
+    Versions are compared when a file was opened and when all of it was read. Failures are (chunk, code, text, coordinates of the inner chunk with the error; of
+    the shard, where the index has it), one for each chunk of the array that failed. They are followed by the numbers of fresh, missing and stale shards."""
 
 def read_shard_points(
     program: Program,
@@ -456,10 +466,10 @@ def read_shard_points(
 # --- manifests ------------------------------------------------------------------------------------------------------------------------
 
 def decode_manifest(data: Buffer) -> tuple[list[Segment], Failures]:
-    """The chunk references of a manifest of the Icechunk alpha, in order of node and coordinates; of two with the same key the last.
+    """The chunk references of a manifest of the Icechunk alpha, in order of node and coordinates; the last of two with the same key.
 
     Columns are bytes of items in the machine's byte order. For n references and m locations:
-    flags            the map of flags, as it stands in the file
+    flags            the map of flags, as it is in the file
     nodes            uint32[n]
     starts           int64[n + 1]: the coordinates of row i are coordinates[starts[i]:starts[i + 1]]
     coordinates      int64
@@ -471,25 +481,26 @@ def decode_manifest(data: Buffer) -> tuple[list[Segment], Failures]:
     locations        int32[n]: the number of the location of virtual ones, else -1
     location_text    uint8: UTF-8, each location once
     location_starts  int64[m + 1]
-    Where the file is broken there are no columns, but one failure, whose row is the position in the file. Memory is bounded by the size of `data`: some four
-    times as much, or eight where it is nearly all coordinates."""
+    Where the file is broken there are no columns, but one failure, whose row is the position in the file. Memory is bounded by the size of `data`: about four
+    times as much, or eight where nearly all of it is coordinates."""
 
 def encode_manifest(columns: Sequence[Buffer]) -> Segment:
-    """The manifest of these columns, which are as those of `decode_manifest`, but in any order: the shortest forms, in order of node and coordinates, of rows with
-    the same key the last. ValueError where columns do not fit each other or the format (a coordinate of 2**32, say)."""
+    """The manifest of these columns, which are the same as those of `decode_manifest`, but in any order. Encodes in the shortest forms, in order of node and
+    coordinates; the last of the rows with the same key. ValueError where columns do not fit each other or the format (a coordinate of 2**32, for example)."""
 
 def order_references(nodes: Buffer, starts: Buffer, coordinates: Buffer) -> Segment | None:
-    """The rows (int64) in order of node and coordinates, of those with the same key the last; None where all rows are so already."""
+    """The rows (int64) in order of node and coordinates, the last of those with the same key; None where all rows are already so."""
 
 # --- snapshots ------------------------------------------------------------------------------------------------------------------------
 
 def skip_values(data: bytes, at: int, count: int) -> int:
-    """Where `count` values of MessagePack that begin at `at` end; -1 where the bytes end first, or where no value begins."""
+    """Where `count` values of MessagePack that begin at `at` end; -1 where the bytes end first, or no value begins there."""
 
 def find_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, bool, Failures]:
-    """Where the nodes of a snapshot of the Icechunk alpha lie: `count` entries of a map, the first at `at`.
+    """Where the nodes of a snapshot of the Icechunk alpha are: `count` entries of a map, the first at `at`.
 
-    Returns the paths as they come, the place behind the last entry, and rows of 8 int64, one for each entry: where it begins (with its key), where its value begins and
-    ends, the node's id, its kind (0 group, 1 array), and where its attributes, the metadata of an array and its list of manifests begin; -1 for what the first look does
-    not tell, and for the parts of a node of which more than attributes and metadata may be wrong; and whether every node has an id that is known, and no other node has
-    it. Where the bytes end first, or a key is no text, there are no rows, but one failure, whose row is the position in the file."""
+    Returns the paths in the order of the file, the position behind the last entry, and rows of 8 int64, one for each entry: where it begins (with its key), where
+    its value begins and ends, the node's id, its kind (0 group, 1 array), and where its attributes, the metadata of an array and its list of manifests begin; -1
+    for parts that this scan does not find, and for the parts of a node in which more than attributes and metadata may be wrong; and whether every node has an id
+    that is known, and no two nodes have the same. Where the bytes end first, or a key is not text, there are no rows, but one failure, whose row is the position
+    in the file."""

@@ -1,7 +1,7 @@
-"""The data types of zarr.dtype, by its names and with its arguments, for scripts in which one word was changed. Each stands for a data type of Frazil, and is a dtype= of the functions
-that create.
+"""The data types of zarr.dtype, with the same names and arguments, for scripts that only replace `zarr` by `frazil`. Each wraps a data type of Frazil and can be passed
+as dtype= to the functions that create arrays.
 
-Nothing else needs them: dtype= takes what NumPy takes for one, and the names of registered data types."""
+Other code does not need them: dtype= also takes NumPy's dtypes and the names of registered data types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OBJECTS: Final = {"string": "vlen-utf8", "variable_length_bytes": "vlen-bytes"}
 
 
 class ZDType(Value):
-    """Base class. data_type: the data type of Frazil; endianness: "little" or "big", of what NumPy has. Arrays that are created have the byte order of their codecs."""
+    """Base class. data_type: the data type of Frazil; endianness: "little" or "big" for data types that NumPy has. New arrays have the byte order of their codecs."""
 
     __slots__ = ("data_type", "endianness")
     data_type: DataType
@@ -35,7 +35,7 @@ class ZDType(Value):
 
     @classmethod
     def from_native_dtype(cls, dtype: object) -> ZDType:
-        """The data type of a NumPy dtype. Raises InvalidInputError for one of another class."""
+        """The data type of a NumPy dtype. Raises InvalidInputError where it is not one of this class."""
         found = parse_dtype(dtype)
         if not isinstance(found, cls):
             raise InvalidInputError(f"{shown(dtype)} is a {type(found).__name__}, not a {cls.__name__}")
@@ -44,10 +44,10 @@ class ZDType(Value):
     def to_native_dtype(self) -> np.dtype[np.generic]:
         """The NumPy dtype."""
         dtype = self.data_type.dtype
-        return dtype.newbyteorder(_ORDERS[self.endianness]) if self.data_type.swaps else dtype  # type: ignore[arg-type] # which it has
+        return dtype.newbyteorder(_ORDERS[self.endianness]) if self.data_type.swaps else dtype  # type: ignore[arg-type] # only NumPy dtypes swap
 
     def to_json(self, zarr_format: int = 3) -> Json:
-        """What a document says of it: the member `data_type` of Zarr v3; the dtype of Zarr v2, with the codec of objects where there is one."""
+        """The data type as a document holds it: the member `data_type` of Zarr v3; the dtype of Zarr v2, with its object codec if it has one."""
         if zarr_format != 2:
             return self.data_type.to_json()
         if (codec := _OBJECTS.get(self.data_type.name)) is not None:
@@ -61,11 +61,11 @@ class ZDType(Value):
         return self.data_type.fill_from_user(None).scalar
 
     def cast_scalar(self, value: object) -> object:
-        """A value as an element. Raises MetadataError for what it cannot hold."""
+        """A value as an element. Raises MetadataError for a value that the data type cannot hold."""
         return self.data_type.fill_from_user(value).scalar
 
     def to_json_scalar(self, value: object, *, zarr_format: int = 3) -> Json:
-        """A fill value as documents of Zarr v3 have it."""
+        """A fill value as it is in documents of Zarr v3."""
         return self.data_type.emit_fill(self.data_type.fill_from_user(value))
 
     def from_json_scalar(self, value: Json, *, zarr_format: int = 3) -> object:
@@ -152,14 +152,14 @@ class DateTime64(_Time):
 
 
 class TimeDelta64(_Time):
-    """Lengths of time, counted in units."""
+    """Durations, counted in units."""
 
     __slots__ = ()
     registered = "numpy.timedelta64"
 
 
 class Struct(ZDType):
-    """Elements with fields. fields: (name, data type) each, of this module."""
+    """Elements with fields. fields: a (name, data type of this module) for each."""
 
     __slots__ = ()
 
@@ -180,11 +180,11 @@ _CLASSES: Final[dict[str, type[ZDType]]] = {
 
 
 def parse_dtype(dtype: object, *, zarr_format: int = 3) -> ZDType:  # noqa: ARG001
-    """The data type that a NumPy dtype, a registered name or an object of a document names. Raises InvalidInputError, UnknownExtensionError."""
+    """The data type for a NumPy dtype, a registered name or an object of a document. Raises InvalidInputError, UnknownExtensionError."""
     if isinstance(dtype, ZDType):
         return dtype
     data_type = _REGISTERED.data_type_from_user(dtype)
-    if isinstance(data_type, RawType):  # which has two names
+    if isinstance(data_type, RawType):  # registered under two names
         return RawBytes(length=data_type.itemsize)
     made = object.__new__(_CLASSES.get(data_type.name, ZDType))
     ZDType.__init__(made, data_type, "big" if _is_big(dtype) else "little")
@@ -192,7 +192,7 @@ def parse_dtype(dtype: object, *, zarr_format: int = 3) -> ZDType:  # noqa: ARG0
 
 
 def _is_big(dtype: object) -> bool:
-    """Whether NumPy's spelling or dtype says so."""
+    """Whether a NumPy dtype, or its string, is big-endian."""
     return (dtype.str if isinstance(dtype, np.dtype) else dtype if isinstance(dtype, str) else "").startswith(">")
 
 

@@ -1,28 +1,28 @@
-"""Every exception that Frazil raises, and how their messages show a value. What a caller does next decides the class; no other module defines exceptions.
+"""Every exception that Frazil raises, and how their messages show a value. There is one class for each way in which a caller reacts; no other module defines exceptions.
 
 FrazilError
-├── NotFoundError (KeyError, FileNotFoundError, ValueError)  nothing is there: check the location, or create it
+├── NotFoundError (KeyError, FileNotFoundError, ValueError)  nothing is at this location: check it, or create the node
 ├── AlreadyExistsError (FileExistsError, ValueError)         something already exists: choose another location, or pass overwrite=True
 ├── InvalidInputError (ValueError)   the call is wrong: change its arguments
 │   ├── SelectionError (IndexError)  a selection that does not fit the array
 │   ├── MetadataError                a metadata document that breaks the rules
-│   ├── NodeKindError (AlreadyExistsError)  an array is where a group was meant, or the reverse: open what is there
-│   ├── ConversionError              what another dialect cannot say: look at .refusals, change or remove it
+│   ├── NodeKindError (AlreadyExistsError)  an array where a group was expected, or the reverse: open the node that exists
+│   ├── ConversionError              the other dialect cannot express something: look at .refusals, change or remove it
 │   └── UnknownExtensionError        a codec, data type, grid ... that is not registered: register it
 ├── ReadOnlyError (PermissionError, ValueError)  opened for reading: open it for writing
-├── ConflictError                    somebody else changed the same thing first: look at .conflicts, try again
-├── CommitUnknownError               the answer was lost: look before doing it again
+├── ConflictError                    another writer changed the same thing first: look at .conflicts, try again
+├── CommitUnknownError               the reply was lost: check the result before doing it again
 ├── StoreError (OSError)             the store failed: repair the store or its connection, then try again
-└── DataError                        stored bytes are wrong: restore them from a copy, or write them anew
+└── DataError                        stored bytes are wrong: restore them from a copy, or write them again
     ├── ChunkDecodeError             a chunk that its codecs cannot decode
     ├── ChecksumError                a checksum that does not match
-    └── FormatError                  a shard index or document whose bytes make no sense
+        └── FormatError                  a shard index or document with invalid bytes
 
 FallbackWarning (UserWarning)        no error: a data type is read as the fallback that its document names, or zarr-python's own codec pipeline is used
 RedirectWarning (UserWarning)        no error: a web server redirects to another one, which is read
 
-The errors of Python among the bases are those that zarr-python raises in the same place: `except FileNotFoundError` of its scripts works. Names of zarr.errors, such as
-ContainsArrayError, are other names of these classes (the last lines of this file).
+The bases that are errors of Python are those that zarr-python raises in the same place: `except FileNotFoundError` in its scripts works. Names of zarr.errors, such as
+ContainsArrayError, are aliases of these classes (the last lines of this file).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SHOWN = 60  # characters
 
 
 def shown(value: object) -> str:
-    """A value that a user gave, as messages show it: its repr, cut short. Raises nothing, also for what has no repr, such as an integer of too many digits."""
+    """A value from a user as messages show it: its repr, shortened. Never raises, even if the repr fails, as for an integer of too many digits."""
     try:
         text = repr(value)
     except Exception:
@@ -65,15 +65,15 @@ def shown(value: object) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text on one line: what would break it, or what a terminal takes for a command, is escaped as in Python."""
+    """A text on one line: characters that break the line or control a terminal are escaped as in Python."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 class FrazilError(Exception):
-    """Base of all. `message` says what is wrong; where known, `key` names the stored object, `path` the node or the member
-    of its document, `chunk` the coordinates of the chunk (or inner chunk) in the array's chunk grid, and `hint` how to mend it."""
+    """Base of all. `message` describes the error. Where known, `key` names the stored object, `path` the node or the member
+    of its document, `chunk` the coordinates of the chunk (or inner chunk) in the array's chunk grid, and `hint` how to fix it."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class FrazilError(Exception):
         self.message, self.key, self.path, self.chunk, self.hint = message, key, path, chunk, hint
 
     def __str__(self) -> str:
-        """One line: names in it may be anybody's, and no terminal obeys them."""
+        """One line. Names in the message may come from untrusted data, so control characters are escaped."""
         where = [
             f"{name} {value!r}" if isinstance(value, str) else f"{name} {value}"
             for name, value in (("path", self.path), ("key", self.key), ("chunk", self.chunk))
@@ -115,11 +115,11 @@ def _rebuild(kind: type[FrazilError], message: str, fields: dict[str, object]) -
 
 
 class NotFoundError(FrazilError, KeyError, FileNotFoundError, ValueError):
-    """Nothing is at this key, path, branch or tag."""
+    """There is nothing at this key, path, branch or tag."""
 
 
 class AlreadyExistsError(FrazilError, FileExistsError, ValueError):
-    """Something is there already."""
+    """Something exists already."""
 
 
 class InvalidInputError(FrazilError, ValueError):
@@ -131,11 +131,11 @@ class SelectionError(InvalidInputError, IndexError):
 
 
 class MetadataError(InvalidInputError):
-    """A metadata document, or the arguments that would make one, break the rules of the format; `path` names the member."""
+    """A metadata document, or the arguments to create one, break the rules of the format; `path` names the member."""
 
 
 class NodeKindError(InvalidInputError, AlreadyExistsError):
-    """An array is where a group was meant, or a group where an array was."""
+    """An array where a group was expected, or a group where an array was."""
 
 
 class UnknownExtensionError(InvalidInputError):
@@ -143,7 +143,7 @@ class UnknownExtensionError(InvalidInputError):
 
 
 class ConversionError(InvalidInputError):
-    """What the dialect to convert to cannot say. `refusals` holds all of it: (path of the node, member or None, reason) each."""
+    """The target dialect cannot express some of the metadata. `refusals` lists all of it: (path of the node, member or None, reason) each."""
 
     refusals: Sequence[tuple[str, str | None, str]] = ()
 
@@ -153,25 +153,25 @@ class ReadOnlyError(FrazilError, PermissionError, ValueError):
 
 
 class ConflictError(FrazilError):
-    """Somebody else changed the same thing first. `conflicts` holds what clashed, as values."""
+    """Another writer changed the same thing first. `conflicts` holds what clashed, as values."""
 
     conflicts: Sequence[object] = ()
 
 
 class CommitUnknownError(FrazilError):
-    """Whether the commit happened is not known, as its answer was lost. `snapshot`: the id that it has if it did; None where that is not known.
+    """Whether the commit happened is not known, because the reply was lost. `snapshot`: the id of the commit if it happened; None where that is not known.
 
-    Commit again without changing anything, which finds out; or discard the session."""
+    Commit again without any change to find out, or discard the session."""
 
     snapshot: str | None = None
 
 
 class StoreError(FrazilError, OSError):
-    """The store could not do what it was asked (I/O error, permission, disk full, a key that it cannot hold).
-    `errno` is the system's number where there is one.
+    """The store could not do the operation (I/O error, permission, disk full, a key that it cannot hold).
+    `errno` is the error number of the system, if there is one.
 
     done  of a write that failed. False: it was not done, and the store is sure that it will not be done later either. True: it was done, but a crash may
-          undo it, as it could not be synced. None: the store does not know; a request whose answer was lost may still arrive"""
+          undo it, as it could not be synced. None: the store does not know; a request without a reply may still arrive"""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class StoreError(FrazilError, OSError):
         self.done = done
 
     def _fields(self) -> dict[str, object]:
-        return {**super()._fields(), "errno": self.errno}  # which is OSError's, not of the instance's own dict
+        return {**super()._fields(), "errno": self.errno}  # an attribute of OSError, not in the instance's own dict
 
 
 class DataError(FrazilError):
@@ -197,7 +197,7 @@ class DataError(FrazilError):
 
 
 class ChunkDecodeError(DataError):
-    """A chunk that its codecs cannot decode, or that decodes to another size than its shape says."""
+    """A chunk that its codecs cannot decode, or that decodes to another size than its shape requires."""
 
 
 class ChecksumError(DataError):
@@ -205,21 +205,21 @@ class ChecksumError(DataError):
 
 
 class FormatError(DataError):
-    """A shard index or another stored structure whose bytes make no sense. `other_version`: they are no damage, but of a version of the format that is not read here."""
+    """A shard index or another stored structure with invalid bytes. `other_version`: the bytes are not damaged, but of a version of the format that cannot be read here."""
 
     other_version: bool = False
 
 
 class FallbackWarning(UserWarning):
-    """A data type that is not registered is read as the fallback that its document names; `Registry.without_fallbacks` refuses that instead. Or frazil.zarr.CodecPipeline
+    """A data type that is not registered is read as the fallback that its document names; with `Registry.without_fallbacks` that is an error. Or frazil.zarr.CodecPipeline
     leaves chunks of zarr-python to the pipeline of zarr-python."""
 
 
 class RedirectWarning(UserWarning):
-    """A web server redirects to another one, which is read. ObjectStore(url, redirects=[]) refuses that instead."""
+    """A web server redirects to another one, which is read. With ObjectStore(url, redirects=[]) that is an error."""
 
 
-# Names of zarr.errors, for scripts that were written for zarr-python: what is raised here in the same place.
+# Names of zarr.errors, for scripts that were written for zarr-python: each is the class that is raised here in the same place.
 BaseZarrError = FrazilError
 NodeNotFoundError = ArrayNotFoundError = GroupNotFoundError = PathNotFoundError = NotFoundError
 ContainsArrayError = ContainsGroupError = ContainsArrayAndGroupError = AlreadyExistsError

@@ -1,14 +1,14 @@
-"""What extensions are written with: values and ports for those that `Registry.with_...` takes. Codecs and what they derive from are in frazil.codecs, stores
+"""The types for writing extensions: values, and ports of the extensions that `Registry.with_...` takes. Codecs and their base classes are in frazil.codecs, stores
 in frazil.stores.
 
 Extension            a name or URI with its configuration, as documents hold it
-DataType             what a data type derives from; DataTypeFamily: what is registered, and FillValue: one element
-RegularGrid          the chunk grid that arrays are read through, and what others derive from; ChunkGrid: the port
+DataType             the base class of data types; DataTypeFamily: a registry's entry for them, and FillValue: one element
+RegularGrid          the chunk grid that arrays are read through, and the base class of others; ChunkGrid: the port
 ChunkKeyEncoding     the port; SeparatedKeys: of coordinates with a separator; DraftKeys: of the draft of 2022
 NamedExtension       a chunk grid or chunk key encoding of one name, made by a function, to be registered
-ArrayMetadata        what a document says, which a generic extension of arrays changes (with_members)
+ArrayMetadata        the content of an array's document, which a generic extension of arrays changes (with_members)
 MetadataEncoding     the port of an encoding of documents
-Json                 what a document consists of
+Json                 a JSON value, as in documents
 MemoryLayout, ArrayExtension, MetadataEncodingReader, StorageTransformer, RuntimeTransformer   the functions that are registered
 """
 

@@ -1,6 +1,6 @@
-"""Modules that few users need, imported when something of them is first asked for, so that all others need not wait for them.
+"""Modules that few users need. Each is imported when one of its names is first used, so that the import of Frazil stays fast.
 
-Which ones of the project those are, and why, is listed in tests/test_layers.py; to the rules of layers and cycles they are imports like any other."""
+tests/test_layers.py lists these modules and the reasons. The rules of layers and cycles treat them as ordinary imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 
 class LateModule:
-    """Stands for a module: `middle = LateModule("frazil.codecs.python_stage")`, beside a plain import of it for type checkers."""
+    """A placeholder for a module: `middle = LateModule("frazil.codecs.python_stage")`, beside a plain import of it for type checkers."""
 
     __slots__ = ("_module", "_name")
 
@@ -36,8 +36,8 @@ else:
 
 
 def late_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package that exports names of modules which are late: by name, the module that has it, or is it. The error for a name of zarr-python
-    says what to use in its place (missing_names.py)."""
+    """`__getattr__` and `__dir__` of a package that exports names of late modules. names: for each name the module that has it, or is it. The error for a name of zarr-python
+    names the replacement (missing_names.py)."""
 
     def get(name: str) -> object:
         if name not in names:

@@ -1,4 +1,4 @@
-"""Names of zarr-python 2 and 3 that Frazil does not have, and what to use in their place: for the errors of scripts in which one word was changed. Pure."""
+"""Names of zarr-python 2 and 3 that Frazil does not have, and their replacements: for the errors of scripts that only replace `zarr` by `frazil`. Pure."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ _HINTS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def hint(owner: str, name: str) -> str:
-    """What an error that says that a name is missing adds for a name of zarr-python; "" for all other names.
+    """The hint to add to the error for a missing name if it is a name of zarr-python; "" for all other names.
 
     owner  the module by its name, or the class "Array" or "Group"."""
     found = _HINTS.get(owner, {}).get(name)

@@ -1,6 +1,6 @@
-"""What a call may use of the machine: a frozen value that is passed in. It never changes what is stored or read.
+"""Which resources of the machine a call may use: a frozen value that is passed in. It never changes what is stored or read.
 
-Where none is passed in, frazil.config says what a thread or task takes in its place: the settings of zarr-python that change nothing else, by their names
+Where none is passed in, the thread or task takes its limits from frazil.config: the settings of zarr-python that change nothing else, under their names
 (docs/design/068-names-of-zarr-python.md)."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Runtime(Record):
     """Limits of one array, group or repository handle.
 
     threads             threads of the kernel inside one call, which decode, encode, or write files; 0 means one for each core that the process may use. A store that the caller
-                        made has limits of its own
+                        created has limits of its own
     requests_in_flight  requests at once to a remote store
-    bytes_in_flight     bytes that one read or write holds beside its result, or one task where that is more: shard indexes, encoded bytes that are fetched or carried over,
-                        and what is to be decoded or encoded. A task is a shard or a chunk at least
-    cache_bytes         bytes that all which is opened from one location remembers together: shard indexes, and of a repository its files, references and,
-                        where reading them is a request, encoded chunks; 0: nothing
+    bytes_in_flight     bytes that one read or write holds beside its result, or one task if that needs more: shard indexes, encoded bytes that are fetched or carried over,
+                        and chunks to decode or encode. A task is at least one shard or chunk
+    cache_bytes         size of the cache that is shared by everything opened from one location: shard indexes, and of a repository its files, references and,
+                        where reading them takes a request, encoded chunks; 0: no cache
     """
 
     threads: int = 0
@@ -37,9 +37,9 @@ class Runtime(Record):
     cache_bytes: int = 2**26
 
     def checked(self) -> Runtime:
-        """Self, with threads made definite. Raises InvalidInputError for a negative or zero limit."""
+        """Self, with the number of threads filled in. Raises InvalidInputError for a negative or zero limit."""
         threads, requests, nbytes, cache = self
-        if type(threads) is type(requests) is type(nbytes) is type(cache) is int:  # as they nearly always are
+        if type(threads) is type(requests) is type(nbytes) is type(cache) is int:  # true for nearly all calls
             if threads >= 0 and requests > 0 and nbytes > 0 and cache >= 0:
                 return Runtime(threads or cores(), requests, nbytes, cache)
         for name, value in zip(self._fields, self, strict=True):
@@ -52,7 +52,7 @@ def cores() -> int:
     """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS and Windows cannot tell what a process may use
+    return os.cpu_count() or 1  # macOS and Windows do not report which cores a process may use
 
 
 DEFAULT = Runtime()
@@ -62,7 +62,7 @@ DEFAULT = Runtime()
 
 
 class _Setting(Record):
-    """default: what it is where nobody sets it; allowed: which values it takes, and in words."""
+    """default: the value where it is not set; allowed: the values that are allowed, as a function and in words."""
 
     default: object
     allows: Callable[[object], bool]
@@ -87,14 +87,14 @@ _KNOWN: Final[Mapping[str, _Setting]] = {
     "async.concurrency": _limit(DEFAULT.requests_in_flight),
     "threading.max_workers": _limit(None),
     "codec_pipeline.max_workers": _limit(None),
-    # without effect: they say how fast, or in which order of memory
+    # without effect: they affect only speed or memory order
     "codec_pipeline.path": _Setting("frazil", lambda value: isinstance(value, str), "the name of a class"),
     "codec_pipeline.batch_size": _limit(None),
     "array.order": _one_of("C", "F"),
     "array.write_empty_chunks": _one_of(False, True),
     "array.sharding_coalesce_max_gap_bytes": _limit(None),
     "array.sharding_coalesce_max_bytes": _limit(None),
-    # as Frazil always is
+    # Frazil always does this
     "array.rectilinear_chunks": _one_of(True),
     "array.read_missing_chunks": _one_of(True),
     "array.target_shard_size_bytes": _one_of(None, hint="; shards= is the shape of shards"),
@@ -105,16 +105,16 @@ _SETTINGS: Final[ContextVar[Mapping[str, object] | None]] = ContextVar("frazil.c
 
 
 class Config:
-    """frazil.config: what is opened or created without runtime= uses, by the names of the settings of zarr-python. A setting counts for what the same thread or task opens, in
-    `with frazil.config.set({...})` until the end of the block; arrays and repositories keep what they were opened with.
+    """frazil.config: the limits for arrays and repositories that are opened or created without runtime=, under the names of zarr-python's settings. A setting applies to what
+    the same thread or task opens; in `with frazil.config.set({...})` until the end of the block. Open arrays and repositories keep the limits that they were opened with.
 
-    async.concurrency is Runtime.requests_in_flight; threading.max_workers, or else codec_pipeline.max_workers, Runtime.threads. The others are without effect, or have one value
-    only: what would change what is read or stored is an argument of the functions that open and create."""
+    async.concurrency is Runtime.requests_in_flight; threading.max_workers, or else codec_pipeline.max_workers, is Runtime.threads. The others are without effect, or have one
+    value only: everything that changes what is read or stored is an argument of the functions that open and create."""
 
     __slots__ = ()
 
     def get(self, key: str, *default: object) -> object:
-        """The value of a setting; `default`, if one is given, where there is none of this name. Raises NotFoundError."""
+        """The value of a setting, or `default` (if given) where no setting has this name. Raises NotFoundError."""
         known = _KNOWN.get(key)
         if known is not None:
             return (_SETTINGS.get() or {}).get(key, known.default)
@@ -124,7 +124,7 @@ class Config:
 
     def set(self, settings: Mapping[str, object] | None = None, **named: object) -> _Restoring:
         """Changes settings, by their names ("async.concurrency", or async__concurrency=) or in groups ({"async": {"concurrency": 8}}). As a context manager it restores them.
-        Raises InvalidInputError for settings and values that there are not; nothing is changed then."""
+        Raises InvalidInputError for unknown settings and values that are not allowed; nothing is changed then."""
         given = {**_flat(settings or {}), **{name.replace("__", "."): value for name, value in named.items()}}
         for key, value in given.items():
             known = _KNOWN.get(key)
@@ -140,7 +140,7 @@ class Config:
         return _Restoring(before, given)
 
     def reset(self) -> None:
-        """Makes all settings of this thread or task what they are where nobody sets them."""
+        """Resets all settings of this thread or task to their defaults."""
         _SETTINGS.set(None)
 
     def pprint(self, stream: TextIO | None = None, **_: object) -> None:
@@ -182,10 +182,10 @@ def _flat(settings: Mapping[str, object], group: str = "") -> dict[str, object]:
 
 
 def in_context(runtime: Runtime) -> Runtime:
-    """The runtime that a call was given; where that was none, one with the settings of frazil.config."""
+    """The given runtime; if it is the default, one with the settings of frazil.config."""
     settings = _SETTINGS.get() if runtime is DEFAULT else None
     if not settings:
         return runtime
     threads = settings.get("threading.max_workers") or settings.get("codec_pipeline.max_workers") or DEFAULT.threads
     requests = settings.get("async.concurrency") or DEFAULT.requests_in_flight
-    return DEFAULT._replace(threads=threads, requests_in_flight=requests)  # type: ignore[arg-type] # which `set` checks
+    return DEFAULT._replace(threads=threads, requests_in_flight=requests)  # type: ignore[arg-type] # checked by `set`

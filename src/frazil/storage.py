@@ -1,6 +1,6 @@
-"""The stores of zarr.storage, by its names and with its arguments, for scripts in which one word was changed. Each gives a store of frazil.stores, which has more options.
+"""The stores of zarr.storage, with the same names and arguments, for scripts that only replace `zarr` by `frazil`. Each gives a store of frazil.stores, which has more options.
 
-A location needs none of them: frazil.open("sea.zarr"), frazil.open("s3://bucket/sea.zarr"), frazil.open({})."""
+Locations work without them: frazil.open("sea.zarr"), frazil.open("s3://bucket/sea.zarr"), frazil.open({})."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["FsspecStore", "LocalStore", "MemoryStore", "ObjectStore", "StorePath
 
 
 def LocalStore(root: str | os.PathLike[str], *, read_only: bool = False) -> local_store.LocalStore:  # noqa: N802
-    """A folder. Raises InvalidInputError for what is no path."""
+    """A folder. Raises InvalidInputError if `root` is not a path."""
     return local_store.LocalStore(root, read_only=read_only)
 
 
@@ -48,10 +48,10 @@ def ZipStore(  # noqa: N802
 ) -> zip_store.ZipStore:
     """A zip archive.
 
-    mode         r: it is read; a: read and written; w: an empty one takes its place; x: it is new
-    compression  0: chunks are compressed already, so that entries are stored as they are
+    mode         r: read an archive; a: read and write; w: replace it by an empty one; x: create a new one
+    compression  0: entries are stored as they are, because chunks are compressed already
     allowZip64   without effect: archives that need it have it
-    Raises InvalidInputError, NotFoundError where none is to be read; with mode w also FormatError for a file that is no zip archive, StoreError for a folder."""
+    Raises InvalidInputError, NotFoundError if there is no archive to read; with mode w also FormatError for a file that is not a zip archive, StoreError for a folder."""
     if mode not in ("r", "a", "w", "x"):
         raise InvalidInputError(f"mode is {mode!r}; it must be one of r, a, w, x")
     if mode == "w" and read_only:
@@ -77,7 +77,7 @@ def ZipStore(  # noqa: N802
 
 
 def ObjectStore(store: connections.ObjectClient, *, read_only: bool = False) -> Store:  # noqa: N802
-    """What an object of obstore holds. frazil.stores.ObjectStore takes URLs, too."""
+    """A store over a store object of obstore. frazil.stores.ObjectStore takes URLs, too."""
     return _made(store, read_only)
 
 
@@ -96,7 +96,7 @@ class FsspecStore:
 
     @staticmethod
     def from_mapper(fs_map: foreign_stores.AnyStore, *, read_only: bool = False) -> Store:
-        """The store over what fs.get_mapper gives."""
+        """The store over the result of fs.get_mapper."""
         return _made(fs_map, read_only)
 
 

@@ -1,7 +1,7 @@
-"""Weak references without callbacks, and what is renewed in the child of a fork.
+"""Weak references without callbacks, and a registry of objects to reset in the child of a fork.
 
-Python runs the callback of a weak reference where the object ends. What a signal handler raises there, such as KeyboardInterrupt, is printed and lost. The weak collections of the standard library have such
-callbacks, so the project uses none of them: what has ended is removed when a collection has grown."""
+Python runs the callback of a weak reference where the object ends. An exception that a signal handler raises there, such as KeyboardInterrupt, is printed and lost. The weak
+collections of the standard library have such callbacks, so the project uses none of them: references to dead objects are removed when a collection has grown."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Renewed", "WeakValues", "renew_after_fork"]
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_FEW: Final = 64  # references that are kept without a look at what has ended
+_FEW: Final = 64  # up to this many references, dead ones are not searched for
 
 
 class WeakValues(Generic[K, V]):
-    """Objects by key, as long as something else holds them. References to at most as many objects that have ended as live are kept, or to a few.
+    """Objects by key, as long as something else holds them. It keeps references to at most as many dead objects as live ones, or to a few.
 
     Safe to use from many threads that never put two objects under one key; others hold a lock."""
 
@@ -40,7 +40,7 @@ class WeakValues(Generic[K, V]):
             self._remove_ended()
 
     def values(self) -> list[V]:
-        """The objects that live."""
+        """The objects that are alive."""
         found = [reference() for reference in self._references.copy().values()]
         return [value for value in found if value is not None]
 
@@ -52,10 +52,10 @@ class WeakValues(Generic[K, V]):
 
 
 class Renewed(Protocol):
-    """What has locks, or is changed in several steps."""
+    """Has locks, or is changed in several steps."""
 
     def after_fork(self) -> None:
-        """In the child: opens locks and discards what is half done, as the threads of the parent do not go on there."""
+        """Runs in the child: replaces held locks and discards unfinished changes, because the threads of the parent do not run there."""
 
 
 _renewed: Final[WeakValues[int, Renewed]] = WeakValues()

@@ -94,7 +94,7 @@ def test_versions_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_save_checks_all_arrays_before_it_replaces_one(tmp_path: Path) -> None:
     frazil.save(tmp_path / "g", a=np.arange(3), b=np.arange(4))
-    for bad in ({"b": np.array([object()], dtype=object)}, {"__b": np.arange(4)}):
+    for bad in ({"b": np.array([object()], dtype=object)}, {"__b": np.arange(4)}, {"b.__lock": np.arange(4)}):
         with pytest.raises(frazil.errors.FrazilError):
             frazil.save(tmp_path / "g", a=np.zeros(3), **bad)
         found = frazil.load(tmp_path / "g")

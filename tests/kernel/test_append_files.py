@@ -57,7 +57,7 @@ def change(
 def restore(folder: Path, look: bool = False) -> int:
     result = np.empty((1, 1), np.int64)
     with opened(folder) as root:
-        _kernel.restore_files(root, ["shard"], look, False, result)
+        _kernel.restore_files(root, ["shard"], look, "keep", result)
     return int(result[0, 0])
 
 

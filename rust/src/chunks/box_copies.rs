@@ -4,7 +4,7 @@ use crate::chunks::boxes::{Boxes, Run};
 use crate::chunks::copy::{Axis, Copier, Item};
 use crate::failures::Outcome;
 
-/// From here on a run is worth a plan of its own.
+/// Runs of this length or more get their own plan.
 const LONG_RUN: i64 = 16;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -32,14 +32,14 @@ impl Sides<'_> {
         }
     }
 
-    /// Where an element lies from the first one of either side.
+    /// The offset of an element from the first one on either side.
     fn offsets(&self, dimension: usize, run: &Run, number: i64) -> (isize, isize) {
         let (element, position) = (run[0] + number * run[2], run[3] + number);
         (self.chunk[dimension].wrapping_mul(element as isize), self.array[dimension].wrapping_mul(position as isize))
     }
 
     /// # Safety
-    /// As Copier::run, with the sides in the roles that the direction gives them.
+    /// As Copier::run, with the sides in the roles of the direction.
     unsafe fn run(&self, copier: &Copier, chunk: *mut u8, array: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -52,7 +52,7 @@ impl Sides<'_> {
 }
 
 /// The box of one chunk, planned: dimensions before `split` are walked element by element, the others are one copy. Plans are kept
-/// from one chunk to the next, as neighbours mostly differ in their position alone.
+/// from one chunk to the next, as neighbours mostly differ only in their position.
 pub struct Mover<'a> {
     boxes: &'a Boxes<'a>,
     sides: Sides<'a>,
@@ -72,14 +72,14 @@ impl<'a> Mover<'a> {
         Mover { boxes, sides, runs, split: 0, key, copier, long: Copier::default(), base: (0, 0) }
     }
 
-    /// Turns to a chunk, whose box is not empty; at least `walked` dimensions are walked.
+    /// Selects a chunk whose box is not empty; at least `walked` dimensions are walked.
     pub fn select(&mut self, inner_chunk: usize, walked: usize) {
         if walked > 0 || self.split > 0 || !self.select_like_before(inner_chunk) {
             self.select_anew(inner_chunk, walked);
         }
     }
 
-    /// Turns to a chunk whose box differs from the one before in its position alone, as most do; false where it does not.
+    /// Selects a chunk whose box differs from the previous one only in its position, as most do; false if it does not.
     fn select_like_before(&mut self, inner_chunk: usize) -> bool {
         if self.key.len() != self.sides.chunk.len() {
             return false;
@@ -119,7 +119,7 @@ impl<'a> Mover<'a> {
         self.split
     }
 
-    /// Where the selected box begins in chunk and array, and its length, when it is bytes one after the other in both.
+    /// Where the selected box begins in chunk and array, and its length, if its bytes are contiguous in both.
     pub fn one_row(&self) -> Option<(isize, isize, usize)> {
         if self.split > 0 {
             return None;
@@ -130,12 +130,12 @@ impl<'a> Mover<'a> {
     /// Copies the selected box.
     ///
     /// # Safety
-    /// `chunk` is where the chunk begins (or would begin, where only the hull of the box is in memory) and `array` the first element of the array that the
-    /// boxes were checked with; the source may be read and the destination written at the elements of the box; they do not overlap.
+    /// `chunk` is the address at which the chunk begins (or would begin, if only the hull of the box is in memory) and `array` the first element of the array
+    /// with which the boxes were checked; the source may be read and the destination written at the elements of the box; they do not overlap.
     pub unsafe fn copy(&mut self, chunk: *mut u8, array: *mut u8) {
         if self.split == 0 {
             let (chunk, array) = (chunk.wrapping_offset(self.base.0), array.wrapping_offset(self.base.1));
-            // SAFETY: the runs of a box lie inside the chunk and inside the array (Boxes::new).
+            // SAFETY: the runs of a box are inside the chunk and inside the array (Boxes::new).
             return unsafe { self.sides.run(&self.copier, chunk, array) };
         }
         let (outer, last) = (self.split - 1, self.runs[self.split - 1]);
@@ -154,7 +154,7 @@ impl<'a> Mover<'a> {
                     let (a, b) = sides.offsets(outer, run, number);
                     let chunk = chunk.wrapping_offset(from_chunk.wrapping_add(a));
                     let array = array.wrapping_offset(from_array.wrapping_add(b));
-                    // SAFETY: as above; the walk visits elements of the runs alone.
+                    // SAFETY: as above; the walk visits only elements of the runs.
                     unsafe { sides.run(rest.1, chunk, array) };
                 }
             }
@@ -172,7 +172,7 @@ impl<'a> Mover<'a> {
     /// Copies one part.
     ///
     /// # Safety
-    /// As `copy`, with the addresses where the part begins.
+    /// As `copy`, with the addresses of the begin of the part.
     pub unsafe fn copy_part(&self, chunk: *mut u8, array: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe { self.sides.run(&self.copier, chunk, array) }

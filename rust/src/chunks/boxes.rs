@@ -1,26 +1,27 @@
-//! The boxes of chunks, in columns: which elements of a chunk go to which positions of the array. They are checked here once, so that copying needs no checks.
+//! The boxes of chunks, in columns: which elements of a chunk correspond to which positions of the array. They are checked here once, so that copying needs no
+//! checks.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Elements start, start + step, ... (count of them) of a chunk along one dimension, at at, at + 1, ... of the array.
+/// Elements start, start + step, ... (count of them) of a chunk along one dimension, at positions at, at + 1, ... of the array.
 pub type Run = [i64; 4];
 
-/// A dimension longer than this, covered by several runs, counts as not covered: then the old chunk is read for nothing, no more.
+/// A dimension longer than this, covered by several runs, counts as not covered. Then the old chunk is read without need, but nothing else changes.
 const LONGEST_BITMAP: usize = 1 << 30;
 
-/// What an entry's runs amount to.
+/// The properties of an entry's runs.
 struct Fact {
     runs: Range<usize>,
-    only: Option<Run>, // where there is one run
+    only: Option<Run>, // if there is one run
     low: usize,        // the first element of the chunk that they touch
-    reach: usize,      // one more than the last
-    position: usize,   // one more than the last position in the array
+    reach: usize,      // the last one plus 1
+    position: usize,   // the last position in the array plus 1
     elements: usize,   // how many, repeated ones counted
-    covered: usize,    // `reach` where every element below it is among them, otherwise 0
+    covered: usize,    // `reach` if every element below it is included, otherwise 0
 }
 
-/// The entries that boxes are products of, checked as far as they can be without knowing their dimension.
+/// The entries of which boxes are products, checked as far as possible without knowing their dimension.
 pub struct Entries<'a> {
     runs: Cow<'a, [Run]>,
     facts: Vec<Fact>,
@@ -28,7 +29,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// An Err says which run or entry makes no sense. shape: of a chunk
+    /// An Err names the invalid run or entry. shape: of a chunk
     pub fn new(entries: &[[i64; 2]], runs: impl Into<Cow<'a, [Run]>>, shape: &[usize]) -> Result<Entries<'a>, String> {
         let (runs, most) = (runs.into(), shape.iter().copied().max().unwrap_or(0));
         let facts = entries.iter().map(|&entry| fact(entry, &runs, most)).collect::<Result<Vec<_>, _>>()?;
@@ -46,8 +47,8 @@ pub struct Boxes<'a> {
 }
 
 impl<'a> Boxes<'a> {
-    /// Checks that every box lies inside a chunk of `shape` and inside an array of shape `array`. An Err says what does not.
-    /// index: for each of `inner_chunks` boxes an entry a dimension
+    /// Checks that every box is inside a chunk of `shape` and inside an array of shape `array`. An Err names what is outside.
+    /// index: for each of `inner_chunks` boxes an entry for each dimension
     pub fn new(
         inner_chunks: usize,
         index: &'a [i64],
@@ -98,12 +99,12 @@ impl<'a> Boxes<'a> {
         self.entries.some_empty && self.facts(inner_chunk).any(|fact| fact.elements == 0)
     }
 
-    /// Whether the box has every element of a chunk of `shape`.
+    /// Whether the box contains every element of a chunk of `shape`.
     pub fn covers(&self, inner_chunk: usize, shape: &[usize]) -> bool {
         self.facts(inner_chunk).zip(shape).all(|(fact, &extent)| fact.covered == extent)
     }
 
-    /// How many elements the box has along the dimensions from `from` on, and the bytes of the chunk, given its strides along all
+    /// How many elements the box has along the dimensions from `from` on, and the byte range in the chunk, given its strides along all
     /// dimensions, from the first of them to the end of the last.
     pub fn hull(&self, inner_chunk: usize, from: usize, strides: &[isize], itemsize: usize) -> (usize, Range<usize>) {
         let (mut elements, mut low, mut high) = (1usize, 0, 0);
@@ -116,7 +117,7 @@ impl<'a> Boxes<'a> {
     }
 }
 
-/// `most` is the longest dimension of a chunk; what reaches farther is refused later, where the dimension is known.
+/// `most` is the longest dimension of a chunk; longer ranges are refused later, when the dimension is known.
 fn fact([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<Fact, String> {
     let wrong = || format!("entries: ({first}, {count}) is not among {} runs", runs.len());
     let first = usize::try_from(first).map_err(|_| wrong())?;
@@ -140,7 +141,7 @@ fn fact([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<Fact, Str
     Ok(fact)
 }
 
-/// One more than the last element, and than the last position in the array.
+/// The last element plus 1, and the last position in the array plus 1.
 fn ends(&[start, count, step, at]: &Run) -> Option<(usize, usize)> {
     if start < 0 || count < 1 || step < 1 || at < 0 {
         return None;

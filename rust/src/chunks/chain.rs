@@ -11,7 +11,7 @@ use crate::columns::wrong;
 use crate::failures::{Code, Fault, Outcome};
 use crate::memory::{Growing, Memory};
 
-/// How many bytes a stage of a chain decodes to.
+/// The number of bytes to which a stage of a chain decodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     Exactly(usize),
@@ -21,7 +21,7 @@ pub enum Size {
 /// All bytes are wanted.
 pub const ALL: Range<usize> = 0..usize::MAX;
 
-/// Contexts of the codecs, and scratch for what lies between two of them.
+/// Contexts of the codecs, and scratch for the bytes between two of them.
 #[derive(Default)]
 pub struct Tools {
     contexts: Contexts,
@@ -30,7 +30,7 @@ pub struct Tools {
 
 /// Where the last stage of decoding puts its bytes.
 pub enum Target<'a> {
-    /// In scratch, or nowhere when the codecs only cut bytes off; bytes outside of this range may be anything.
+    /// In scratch, or nowhere if the codecs only remove bytes at the end; bytes outside of this range may have any value.
     Anywhere(Range<usize>),
     /// Here; the size must be that of the slice.
     Slice(&'a mut [u8]),
@@ -38,7 +38,7 @@ pub enum Target<'a> {
     Memory(&'a mut Memory),
 }
 
-/// Where they are.
+/// The place of the decoded bytes.
 #[derive(Clone)]
 pub enum Decoded {
     Input(Range<usize>),
@@ -64,12 +64,12 @@ impl Chain {
         self.codecs.iter().any(Codec::is_slow)
     }
 
-    /// Whether the first codec makes the decoded bytes anew, so that they can be put anywhere at no cost.
+    /// Whether the first codec creates new decoded bytes, so that they can be put anywhere at no cost.
     pub fn makes_bytes(&self) -> bool {
         self.codecs.first().is_some_and(|codec| !codec.is_checksum())
     }
 
-    /// The sizes that codec i decodes to (sizes[i]) for a whole of `whole`; the last is that of the encoded bytes.
+    /// The sizes to which codec i decodes (sizes[i]) for a whole of `whole`; the last is that of the encoded bytes.
     pub fn sizes(&self, whole: Size) -> Vec<Size> {
         let mut sizes = vec![whole];
         for codec in &self.codecs {
@@ -82,12 +82,12 @@ impl Chain {
         sizes
     }
 
-    /// Room that encoding `len` bytes can need; None where a codec cannot take so many.
+    /// Room that encoding `len` bytes can need; None if a codec cannot take that many.
     pub fn bound(&self, len: usize) -> Option<usize> {
         self.codecs.iter().try_fold(len, |len, codec| codec.bound(len))
     }
 
-    /// Undoes the codecs; `sizes` as `sizes()` gives them.
+    /// Undoes the codecs; `sizes` is the result of `sizes()`.
     pub fn decode(&self, tools: &mut Tools, input: &[u8], sizes: &[Size], mut target: Target<'_>) -> Outcome<Decoded> {
         check_size(input.len(), sizes[self.codecs.len()])?;
         let mut at = Decoded::Input(0..input.len());
@@ -131,7 +131,7 @@ impl Chain {
         Ok(Decoded::Target(bytes.len()))
     }
 
-    /// Decodes to bytes that lie in the input or in scratch; those outside of `wanted` may be anything.
+    /// Decodes to bytes in the input or in scratch; those outside of `wanted` may have any value.
     pub fn view<'a>(&self, tools: &'a mut Tools, input: &'a [u8], sizes: &[Size], wanted: Range<usize>) -> Outcome<&'a [u8]> {
         Ok(match self.decode(tools, input, sizes, Target::Anywhere(wanted))? {
             Decoded::Input(range) => &input[range],
@@ -140,7 +140,7 @@ impl Chain {
         })
     }
 
-    /// Does the codecs and appends what comes out; the number of bytes. What a codec refuses is a failure of encoding, not of the bytes that are stored.
+    /// Applies the codecs and appends the result; returns the number of bytes. If a codec refuses, that is a failure of encoding, not of the stored bytes.
     pub fn encode(&self, tools: &mut Tools, input: &[u8], out: &mut Growing, ended: Ended<'_>) -> Outcome<usize> {
         self.encode_all(tools, input, out, ended).map_err(|fault| match fault.code {
             Code::Io => fault, // there is no memory
@@ -199,12 +199,12 @@ fn check_size(found: usize, wanted: Size) -> Outcome {
     }
 }
 
-/// Decodes to precisely the bytes of `out`.
+/// Decodes to exactly the bytes of `out`.
 fn exactly(codec: &Codec, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
     part_of(codec, contexts, input, out, &ALL)
 }
 
-/// As `within`, where only the bytes in `wanted` have to be there: as many are decoded as these need.
+/// As `within`, if only the bytes in `wanted` are needed: only as many as these require are decoded.
 fn part(codec: &Codec, contexts: &mut Contexts, input: &[u8], size: Size, memory: &mut Memory, wanted: &Range<usize>) -> Outcome<usize> {
     match size {
         Size::Exactly(exact) if wanted.end <= exact => part_of(codec, contexts, input, memory.room(exact)?, wanted),
@@ -221,7 +221,7 @@ fn part_of(codec: &Codec, contexts: &mut Contexts, input: &[u8], out: &mut [u8],
     }
 }
 
-/// Decodes into memory of a known size, or memory that grows with what comes out: never because of what a header claims.
+/// Decodes into memory of a known size, or memory that grows with the decoded bytes. It never grows because of the size in a header.
 fn within(codec: &Codec, contexts: &mut Contexts, input: &[u8], size: Size, memory: &mut Memory) -> Outcome<usize> {
     let most = match size {
         Size::Exactly(size) => return exactly(codec, contexts, input, memory.room(size)?),

@@ -1,17 +1,17 @@
-//! Copies of strided boxes in memory, swapping bytes on the way. box_copies.rs decides what is copied where.
+//! Copies of strided boxes in memory, with byte swapping. box_copies.rs decides which boxes are copied.
 
 use std::ptr;
 
-/// Bytes of a cache line, or thereabouts.
+/// Bytes of a cache line, approximately.
 const LINE: usize = 64;
 
-/// What is copied: elements of `size` bytes.
+/// The copied elements, of `size` bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     Plain {
         size: usize,
     },
-    /// The whole element is `size / width` values, each of them reversed.
+    /// The whole element is `size / width` values, each of which is reversed.
     Swapped {
         size: usize,
         width: usize,
@@ -49,7 +49,7 @@ impl Item {
     unsafe fn swap(&self, at: *mut u8) {
         let reverse = |offset: usize, width: usize, count: usize| {
             for i in 0..count {
-                // SAFETY: offset + width * count is at most `size` (checked when the program was made).
+                // SAFETY: offset + width * count is at most `size` (checked when the program was created).
                 unsafe { std::slice::from_raw_parts_mut(at.add(offset + i * width), width) }.reverse();
             }
         };
@@ -61,7 +61,7 @@ impl Item {
     }
 }
 
-/// One loop: how often, and how far it goes at each end, in bytes.
+/// One loop: its count, and its step at each end, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     pub count: usize,
@@ -72,20 +72,20 @@ pub struct Axis {
 /// The innermost loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Row {
-    /// Bytes that lie one after the other at both ends.
+    /// Bytes that are contiguous at both ends.
     Bytes(usize),
-    /// One value at `from`, over and over, to addresses one after the other.
+    /// One value at `from`, repeated, to contiguous addresses.
     Repeat(usize),
     Items(Axis),
     Swaps(Axis),
     Fields(Axis),
 }
 
-/// A box, its loops merged where both ends allow it and ordered so that writes go forward.
+/// A box, its loops merged where both ends allow it and ordered so that writes ascend.
 #[derive(Debug)]
 pub struct Copier {
     axes: Vec<Axis>,
-    /// A loop that, as reads go, is inside the rows: both are done in tiles.
+    /// A loop in which reads are closer together than in the rows: both are done in tiles.
     across: Option<Axis>,
     row: Row,
     width: usize,
@@ -132,7 +132,7 @@ impl Copier {
         };
     }
 
-    /// Where neighbours in a row lie in different cache lines at `from`, but those along another loop in one (a transpose).
+    /// Removes a loop whose neighbours share a cache line at `from`, if neighbours in a row do not (a transpose).
     fn take_across(&mut self, row: Axis) -> Option<Axis> {
         let near = |axis: &Axis| axis.from != 0 && axis.from.unsigned_abs() < LINE.min(row.from.unsigned_abs());
         let found = self.axes.iter().position(near).filter(|_| row.from.unsigned_abs() >= LINE)?;
@@ -151,7 +151,7 @@ impl Copier {
         }
     }
 
-    /// The length of the copy where it is nothing but bytes that lie one after the other at both ends.
+    /// The length of the copy if it is only bytes that are contiguous at both ends.
     pub fn one_row(&self) -> Option<usize> {
         match self.row {
             Row::Bytes(len) if self.axes.is_empty() => Some(len),
@@ -159,15 +159,15 @@ impl Copier {
         }
     }
 
-    /// Copies the box whose first element lies at `from` and goes to `to`.
+    /// Copies the box whose first element is at `from` to `to`.
     ///
     /// # Safety
     /// Every address that the planned axes reach from `from` may be read, and from `to` written, for the size of the item; the two
-    /// do not overlap; `item` is the one that the plan was made with.
+    /// do not overlap; `item` is the one of the plan.
     pub unsafe fn run(&self, item: &Item, from: *const u8, to: *mut u8) {
         macro_rules! rows {
             ($row:expr, $($argument:expr),*) => {
-                // SAFETY: the caller's promise: `each` and the rows visit the addresses of the planned axes and no other.
+                // SAFETY: the caller's promise: `each` and the rows visit only the addresses of the planned axes.
                 each(&self.axes, from, to, &|from, to| unsafe { $row($($argument,)* from, to) })
             };
         }
@@ -181,7 +181,7 @@ impl Copier {
             };
         }
         match (self.row, self.width) {
-            // SAFETY: the caller's promise, handed on.
+            // SAFETY: the caller's promise, passed on.
             (Row::Bytes(len), _) => unsafe { self.bytes(len, from, to) },
             (Row::Repeat(count), 1) => rows!(repeat::<u8>, count),
             (Row::Repeat(count), 2) => rows!(repeat::<u16>, count),
@@ -203,7 +203,7 @@ impl Copier {
         }
     }
 
-    /// Rows of bytes; those of common short lengths by copies of fixed size, which cost a fraction of a call of memcpy.
+    /// Rows of bytes; those of common short lengths by copies of fixed size, which are much cheaper than a call of memcpy.
     ///
     /// # Safety
     /// As `run`.
@@ -258,7 +258,7 @@ fn along(axis: &Axis, from: *const u8, to: *mut u8, row: &impl Fn(*const u8, *mu
     }
 }
 
-/// Calls `row` for the rows of a loop, or for parts of them, tile by tile, so that cache lines are used up while they are at hand.
+/// Calls `row` for the rows of a loop, or for parts of them, tile by tile, so that cache lines are used completely while they are cached.
 #[inline(always)]
 fn tiles(across: Option<Axis>, row: Axis, width: usize, from: *const u8, to: *mut u8, each_row: &impl Fn(Axis, *const u8, *mut u8)) {
     let Some(across) = across else { return each_row(row, from, to) };
@@ -284,7 +284,7 @@ unsafe fn strided<T: Copy>(axis: Axis, change: impl Fn(T) -> T, from: *const u8,
     };
     let size = size_of::<T>() as isize;
     match axis {
-        // Constants where they are common, so that the compiler can use wide instructions.
+        // Constants for common sizes, so that the compiler can use wide instructions.
         Axis { count, from: a, to: b } if a == size && b == size => along(&Axis { count, from: size, to: size }, from, to, &step),
         Axis { count, from: a, to: b } if a == size => along(&Axis { count, from: size, to: b }, from, to, &step),
         Axis { count, from: a, to: b } if b == size => along(&Axis { count, from: a, to: size }, from, to, &step),
@@ -326,7 +326,7 @@ pub fn fill(bytes: &mut [u8], item: &[u8]) {
     }
 }
 
-/// Whether `bytes`, a whole number of items, is nothing but `item`.
+/// Whether `bytes`, a whole number of items, is only `item`, repeated.
 pub fn is_all(bytes: &[u8], item: &[u8]) -> bool {
     bytes.strip_prefix(item).is_some_and(|rest| rest == &bytes[..rest.len()])
 }

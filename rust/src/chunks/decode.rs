@@ -16,7 +16,7 @@ use crate::threads::Worker;
 
 /// A read costs about as much as copying this many bytes.
 const COST_OF_A_READ: usize = 4 << 10;
-/// Chunks of at most this many bytes are read whole, as one read takes in several of them.
+/// Chunks of at most this many bytes are read whole, as one read includes several of them.
 const SMALL: usize = 4 << 10;
 /// Rows of at least this many bytes are read straight into the array.
 const STRAIGHT: usize = 64 << 10;
@@ -27,7 +27,7 @@ pub struct Chunks<'a> {
     boxes: Boxes<'a>,
     out: Room,
     out_strides: &'a [isize],
-    // For what is missing: the fill value as a chunk whose elements all have one address, in memory order already.
+    // For missing chunks: the fill value as a chunk whose elements all have one address, already in memory order.
     no_strides: Vec<isize>,
     plain: Item,
 }
@@ -65,7 +65,7 @@ impl<'a> Chunks<'a> {
     }
 
     /// How many dimensions are walked when parts of the box of a raw chunk are read one by one, and bytes of each read: as soon as
-    /// the parts are small or dense. None where one read of the hull is cheaper.
+    /// the parts are small or dense. None if one read of the hull is cheaper.
     fn slabs(&self, inner_chunk: usize) -> Option<usize> {
         let (program, boxes) = (self.program, &self.boxes);
         let (all, hull) = boxes.hull(inner_chunk, 0, &program.strides, program.itemsize);
@@ -123,8 +123,8 @@ impl<'a> Sink for &'a Chunks<'a> {
         }
         local.chunk.select(inner_chunk, 0);
         let (_, at, row) = local.chunk.one_row().filter(|row| row.2 == length)?;
-        // SAFETY: the box lies inside `out`, which is lent for the call, as `row` bytes one after the other from `at` on; the boxes of a call have
-        // no element in common (the contract), so nobody else touches these.
+        // SAFETY: the box is inside `out`, which is lent for the call, as `row` contiguous bytes from `at` on; the boxes of a call
+        // do not overlap (the contract), so no other thread touches these.
         Some(unsafe { std::slice::from_raw_parts_mut(self.out.start().wrapping_offset(at), row) })
     }
 
@@ -160,7 +160,8 @@ impl<'a> Sink for &'a Chunks<'a> {
                 program.chain.view(&mut worker.tools, bytes, &program.sizes, wanted)?
             }
         };
-        // SAFETY: `chunk` has the size of the whole chunk (checked), decoded in the hull of its box at least, or is, from `start` on, that hull; `out` as in `straight`.
+        // SAFETY: `chunk` has the size of the whole chunk (checked), decoded at least in the hull of its box, or is that hull, from `start` on; `out` as in
+        // `straight`.
         unsafe { mover.copy(chunk.as_ptr().wrapping_sub(start).cast_mut(), self.out.start()) };
         Ok(())
     }

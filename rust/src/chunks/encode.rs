@@ -19,13 +19,13 @@ use crate::segment::Segment;
 use crate::sources::{Blob, Files, Opened, Sources, span};
 use crate::threads::{Lease, Threads, Worker, on_threads};
 
-/// Decoded bytes that a segment is made from, more or less; the same whatever the number of threads, as are the segments.
+/// Decoded bytes for one segment, approximately. It does not depend on the number of threads, and neither do the segments.
 const SEGMENT: usize = 1 << 20;
-/// What is less is not worth a thread, when it goes through a codec and when it is only copied.
+/// Less work is not worth a thread: with a codec, and with a copy only.
 const WORTH_A_THREAD: usize = 64 << 10;
 const WORTH_A_THREAD_COPIED: usize = 1 << 20;
 
-/// Where the elements of new chunks come from.
+/// The source of the elements of new chunks.
 trait Gather: Sync {
     type Local<'a>
     where
@@ -33,13 +33,13 @@ trait Gather: Sync {
 
     fn local(&self) -> Self::Local<'_>;
 
-    /// Turns to a chunk.
+    /// Selects a chunk.
     fn select(&self, local: &mut Self::Local<'_>, inner_chunk: usize);
 
     /// Whether every element of the chunk is given.
     fn covers(&self, inner_chunk: usize) -> bool;
 
-    /// The whole chunk, where it lies in the source just as it is stored.
+    /// The whole chunk, if it is in the source exactly as it is stored.
     fn ready(&self, local: &Self::Local<'_>, inner_chunk: usize) -> Option<&[u8]>;
 
     fn gather(&self, local: &mut Self::Local<'_>, inner_chunk: usize, chunk: &mut [u8]);
@@ -79,14 +79,14 @@ impl Gather for BoxGather<'_> {
             return None;
         }
         let (_, at, len) = mover.one_row().filter(|row| row.2 == self.program.size)?;
-        // SAFETY: the selected box lies inside the source, which is lent for the call, as `len` bytes one after the other from `at` on.
+        // SAFETY: the selected box is inside the source, which is lent for the call, as `len` contiguous bytes from `at` on.
         Some(unsafe { std::slice::from_raw_parts(self.source.start().wrapping_offset(at), len) })
     }
 
     fn gather(&self, mover: &mut Mover<'_>, inner_chunk: usize, chunk: &mut [u8]) {
         if !self.boxes.is_empty(inner_chunk) {
             debug_assert_eq!(chunk.len(), self.program.size);
-            // SAFETY: `chunk` is a whole chunk of our own; the box lies inside the source, which is lent for the call.
+            // SAFETY: `chunk` is a whole chunk of our own; the box is inside the source, which is lent for the call.
             unsafe { mover.copy(chunk.as_mut_ptr(), self.source.start()) };
         }
     }
@@ -115,7 +115,7 @@ impl Gather for Points<'_> {
     }
 }
 
-/// The old chunks, which give what is not gathered.
+/// The old chunks, for the elements that are not gathered.
 struct Old<'a> {
     sources: Sources<'a>,
     rows: &'a [[i64; 3]],
@@ -128,7 +128,7 @@ struct Encode<'a, G> {
     keep_fill: bool,
 }
 
-/// What one job makes.
+/// The result of one job.
 struct Slot<'a> {
     inner_chunks: Range<usize>,
     lengths: &'a mut [[i64; 1]],
@@ -139,7 +139,7 @@ impl<G: Gather> Encode<'_, G> {
     fn slot(&self, worker: &mut Worker, local: &mut G::Local<'_>, slot: &mut Slot<'_>, threads: &Threads, failures: &Failures) {
         let bound = self.program.chain.bound(self.program.size).unwrap_or(0);
         if let Ok(segment) = Growing::with_room(bound.saturating_mul(slot.inner_chunks.len())) {
-            slot.segment = segment; // otherwise it grows, and what does not fit fails alone
+            slot.segment = segment; // otherwise it grows, and a chunk that does not fit fails alone
         }
         for inner_chunk in slot.inner_chunks.clone() {
             if !self.program.chain.is_empty() && threads.ended() {
@@ -157,7 +157,7 @@ impl<G: Gather> Encode<'_, G> {
         }
     }
 
-    /// Appends a chunk; its length, or None where it is nothing but the fill value.
+    /// Appends a chunk; its length, or None if it is only the fill value.
     fn encode(
         &self,
         worker: &mut Worker,
@@ -172,7 +172,7 @@ impl<G: Gather> Encode<'_, G> {
         if self.gather.covers(inner_chunk)
             && let Some(chunk) = self.gather.ready(local, inner_chunk)
         {
-            // Nothing is swapped here, so the fill value is as it is stored.
+            // Nothing is swapped here, so the fill value has its stored form.
             let skip = is_fill(chunk, &program.stored_fill);
             return if skip { Ok(None) } else { program.chain.encode(&mut worker.tools, chunk, out, &|| threads.ended()).map(Some) };
         }
@@ -247,7 +247,7 @@ enum Output<'a> {
     Scratch(&'a mut crate::memory::Memory),
 }
 
-/// Runs of chunks that make a segment each: never over the end of a group.
+/// Runs of chunks that become a segment each; never across the end of a group.
 fn jobs(groups: &[[i64; 1]], inner_chunks: usize, size: usize) -> Result<Vec<Range<usize>>, String> {
     let sound = groups.first() == Some(&[0]) && groups.is_sorted() && groups.last() == Some(&[inner_chunks as i64]);
     if !sound {
@@ -303,7 +303,7 @@ fn encode_gathered<G: Gather>(
             most,
             || (Lease::take(program.size), encode.gather.local()),
             |(worker, local), job| {
-                // Each job is one thread's: the lock is never waited for.
+                // Each job has one thread: the lock is never contended.
                 if let Ok(mut slot) = slots[job].lock() {
                     encode.slot(worker, local, &mut slot, threads, &failures);
                 }

@@ -1,4 +1,4 @@
-//! Chunks: decoded into and encoded from strided arrays. Where their bytes come from is in sources.rs and fetch.rs.
+//! Chunks: decoded into and encoded from strided arrays. The sources of their bytes are in sources.rs and fetch.rs.
 
 pub(crate) mod box_copies;
 pub(crate) mod boxes;

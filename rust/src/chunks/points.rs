@@ -15,7 +15,7 @@ use crate::threads::Worker;
 /// A read costs about as much as copying this many bytes.
 const COST_OF_A_READ: usize = 4 << 10;
 
-/// The points of n chunks, checked, and the array that they lie in.
+/// The points of n chunks, checked, and their array.
 pub struct Points<'a> {
     pub program: &'a Program,
     first: &'a [[i64; 1]],
@@ -58,7 +58,7 @@ impl<'a> Points<'a> {
         &self.points[self.first[inner_chunk][0] as usize..self.first[inner_chunk + 1][0] as usize]
     }
 
-    /// Where each point of a chunk lies in it, in bytes, and in the array.
+    /// The offset of each point in its chunk, in bytes, and its address in the array.
     fn addresses(&self, inner_chunk: usize) -> impl Iterator<Item = (usize, *mut u8)> {
         self.of(inner_chunk).iter().map(|&[position, at]| {
             let offset = self.stride.wrapping_mul(at as isize);
@@ -71,13 +71,13 @@ impl<'a> Points<'a> {
         if low > high { 0..0 } else { low..high + self.program.itemsize }
     }
 
-    /// Whether the points are every element of the chunk.
+    /// Whether the points include every element of the chunk.
     pub fn covers(&self, inner_chunk: usize) -> bool {
         let (points, elements) = (self.of(inner_chunk), self.program.elements);
         if points.len() < elements {
             return false;
         }
-        let mut seen = vec![false; elements]; // no more than there are points
+        let mut seen = vec![false; elements]; // not more than there are points
         points.iter().for_each(|point| seen[point[0] as usize] = true);
         seen.into_iter().all(|seen| seen)
     }
@@ -87,7 +87,7 @@ impl<'a> Points<'a> {
         let item = &self.program.item;
         for (offset, address) in self.addresses(inner_chunk) {
             let from = &chunk[offset - start..][..item.size()];
-            // SAFETY: `from` is one item; `address` lies in the array (Points::new), which is lent for the call.
+            // SAFETY: `from` is one item; `address` is in the array (Points::new), which is lent for the call.
             unsafe { item.copy(from.as_ptr(), address) };
         }
     }
@@ -97,7 +97,7 @@ impl<'a> Points<'a> {
         let item = &self.program.item;
         for (offset, address) in self.addresses(inner_chunk) {
             let to = &mut chunk[offset..][..item.size()];
-            // SAFETY: as in `scatter`, the other way.
+            // SAFETY: as in `scatter`, in the other direction.
             unsafe { item.copy(address, to.as_mut_ptr()) };
         }
     }

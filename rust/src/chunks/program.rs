@@ -1,4 +1,4 @@
-//! Programs: how one chunk is decoded and encoded, checked and made ready once.
+//! Programs: how one chunk is decoded and encoded, checked and prepared once.
 
 use pyo3::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::chunks::chain::{Chain, Size};
 use crate::chunks::copy::Item;
 use crate::columns::wrong;
 
-/// A frozen value, made by `program`.
+/// A frozen value, created by `program`.
 #[pyclass(frozen, module = "frazil._kernel")]
 pub struct Program {
     pub shape: Vec<usize>,
@@ -18,9 +18,9 @@ pub struct Program {
     pub elements: usize,
     pub item: Item,
     pub chain: Chain,
-    /// What each codec decodes to; see Chain::sizes.
+    /// The size to which each codec decodes; see Chain::sizes.
     pub sizes: Vec<Size>,
-    /// The fill value as it lies in memory, and as it is stored.
+    /// The fill value in memory, and in stored form.
     pub fill: Vec<u8>,
     pub stored_fill: Vec<u8>,
     /// Whether the stored order is that of the array.
@@ -28,7 +28,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Where an element, numbered in C order of the array's dimensions, lies in the chunk, in bytes.
+    /// The offset in the chunk, in bytes, of an element, numbered in C order of the array's dimensions.
     pub fn offset(&self, position: usize) -> usize {
         if self.in_order {
             return position * self.itemsize;

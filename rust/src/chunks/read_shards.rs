@@ -1,4 +1,4 @@
-//! `read_shards` and `read_shard_points`: what Python hands over, checked. The work is in shard_batch.rs.
+//! `read_shards` and `read_shard_points`: checking the arguments from Python. The work is in shard_batch.rs.
 
 use pyo3::prelude::*;
 use rustix::fd::BorrowedFd;
@@ -11,7 +11,7 @@ use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
 use crate::sources::{Files, Sources};
 use crate::threads::on_threads;
 
-/// Indexes that are remembered: many tables, and the version of the shard of each; None: they hold for ever.
+/// Remembered indexes: many tables, and the version of the shard of each; None: they are always valid.
 struct Remembered {
     tables: Column<2>,
     versions: Option<Column<3>>,
@@ -98,7 +98,7 @@ impl<'a> Arguments<'a> {
         }
         let named = match names {
             Some((root, ..)) if root < 0 => return Err(wrong("names: not a descriptor")),
-            // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, the system says so.
+            // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, the system returns an error.
             Some((root, lead, separator)) => Some((unsafe { BorrowedFd::borrow_raw(root) }, lead, separator)),
             None => None,
         };

@@ -1,5 +1,5 @@
-//! What a read wants of an array: boxes (columns for each axis) or points. From these follow the shards that are read, and in each the inner chunks that
-//! hold something of it. Nothing is read here.
+//! The part of an array that a read selects: boxes (columns for each axis) or points. They determine the shards that are read, and in each the inner chunks
+//! that are needed. Nothing is read here.
 
 use std::iter;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub trait Selection: Sync {
     /// Coordinates of an inner chunk in the array's grid of inner chunks.
     fn chunk(&self, shard: usize, inner_chunk: usize) -> Vec<i64>;
 
-    /// Decodes the inner chunks of these shards, a row each. An Err is a mistake of the caller's.
+    /// Decodes the inner chunks of these shards, a row for each. An Err is an error of the caller.
     fn decode(
         &self,
         shards: Range<usize>,
@@ -45,7 +45,7 @@ pub trait Selection: Sync {
     ) -> Result<Failures, String>;
 }
 
-/// How many inner chunks of an axis make one inner chunk of each level; with how many of those there are in a shard, and what one adds to their number.
+/// How many inner chunks of an axis form one inner chunk of each level; with how many of those there are in a shard, and the stride of their number.
 fn divisors(levels: &[&ShardIndex], axis: usize) -> Vec<[i64; 3]> {
     let below = |level: usize| levels[level + 1..].iter().map(|level| level.counts[axis]).product();
     (0..levels.len()).map(|level| [below(level), levels[level].counts[axis], levels[level].strides[axis]]).collect()
@@ -56,14 +56,14 @@ fn extent(levels: &[&ShardIndex], axis: usize) -> i64 {
     levels.iter().map(|level| level.counts[axis]).product()
 }
 
-/// The columns of one axis of a box. An entry is an inner chunk that is touched along it.
+/// The columns of one axis of a box. An entry is an inner chunk that is selected along it.
 struct Axis {
     /// Coordinates of the entries' chunks.
     chunks: Vec<i64>,
-    /// Coordinates of the shards that are touched, and the first entry of each; one more at the end.
+    /// Coordinates of the selected shards, and the first entry of each; one more at the end.
     shards: Vec<i64>,
     starts: Vec<usize>,
-    /// For each level, what each entry adds to the number of an inner chunk.
+    /// For each level, the part of each entry in the number of an inner chunk.
     numbers: Vec<Vec<i64>>,
     /// Entries of the axes before this one.
     before: usize,
@@ -94,7 +94,7 @@ fn regular([start, step, size, length, extent, low, high]: [i64; 7]) -> PyResult
         return Err(wrong("axes: not an axis"));
     }
     let [start, step, size, length, extent] = [start, step, size, length, extent].map(i128::from);
-    let dense = step <= extent; // no chunk between the first and the last is left out
+    let dense = step <= extent; // no chunk between the first and the last is skipped
     let entry = |number: i128| {
         if !dense {
             let element = number * step + start;
@@ -115,7 +115,7 @@ pub struct BoxSelection<'a> {
     program: &'a Program,
     axes: Vec<Axis>,
     entries: Entries<'static>,
-    /// Of the product's shards in C order, those that are read; None: all.
+    /// The shards of the product in C order that are read; None: all.
     rows: Option<Vec<usize>>,
     shards: usize,
     out: View<'a>,
@@ -177,7 +177,7 @@ impl<'a> BoxSelection<'a> {
         ranges
     }
 
-    /// For each inner chunk of a shard the sum of what its entries have in `columns`.
+    /// For each inner chunk of a shard the sum of the values of its entries in `columns`.
     fn sums<'b>(&'b self, shard: usize, column: impl Fn(&'b Axis) -> &'b [i64]) -> Vec<i64> {
         let mut sums = vec![0];
         for (axis, range) in self.axes.iter().zip(self.ranges(shard)) {
@@ -249,7 +249,7 @@ impl Selection for BoxSelection<'_> {
     }
 }
 
-/// Single elements. Columns as the contract has them.
+/// Single elements. Columns as in the contract.
 pub struct PointSelection<'a> {
     program: &'a Program,
     shards: &'a [i64],

@@ -1,6 +1,6 @@
 //! `assemble_shards`: inner chunks laid out in shards, one after the other, as rows of bytes to write and as the stacked table of their indexes.
 //!
-//! Nothing is read or written here but columns. The bytes of an index are in shard_index.rs.
+//! Only columns are read or written here. The bytes of an index are in shard_index.rs.
 
 use pyo3::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::columns::{Column, ColumnMut, wrong};
 /// Rows (blob, start, length) of bytes.
 type Row = [i64; 3];
 
-/// Encoded inner chunks: the shard of each, its number in the index (NO_ENTRY: the index does not name it), and its bytes.
+/// Encoded inner chunks: the shard of each, its number in the index (NO_ENTRY: it is not in the index), and its bytes.
 struct Chunks<'a> {
     shard: &'a [[i64; 1]],
     number: &'a [[i64; 1]],
@@ -29,7 +29,7 @@ impl<'a> Chunks<'a> {
         }
     }
 
-    /// The chunks that have bytes, by shard, and in a shard by key; among equals as they are given.
+    /// The chunks that have bytes, by shard, and in a shard by key; equal ones in the given order.
     fn in_order(&self, keys: Option<&[[i64; 1]]>) -> Vec<usize> {
         let key = |&chunk: &usize| (self.shard[chunk][0], keys.map_or(0, |keys| keys[chunk][0] as u64), chunk);
         let mut order: Vec<usize> = (0..self.shard.len()).filter(|&chunk| self.rows_of(chunk).iter().all(|row| row[2] >= 0)).collect();
@@ -40,14 +40,14 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Where shards are put together.
+/// The shards in progress.
 struct Shards<'a> {
     tables: &'a mut [Entry],
     out: &'a mut [Row],
     offsets: &'a mut [[i64; 1]],
 }
 
-/// Where the bytes of the indexes lie: one after the other in `blob`. With `empty` also those of shards without chunks.
+/// The place of the bytes of the indexes: contiguous in `blob`. With `empty` also those of shards without chunks.
 struct Indexes {
     blob: i64,
     nbytes: i64,
@@ -56,7 +56,7 @@ struct Indexes {
 }
 
 impl Shards<'_> {
-    /// Answers how many rows there are. starts: where the first chunk of each shard lies in it.
+    /// Returns how many rows there are. starts: where the first chunk of each shard begins in it.
     fn assemble(&mut self, chunks: &Chunks<'_>, order: &[usize], starts: &[[i64; 1]], indexes: &Indexes, total: usize) -> usize {
         let (mut used, mut at, mut written) = (0, 0, 0);
         for (shard, start) in starts.iter().enumerate() {
@@ -89,7 +89,7 @@ impl Shards<'_> {
         used
     }
 
-    /// Adds a row to those of a shard, which begin at `begin`: to the last one, where it goes on in the same blob.
+    /// Adds a row to those of a shard, which begin at `begin`; merges it with the last one if it continues that one in the same blob.
     fn append(&mut self, used: &mut usize, begin: usize, row: Row) {
         if *used > begin {
             let last = &mut self.out[*used - 1];

@@ -1,5 +1,5 @@
-//! One batch of chunks of an array on a local disk: files are opened and compared with their version, indexes read and checked, inner chunks found, decoded and scattered.
-//! What a selection touches is in selection.rs, the walk through one shard in shard_walk.rs, what Python hands over in read_shards.rs.
+//! One batch of chunks of an array on a local disk: files are opened and compared with their version, indexes read and checked, inner chunks found, decoded and
+//! scattered. What a selection contains is in selection.rs, the walk through one shard in shard_walk.rs, the arguments from Python in read_shards.rs.
 
 use std::sync::Mutex;
 
@@ -23,7 +23,7 @@ const WORTH_A_THREAD: usize = 8;
 /// The status of a shard after the call: the first number of its row in `states`.
 #[derive(Clone, Copy, PartialEq)]
 pub enum ShardStatus {
-    /// Read, by the index that was given, or by its own, which then is in `fresh`.
+    /// Read, by the given index, or by its own, which then is in `fresh`.
     Known = 0,
     Fresh = 1,
     Missing = 2,
@@ -32,7 +32,7 @@ pub enum ShardStatus {
     Failed = 4,
 }
 
-/// Where chunks of the array lie.
+/// The place of the chunks of the array.
 #[derive(Clone, Copy)]
 pub enum Location<'a> {
     /// In files beneath a root, named by their coordinates.
@@ -41,10 +41,10 @@ pub enum Location<'a> {
     Listed { files: Option<&'a Files>, rows: &'a [[i64; 3]] },
 }
 
-/// Tables that are remembered, and the versions of their shards; None: they hold for ever.
+/// Remembered tables, and the versions of their shards; None: they are always valid.
 pub type Tables<'a> = (&'a [Entry], Option<&'a [[i64; 3]]>);
 
-/// What one call works with.
+/// The data of one call.
 pub struct Call<'a, S> {
     pub selection: &'a S,
     pub levels: &'a [&'a ShardIndex],
@@ -52,7 +52,7 @@ pub struct Call<'a, S> {
     pub buffers: &'a [&'a [u8]],
     pub remembered: Vec<Tables<'a>>,
     pub slots: Option<&'a [[i64; 2]]>,
-    /// For each shard its table in `fresh`; None where one is remembered.
+    /// For each shard its table in `fresh`; None if one is remembered.
     pub fresh_tables: Vec<Option<usize>>,
     pub fresh: Room,
     pub threads: &'a Threads,
@@ -68,7 +68,7 @@ struct Shard {
     fault: Option<(Option<usize>, Fault)>,
 }
 
-/// shard, code, text, coordinates of the inner chunk (of the shard, where that is at fault)
+/// shard, code, text, coordinates of the inner chunk (of the shard, if the shard is at fault)
 pub type FailureRows = Vec<(usize, i64, String, Vec<i64>)>;
 pub type Answer = (FailureRows, (usize, usize, usize));
 
@@ -83,7 +83,7 @@ impl<S: Selection> Call<'_, S> {
         }
     }
 
-    /// The open file of a shard; None where nothing is there.
+    /// The open file of a shard; None if it is missing.
     fn open(&self, shard: usize) -> Result<Option<Opened>, Errno> {
         let opened = match self.location {
             Location::Named { root, .. } => Opened::open(root, &self.name(shard)),
@@ -161,7 +161,7 @@ impl<S: Selection> Call<'_, S> {
                 (&tables[row * total..(row + 1) * total], ShardStatus::Known)
             }
             Some(slot) => {
-                // SAFETY: `fresh` is lent for the call; the tables of two shards have nothing in common, and one thread looks a shard up.
+                // SAFETY: `fresh` is lent for the call; the tables of two shards do not overlap, and one thread looks a shard up.
                 let bytes = unsafe { self.fresh.part(slot * total * 16, total * 16) }.unwrap_or_default();
                 // SAFETY: ColumnMut checked the alignment of int64, and any bytes are an int64.
                 let (_, table, _) = unsafe { bytes.align_to_mut::<Entry>() };
@@ -175,7 +175,7 @@ impl<S: Selection> Call<'_, S> {
         Ok((status, found.map_err(|(inner_chunk, fault)| (Some(inner_chunk), fault))?))
     }
 
-    /// Shards from `low` on, as many as may be open at once. Answers how many were done.
+    /// Shards from `low` on, as many as may be open at once. Returns how many were done.
     fn window(&self, low: usize, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<usize, String> {
         let high = self.selection.shards().min(low + OPEN);
         let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
@@ -196,7 +196,7 @@ impl<S: Selection> Call<'_, S> {
         }
         let shards = slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let mut shards: Vec<Shard> = shards.collect();
-        // Where the process may not open so many files, the rest waits for the next window, and the first for others.
+        // If the process may not open that many files, the rest waits for the next window, and the first one until others close theirs.
         let lacks = |shard: &Shard| shard.fault.as_ref().is_some_and(|(_, fault)| lacks_files(fault));
         let most = shards.iter().position(lacks).map_or(shards.len(), |first| first.max(1));
         shards.truncate(most);
@@ -228,7 +228,7 @@ impl<S: Selection> Call<'_, S> {
             let mut status = shard.status;
             if let Some((inner_chunk, fault)) = shard.fault {
                 status = ShardStatus::Stale;
-                // What is wrong with a shard that was replaced meanwhile is no news.
+                // An error in a shard that was replaced meanwhile is not a new error.
                 if fault.code != Code::Stale && !self.was_replaced(low + number, versions[number]) {
                     status = ShardStatus::Failed;
                     let at = inner_chunk.map_or_else(
@@ -252,7 +252,7 @@ impl<S: Selection> Call<'_, S> {
         }
     }
 
-    /// Chunks without inner ones: the thread that reads a file opens it.
+    /// Chunks without inner chunks: the thread that reads a file opens it.
     fn whole_chunks(&self, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<(), String> {
         let count = self.selection.shards();
         let made;
@@ -318,7 +318,7 @@ mod tests {
     use crate::fetch::{Sink, fetch};
     use crate::threads::Worker;
 
-    /// Shards "0", "1", ... of one inner chunk each, which somebody rewrites when they are open.
+    /// Shards "0", "1", ... of one inner chunk each, which are rewritten while they are open.
     struct Rewritten {
         folder: PathBuf,
         shards: usize,

@@ -1,6 +1,7 @@
-//! Shard indexes as stacked tables: int64[g, total, 2], start and length of each inner chunk of g shards, counted from the shard's first byte; (-1, -1) where it is empty.
+//! Shard indexes as stacked tables: int64[g, total, 2], start and length of each inner chunk of g shards, counted from the shard's first byte; (-1, -1) for an
+//! empty one.
 //!
-//! Here their bytes are read, checked and written (sharding codec 1.0, Binary shard format). Which inner chunks are wanted is decided elsewhere.
+//! Here their bytes are read, checked and written (sharding codec 1.0, Binary shard format). The callers decide which inner chunks are needed.
 
 use std::ops::Range;
 
@@ -13,17 +14,17 @@ use crate::rows::Rows;
 use crate::sources::Files;
 use crate::threads::Worker;
 
-/// Start and length of an inner chunk; EMPTY where there is none.
+/// Start and length of an inner chunk; EMPTY if there is none.
 pub type Entry = [i64; 2];
 pub const EMPTY: Entry = [-1, -1];
 
-/// The most inner chunks of a shard; as codecs/chain.py has it.
+/// The most inner chunks of a shard, as in codecs/chain.py.
 const MOST: usize = 1 << 31;
 
-/// The index of the shards of one level: a frozen value, made by `shard_index`.
+/// The index of the shards of one level: a frozen value, created by `shard_index`.
 #[pyclass(frozen, module = "frazil._kernel")]
 pub struct ShardIndex {
-    /// Inner chunks of a shard along each dimension of the array, and what one step along it adds to the number of an inner chunk.
+    /// Inner chunks of a shard along each dimension of the array, and the stride of their number along it.
     pub counts: Vec<i64>,
     pub strides: Vec<i64>,
     /// Inner chunks of a shard.
@@ -32,7 +33,7 @@ pub struct ShardIndex {
     pub nbytes: usize,
     at_end: bool,
     swapped: bool,
-    /// crc32c codecs after `bytes`; None: other codecs, which the kernel does not know.
+    /// crc32c codecs after `bytes`; None: other codecs, which the kernel does not support.
     checksums: Option<usize>,
 }
 
@@ -44,7 +45,7 @@ impl ShardIndex {
         ShardIndex { strides: vec![1; counts.len()], counts, total, nbytes: 16 * total, at_end: true, swapped: false, checksums: Some(0) }
     }
 
-    /// Where the index lies in a shard of `size` bytes.
+    /// The range of the index in a shard of `size` bytes.
     pub fn span(&self, size: u64) -> Outcome<Range<u64>> {
         let nbytes = self.nbytes as u64;
         if size < nbytes {
@@ -84,7 +85,7 @@ impl ShardIndex {
         self.check(size, table)
     }
 
-    /// Refuses an entry that is half empty, reaches outside a shard of `size` bytes or into its index, or past 64 bits.
+    /// Refuses an entry that is half empty, reaches beyond a shard of `size` bytes or into its index, or past 64 bits.
     pub fn check(&self, size: u64, table: &[Entry]) -> Outcome {
         let index = self.span(size)?;
         let (low, high) = if self.at_end { (0, index.start) } else { (index.end, size) };
@@ -155,10 +156,10 @@ struct Indexes<'a> {
 }
 
 impl Indexes<'_> {
-    #[allow(clippy::mut_from_ref)] // each shard has a table of its own
+    #[allow(clippy::mut_from_ref)] // each shard has its own table
     fn table(&self, shard: usize) -> Option<&mut [Entry]> {
         let nbytes = 16 * self.index.total;
-        // SAFETY: `tables` is lent for the call; tables of two shards have nothing in common, and each shard is one row, which one thread takes.
+        // SAFETY: `tables` is lent for the call; tables of two shards do not overlap, and each shard is one row, which one thread takes.
         let bytes = unsafe { self.tables.part(shard * nbytes, nbytes) }?;
         // SAFETY: ColumnMut checked the alignment of int64, and any bytes are an int64.
         let (before, entries, _) = unsafe { bytes.align_to_mut::<Entry>() };
@@ -257,7 +258,7 @@ fn write_indexes(index: &Bound<'_, ShardIndex>, tables: &Bound<'_, PyAny>, out: 
     if !index.is_plain() || tables.len() != shards * index.total || out.room().len() != shards * index.nbytes {
         return Err(wrong("tables, out: not those of this index"));
     }
-    // SAFETY: `out` is lent and nobody else uses it during the call, which holds the GIL.
+    // SAFETY: `out` is lent and not used elsewhere during the call, which holds the GIL.
     let all = unsafe { out.room().part(0, out.room().len()) }.unwrap_or_default();
     for (table, out) in tables.chunks_exact(index.total).zip(all.chunks_exact_mut(index.nbytes)) {
         index.encode(table, out);

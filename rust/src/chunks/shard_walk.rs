@@ -1,4 +1,4 @@
-//! The walk through one open shard: from its index, over the indexes of the shards in it, to the bytes of its inner chunks. One level after the other, in a loop.
+//! The walk through one open shard: from its index, over the indexes of the shards in it, to the bytes of its inner chunks. A loop with one level per step.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::sources::{Opened, span};
 /// The bytes of a chunk of the array: a part of an open file, or of a buffer.
 pub struct Extent<'a> {
     pub bytes: Bytes<'a>,
-    /// Where the chunk begins there, and its length.
+    /// Where the chunk begins, and its length.
     pub base: u64,
     pub size: u64,
 }
@@ -31,7 +31,7 @@ impl<'a> Extent<'a> {
         Ok(Extent { bytes, base, size })
     }
 
-    /// Reads and decodes the index of a shard that lies in this chunk, `size` bytes from `start` on.
+    /// Reads and decodes the index of a shard in this chunk, `size` bytes from `start` on.
     pub fn read_index(&self, index: &ShardIndex, start: u64, size: u64, scratch: &mut Memory, table: &mut [Entry]) -> Outcome {
         let span = index.span(size)?;
         let (from, to) = (self.base + start + span.start, self.base + start + span.end);
@@ -46,7 +46,7 @@ impl<'a> Extent<'a> {
     }
 }
 
-/// Where each inner chunk lies in the chunk of the array, EMPTY where it is not there. An Err names the inner chunk at fault.
+/// The place of each inner chunk in the chunk of the array, EMPTY for a missing one. An Err names the inner chunk at fault.
 ///
 /// table: the index of the outermost level. numbers: for each level, the number of each inner chunk in its index.
 pub fn find_chunks(
@@ -58,7 +58,7 @@ pub fn find_chunks(
 ) -> Result<Vec<Entry>, (usize, Fault)> {
     let mut outer = numbers(0);
     let mut found: Vec<Entry> = outer.iter().map(|&number| table[number as usize]).collect();
-    let mut group = vec![0usize; if levels.len() > 1 { outer.len() } else { 0 }]; // of each inner chunk, the shard of the level above that it lies in
+    let mut group = vec![0usize; if levels.len() > 1 { outer.len() } else { 0 }]; // for each inner chunk, the shard of the level above that contains it
     for (depth, level) in levels.iter().enumerate().skip(1) {
         let inner = numbers(depth);
         let mut groups: HashMap<(usize, i64), usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Blosc 1, through c-blosc's functions that take their context with them: no global state, one thread.
+//! Blosc 1, through c-blosc's functions that take their context as an argument: no global state, one thread.
 
 use std::ffi::{CStr, CString, c_int};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::failures::{Code, Fault, Outcome};
 
 const HEADER: usize = sys::BLOSC_MIN_HEADER_LENGTH as usize;
 
-// Of frames, as snappy.rs has them.
+// For frames, as in snappy.rs.
 const VERSIONS: [u8; 2] = [2, 1];
 const LZ4: u8 = 1;
 const SHUFFLED: u8 = 0x01;
@@ -20,13 +20,14 @@ const NOT_SPLIT: u8 = 0x10;
 const MOST_SPLITS: usize = 16;
 const LEAST_SPLIT: usize = 128;
 
-/// A plane that is so many times as long as its stream has long matches. A match that LZ4 has to stop in is copied byte for byte, which takes longer than all of the plane.
+/// A plane that is this many times as long as its stream has long matches. A match in which LZ4 must stop is copied byte by byte, which takes longer than the
+/// whole plane.
 const LONG_MATCHES: usize = 8;
 
-/// Elements are decoded alone where they are at most this part of a block: c-blosc puts the bytes of a whole block together much faster than one after the other.
+/// Elements are decoded separately if they are at most this part of a block: c-blosc decodes a whole block much faster than its elements one after the other.
 const FEW: usize = 32;
 
-/// As the codec's configuration says.
+/// The codec's configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blosc {
     pub compressor: CString,
@@ -45,15 +46,15 @@ pub fn bound(len: usize) -> Option<usize> {
     (len <= sys::BLOSC_MAX_BUFFERSIZE as usize).then(|| len + sys::BLOSC_MAX_OVERHEAD as usize)
 }
 
-/// The size that a frame decodes to; None where its header does not agree with its length.
+/// The size to which a frame decodes; None if its header does not agree with its length.
 fn decoded_size(input: &[u8]) -> Option<usize> {
     let mut size = 0;
-    // SAFETY: at least a header is there, and the call compares the header's length with input.len() before it looks further.
+    // SAFETY: the input has at least a header, and the call compares the header's length with input.len() before it reads more.
     let valid = input.len() >= HEADER && unsafe { sys::blosc_cbuffer_validate(input.as_ptr().cast(), input.len(), &raw mut size) } == 0;
     valid.then_some(size)
 }
 
-/// Nothing is taken from the header but what agrees with the lengths that the caller knows.
+/// Uses only values of the header that agree with the lengths that the caller knows.
 pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
     let bad = |text: &str| Refusal::bad(Code::Decode, format!("blosc: {text}"));
     if input.len() < HEADER {
@@ -67,7 +68,7 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
     }
     let opened = snappy::is_inside(input).then(|| snappy::opened(input).ok_or_else(|| bad("corrupt"))).transpose()?;
     let input = opened.as_deref().unwrap_or(input);
-    // SAFETY: validated above, or made with that size: the library reads no more than input.len() and writes no more than `size` bytes, which fit.
+    // SAFETY: validated above, or created with that size: the library reads no more than input.len() and writes no more than `size` bytes, which fit.
     let made = unsafe { sys::blosc_decompress_ctx(input.as_ptr().cast(), out.as_mut_ptr().cast(), size, 1) };
     if usize::try_from(made) != Ok(size) {
         return Err(bad("corrupt, or its compressor is not known"));
@@ -75,10 +76,10 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
     Ok(size)
 }
 
-/// The blocks of a frame that is validated.
+/// The blocks of a validated frame.
 struct Blocks<'a> {
     frame: &'a [u8],
-    /// Decoded bytes of a block, a multiple of the type's size; the last one may have less.
+    /// Decoded bytes of a block, a multiple of the type's size; the last one may have fewer.
     block: usize,
     typesize: usize,
 }
@@ -86,11 +87,11 @@ struct Blocks<'a> {
 impl<'a> Blocks<'a> {
     fn of(frame: &'a [u8]) -> Option<Blocks<'a>> {
         let blocks = Blocks { frame, block: number(frame, 8)?, typesize: usize::from(frame[3]) };
-        // Splitting a block of parts of elements leaves out its last bytes: c-blosc's getitem would give what was in its memory before.
+        // If a block does not have whole elements, splitting it leaves out its last bytes: c-blosc's getitem would return old content of its memory.
         (blocks.block > 0 && blocks.typesize > 0 && blocks.block.is_multiple_of(blocks.typesize)).then_some(blocks)
     }
 
-    /// Whether the bytes of its elements are shuffled and each of their planes is an LZ4 stream of its own, in all blocks but a shorter last one.
+    /// Whether the bytes of its elements are shuffled and each plane is a separate LZ4 stream, in all blocks except a shorter last one.
     fn are_planes(&self) -> bool {
         let flags = self.frame[2];
         self.frame[..2] == VERSIONS
@@ -100,7 +101,7 @@ impl<'a> Blocks<'a> {
             && self.block / self.typesize >= LEAST_SPLIT
     }
 
-    /// Decodes these elements of a block of planes, which is not a shorter last one, to their position in `out`. None: something is wrong.
+    /// Decodes these elements of a block of planes, which is not a shorter last one, to their position in `out`. None: an error.
     fn elements(&self, block: usize, elements: Range<usize>, out: &mut [u8]) -> Option<()> {
         let first = HEADER.checked_add(4 * block)?;
         let mut at = number(self.frame, first)?;
@@ -128,8 +129,8 @@ fn number(frame: &[u8], at: usize) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(*bytes)).ok()
 }
 
-/// Decodes the bytes in `wanted` to their position in `out`, which has the size of all. Of a block of planes no more is decoded than the elements need, where they are few;
-/// other blocks are decoded whole. False where that spares nothing or something is wrong: then all has to be decoded, which says what is wrong.
+/// Decodes the bytes in `wanted` to their position in `out`, which has the size of all. Of a block of planes only the needed elements are decoded, if they are
+/// few; other blocks are decoded whole. False if that saves nothing, or after an error: then everything must be decoded, which reports the error.
 pub fn decode_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> bool {
     try_part(input, out, wanted).is_some()
 }
@@ -148,7 +149,7 @@ fn try_part(input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Option<()> {
     }
     let target = &mut out[elements.start * blocks.typesize..elements.end * blocks.typesize];
     let (start, count) = (c_int::try_from(elements.start).ok()?, c_int::try_from(elements.len()).ok()?);
-    // SAFETY: validated above; the library reads no more than input.len(), and writes `count` elements of the header's type, as many as `target` has.
+    // SAFETY: validated above; the library reads no more than input.len(), and writes `count` elements of the header's type, which is the size of `target`.
     let made = unsafe { sys::blosc_getitem(input.as_ptr().cast(), start, count, target.as_mut_ptr().cast()) };
     (usize::try_from(made) == Ok(target.len())).then_some(())
 }

@@ -1,4 +1,4 @@
-//! gzip (RFC 1952), zlib (RFC 1950), and the bare DEFLATE (RFC 1951) that GDeflate is made of, through libdeflate.
+//! gzip (RFC 1952), zlib (RFC 1950), and the bare DEFLATE (RFC 1951) used by GDeflate, through libdeflate.
 
 use std::ptr::NonNull;
 
@@ -28,7 +28,7 @@ pub fn bound(format: Format, len: usize) -> Option<usize> {
     if len > usize::MAX / 4 {
         return None;
     }
-    // SAFETY: a null compressor asks for the bound of every level; nothing is dereferenced.
+    // SAFETY: a null compressor requests the bound of every level; nothing is dereferenced.
     Some(unsafe {
         match format {
             Format::Gzip => sys::libdeflate_gzip_compress_bound(std::ptr::null_mut(), len),
@@ -51,12 +51,12 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 
 pub struct Unpacker(NonNull<sys::libdeflate_decompressor>);
 
-// SAFETY: a decompressor is plain memory of its own without ties to a thread.
+// SAFETY: a decompressor is plain memory that is not bound to a thread.
 unsafe impl Send for Unpacker {}
 
 impl Drop for Unpacker {
     fn drop(&mut self) {
-        // SAFETY: made by libdeflate, freed once.
+        // SAFETY: created by libdeflate, freed once.
         unsafe { sys::libdeflate_free_decompressor(self.0.as_ptr()) }
     }
 }
@@ -66,7 +66,7 @@ impl Unpacker {
         match slot {
             Some(known) => Ok(known),
             None => {
-                // SAFETY: takes nothing; null means that there is no memory.
+                // SAFETY: no arguments; null means out of memory.
                 let made = NonNull::new(unsafe { sys::libdeflate_alloc_decompressor() }).ok_or_else(no_memory)?;
                 Ok(slot.insert(Unpacker(made)))
             }
@@ -109,7 +109,7 @@ impl Unpacker {
     }
 }
 
-/// A compressor and the level that it was made for.
+/// A compressor and its level.
 pub struct Packer(NonNull<sys::libdeflate_compressor>, i32);
 
 // SAFETY: as for Unpacker.
@@ -117,7 +117,7 @@ unsafe impl Send for Packer {}
 
 impl Drop for Packer {
     fn drop(&mut self) {
-        // SAFETY: made by libdeflate, freed once.
+        // SAFETY: created by libdeflate, freed once.
         unsafe { sys::libdeflate_free_compressor(self.0.as_ptr()) }
     }
 }
@@ -130,7 +130,7 @@ impl Packer {
         match slot {
             Some(known) => Ok(known),
             None => {
-                // SAFETY: takes a number; null means that there is no memory, or no such level.
+                // SAFETY: takes a number; null means out of memory, or an invalid level.
                 let made = NonNull::new(unsafe { sys::libdeflate_alloc_compressor(level) }).ok_or_else(no_memory)?;
                 Ok(slot.insert(Packer(made, level)))
             }

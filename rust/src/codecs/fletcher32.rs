@@ -1,6 +1,6 @@
-//! The Fletcher-32 of HDF5 files: of words of two bytes, the high one first, in four bytes behind the data.
+//! The Fletcher-32 of HDF5 files: over words of two bytes, the high one first; stored in four bytes after the data.
 
-/// Words that can be summed twice before the second sum leaves 64 bits by far.
+/// Words that can be summed twice without overflow of 64 bits, by a large margin.
 const WORDS: usize = 1 << 16;
 
 /// The last of an odd number of bytes is the high one of a word.
@@ -25,12 +25,12 @@ pub fn sum(data: &[u8]) -> u32 {
     (second as u32) << 16 | first as u32
 }
 
-/// The remainder by 2^16 - 1 as adding the carry finds it: 0 for 0 alone.
+/// The remainder by 2^16 - 1 in the form of end-around carry: 0 only for 0.
 fn folded(number: u64) -> u64 {
     if number == 0 { 0 } else { (number - 1) % 0xFFFF + 1 }
 }
 
-/// Whether another implementation stores this sum: zarrs leaves out the last of an odd number of bytes.
+/// Whether another implementation stores this sum: zarrs leaves out the last byte of an odd number.
 pub fn is_variant(data: &[u8], stored: u32) -> bool {
     data.len() % 2 == 1 && sum(&data[..data.len() - 1]) == stored
 }

@@ -1,4 +1,4 @@
-//! LZ4 blocks behind their decoded size, four bytes little-endian: as numcodecs frames them.
+//! LZ4 blocks after their decoded size, four bytes little-endian: the format of numcodecs.
 
 use std::ffi::{c_char, c_int};
 
@@ -8,10 +8,10 @@ use super::Refusal;
 use crate::failures::{Code, Fault, Outcome};
 
 const HEADER: usize = 4;
-const MOST: usize = 0x7E00_0000; // what LZ4 takes at once
+const MOST: usize = 0x7E00_0000; // the most bytes of one LZ4 block
 
 pub fn bound(len: usize) -> Option<usize> {
-    // the library's own bound: a literal run costs one byte in 255, and the last needs some room
+    // the library's own bound: a literal run costs one byte in 255, and the last one needs some room
     (len <= MOST).then(|| HEADER + len + len / 255 + 16)
 }
 
@@ -34,7 +34,7 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
     Ok(size)
 }
 
-/// Decodes a block without a header to precisely the bytes of `out`; None where it is damaged or of another size.
+/// Decodes a block without a header to exactly the bytes of `out`; None if it is damaged or of another size.
 pub fn decode_block(block: &[u8], out: &mut [u8]) -> Option<()> {
     let (size, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(out.len()).ok()?);
     // SAFETY: reads `size` bytes of block and writes at most `room` bytes of out.
@@ -47,7 +47,7 @@ unsafe extern "C" {
     fn LZ4_decompress_safe_partial(from: *const c_char, to: *mut c_char, from_size: c_int, wanted: c_int, room: c_int) -> c_int;
 }
 
-/// Decodes the first bytes of a block without a header, as many as `out` has; None where it has less, or is damaged before.
+/// Decodes the first bytes of a block without a header, as many as `out` has; None if it has fewer, or is damaged in them.
 pub fn decode_start(block: &[u8], out: &mut [u8]) -> Option<()> {
     let (size, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(out.len()).ok()?);
     // SAFETY: reads `size` bytes of block and writes at most `room` bytes of out.
@@ -55,7 +55,7 @@ pub fn decode_start(block: &[u8], out: &mut [u8]) -> Option<()> {
     (made == room).then_some(())
 }
 
-/// acceleration: the larger, the faster and the longer; below 1 means 1.
+/// acceleration: larger values are faster and give longer output; below 1 means 1.
 pub fn encode(acceleration: i32, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
     let refused = || Fault::new(Code::Decode, format!("lz4: could not encode {} bytes", input.len()));
     let (true, Some((header, room))) = (input.len() <= MOST, out.split_first_chunk_mut::<HEADER>()) else {
@@ -63,7 +63,7 @@ pub fn encode(acceleration: i32, input: &[u8], out: &mut [u8]) -> Outcome<usize>
     };
     *header = (input.len() as u32).to_le_bytes();
     let room_size = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
-    // SAFETY: pointers and lengths are those of the slices; the input is at most MOST, and what is written at most room_size.
+    // SAFETY: pointers and lengths are those of the slices; the input is at most MOST, and the output at most room_size.
     let made = unsafe {
         let (from, to) = (input.as_ptr().cast(), room.as_mut_ptr().cast());
         sys::LZ4_compress_fast(from, to, input.len() as c_int, room_size, acceleration)

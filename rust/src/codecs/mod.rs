@@ -1,4 +1,4 @@
-//! Bytes-to-bytes codecs: what one is, how large its answers may be, and the contexts that they work with. One file each; chains are in
+//! Bytes-to-bytes codecs: their definition, the bounds of their output, and their contexts. One file each; chains are in
 //! chain.rs.
 
 use std::ops::Range;
@@ -45,12 +45,12 @@ pub enum Codec {
     },
 }
 
-/// Whether what is left of the call is not worth doing: asked by codecs that take long (`Threads::ended`).
+/// Whether the rest of the call need not be done: checked by codecs that take long (`Threads::ended`).
 pub type Ended<'a> = &'a dyn Fn() -> bool;
 
 /// Why a codec could not decode.
 pub enum Refusal {
-    /// There is more than fits in the room that it was given.
+    /// The decoded bytes do not fit into the given room.
     Full,
     Bad(Fault),
 }
@@ -68,7 +68,7 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// What the libraries keep between calls, made when first needed.
+/// Contexts that the libraries keep between calls, created when first needed.
 #[derive(Default)]
 pub struct Contexts {
     zstd_out: Option<zstd::Decompressor>,
@@ -92,7 +92,7 @@ impl Codec {
         }
     }
 
-    /// Whether it only puts a sum of four bytes behind the data; the others make new bytes.
+    /// Whether it only appends a sum of four bytes to the data; the others create new bytes.
     pub fn is_checksum(&self) -> bool {
         matches!(self, Codec::Crc32c | Codec::Fletcher32)
     }
@@ -106,7 +106,7 @@ impl Codec {
         }
     }
 
-    /// Bytes that `len` bytes are encoded to, where that does not depend on their values.
+    /// Bytes to which `len` bytes are encoded, if that does not depend on their values.
     pub fn exact(&self, len: usize) -> Option<usize> {
         match self {
             Codec::Crc32c | Codec::Fletcher32 => Some(len.saturating_add(4)),
@@ -124,7 +124,7 @@ impl Codec {
         }
     }
 
-    /// The bytes before a checksum (the last four bytes, little-endian), once it matches them.
+    /// The bytes before a checksum (the last four bytes, little-endian), if it matches them.
     pub fn checked<'a>(&self, input: &'a [u8]) -> Outcome<&'a [u8]> {
         let name = self.name();
         let Some((bytes, sum)) = input.split_last_chunk::<4>() else {
@@ -137,7 +137,7 @@ impl Codec {
         Ok(bytes)
     }
 
-    /// Bytes that encoding `len` bytes can need; None where the codec cannot take so many.
+    /// Bytes that encoding `len` bytes can need; None if the codec cannot take that many.
     pub fn bound(&self, len: usize) -> Option<usize> {
         match self {
             Codec::Crc32c | Codec::Fletcher32 => len.checked_add(4),
@@ -151,12 +151,12 @@ impl Codec {
         }
     }
 
-    /// Encoded bytes beyond which no sane encoder goes, for what decodes to `len`: more than that is not even read.
+    /// The most encoded bytes of any sane encoder for `len` decoded bytes: longer ones are not even read.
     pub fn most_encoded(&self, len: usize) -> usize {
         self.exact(len).unwrap_or_else(|| len.saturating_mul(8).saturating_add(1 << 20))
     }
 
-    /// Decodes into `out`, which may stay partly unused; the number of bytes.
+    /// Decodes into `out`, which may stay partly unused; returns the number of bytes.
     pub fn decode(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
         match self {
             Codec::Crc32c | Codec::Fletcher32 => {
@@ -174,8 +174,8 @@ impl Codec {
         }
     }
 
-    /// Decodes as `decode` where the size of `out` is that of the decoded bytes, of which only those in `wanted` have to be there; the others may be anything.
-    /// What is wrong with encoded bytes that are not needed for these is not noticed.
+    /// Decodes as `decode`, where `out` has the size of the decoded bytes, but only those in `wanted` are needed; the others may have any value.
+    /// Errors in encoded bytes that are not needed for these are not noticed.
     pub fn decode_part(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], wanted: &Range<usize>) -> Result<usize, Refusal> {
         let done = match self {
             Codec::Zstd { .. } if wanted.end < out.len() => {
@@ -187,7 +187,7 @@ impl Codec {
         if done { Ok(out.len()) } else { self.decode(contexts, input, out) }
     }
 
-    /// Encodes into `out`, which has room for `bound` bytes; the number of bytes.
+    /// Encodes into `out`, which has room for `bound` bytes; returns the number of bytes.
     pub fn encode(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
         match self {
             Codec::Crc32c | Codec::Fletcher32 => {

@@ -1,8 +1,8 @@
-//! The shuffle of HDF5 and numcodecs: byte 0 of all elements, then byte 1 of all, and so on; bytes behind the last whole element stay at the end.
+//! The shuffle of HDF5 and numcodecs: byte 0 of all elements, then byte 1 of all, and so on; bytes after the last whole element stay at the end.
 
 use super::Refusal;
 
-/// Bytes of a strip whose planes are written in turns, where elements have a size that no loop is compiled for.
+/// Bytes of a strip whose planes are written in turns, for element sizes without a compiled loop.
 const STRIP: usize = 4 << 10;
 
 /// `size`: bytes of an element, above 0.

@@ -1,4 +1,4 @@
-//! Frames of blosc 1 with Snappy inside, which c-blosc is built without. This file reads and writes the streams; c-blosc undoes the shuffles.
+//! Frames of blosc 1 with Snappy inside, which our build of c-blosc does not support. This file reads and writes the streams; c-blosc undoes the shuffles.
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
@@ -22,8 +22,8 @@ fn number(frame: &[u8], at: usize) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(bytes.try_into().ok()?)).ok()
 }
 
-/// The same frame with every stream as it decodes, which is a frame of any compressor; None where it makes no sense.
-/// The frame's size is no more than that of its decoded bytes and of what it says of its blocks.
+/// The same frame with every stream decoded, which is a valid frame for any compressor; None if the frame is invalid.
+/// Its size is at most that of its decoded bytes and of its description of blocks.
 pub fn opened(frame: &[u8]) -> Option<Vec<u8>> {
     let (flags, typesize) = (frame[2], usize::from(frame[3]));
     let (size, block) = (number(frame, 4)?, number(frame, 8)?);
@@ -68,7 +68,7 @@ pub fn opened(frame: &[u8]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-/// A frame; its length is at most that of the input and 16 bytes. shuffle: 0 not, 1 by bytes, 2 by bits. None beyond 2 GiB.
+/// A frame; it is at most 16 bytes longer than the input. shuffle: 0 none, 1 by bytes, 2 by bits. None beyond 2 GiB.
 pub fn encode(level: i32, shuffle: i32, typesize: usize, blocksize: usize, input: &[u8]) -> Option<Vec<u8>> {
     let size = i32::try_from(input.len()).ok()?;
     i32::try_from(input.len() + HEADER).ok()?;
@@ -111,13 +111,13 @@ pub fn encode(level: i32, shuffle: i32, typesize: usize, blocksize: usize, input
     Some(made)
 }
 
-/// Whole elements, eight of them at a time where there are as many: bits are shuffled so.
+/// Whole elements, a multiple of eight if there are that many: bits are shuffled in such groups.
 fn block_size(wanted: usize, typesize: usize, len: usize) -> usize {
     let block = wanted.min(len).max(1);
     [8 * typesize, typesize].iter().find(|&&group| block >= group).map_or(block, |group| block / group * group)
 }
 
-/// The first bytes of all elements, then the second ones ...; what is no whole element stays at the end.
+/// The first bytes of all elements, then the second ones ...; an incomplete element stays at the end.
 fn shuffle_bytes(bytes: &[u8], typesize: usize) -> Vec<u8> {
     let (elements, rest) = bytes.split_at(bytes.len() / typesize * typesize);
     let mut made = Vec::with_capacity(bytes.len());
@@ -128,7 +128,7 @@ fn shuffle_bytes(bytes: &[u8], typesize: usize) -> Vec<u8> {
     made
 }
 
-/// The lowest bits of the first bytes of all elements, then the next bits ...; nothing where elements are not a multiple of eight.
+/// The lowest bits of the first bytes of all elements, then the next bits ...; nothing if the number of elements is not a multiple of eight.
 fn shuffle_bits(bytes: &[u8], typesize: usize) -> Vec<u8> {
     let count = bytes.len() / typesize;
     if count == 0 || !count.is_multiple_of(8) {

@@ -8,21 +8,21 @@ use zstd_sys::{self as sys, ZSTD_EndDirective, ZSTD_ErrorCode, ZSTD_ResetDirecti
 use super::{Ended, Refusal};
 use crate::failures::{Code, Fault, Outcome};
 
-/// Bytes that libzstd compresses as one block, and the step after which a long call is asked whether it has ended.
+/// Bytes that libzstd compresses as one block, and the step after which a long call checks whether it has ended.
 const BLOCK: usize = 128 << 10;
-/// Levels from here on take up to 100 milliseconds for a block: what is larger is encoded in steps. At lower levels that begins at so many bytes.
+/// Levels from here on take up to 100 milliseconds for a block: larger inputs are encoded in steps. At lower levels steps begin at this many bytes.
 const SLOW_LEVEL: i32 = 13;
 const LARGE: usize = 1 << 20;
 
 pub fn bound(len: usize) -> Option<usize> {
-    // Above this libzstd answers with an error code.
+    // Above this libzstd returns an error code.
     (len < usize::MAX / 256).then(|| zstd_safe::compress_bound(len))
 }
 
 /// A decompression context.
 pub struct Decompressor(NonNull<sys::ZSTD_DCtx>);
 
-// SAFETY: libzstd binds a context to no thread; the type is used through `&mut` alone.
+// SAFETY: libzstd does not bind a context to a thread; the type is used only through `&mut`.
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
@@ -30,16 +30,16 @@ impl Decompressor {
         match slot {
             Some(known) => Ok(known),
             None => {
-                // SAFETY: no arguments; null where there is no memory.
+                // SAFETY: no arguments; null means out of memory.
                 let made = NonNull::new(unsafe { sys::ZSTD_createDCtx() }).ok_or_else(no_memory)?;
                 Ok(slot.insert(Decompressor(made)))
             }
         }
     }
 
-    /// Decodes any number of frames, skippable ones among them, with or without their content size in the header.
+    /// Decodes any number of frames, also skippable ones, with or without their content size in the header.
     pub fn decode(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
-        // SAFETY: the context lives; pointers and lengths are those of the slices.
+        // SAFETY: the context is live; pointers and lengths are those of the slices.
         let made =
             unsafe { sys::ZSTD_decompressDCtx(self.0.as_ptr(), out.as_mut_ptr().cast(), out.len(), input.as_ptr().cast(), input.len()) };
         match failed(made) {
@@ -53,11 +53,11 @@ impl Decompressor {
         }
     }
 
-    /// Decodes blocks (of at most 128 KiB each) until the first `needed` bytes of `out` are there. False where the frame does not say that it decodes to precisely
-    /// `out`, has a checksum, which is of all bytes, or cannot be decoded so: then all of it has to be decoded, which says what is wrong.
+    /// Decodes blocks (of at most 128 KiB each) until the first `needed` bytes of `out` are decoded. False if the header does not state that the frame decodes
+    /// to exactly `out`, if the frame has a checksum, which covers all bytes, or after an error: then the whole frame must be decoded, which reports the error.
     pub fn decode_start(&mut self, input: &[u8], out: &mut [u8], needed: usize) -> bool {
         let mut header = MaybeUninit::<sys::ZSTD_FrameHeader>::uninit();
-        // SAFETY: pointer and length are those of the slice; the header is filled where the answer is 0.
+        // SAFETY: pointer and length are those of the slice; the header is filled if the result is 0.
         let header = unsafe {
             if sys::ZSTD_getFrameHeader(header.as_mut_ptr(), input.as_ptr().cast(), input.len()) != 0 {
                 return false;
@@ -68,19 +68,19 @@ impl Decompressor {
         if !is_frame || header.frameContentSize != out.len() as u64 || header.checksumFlag != 0 || header.dictID != 0 {
             return false;
         }
-        // SAFETY: the context lives.
+        // SAFETY: the context is live.
         if failed(unsafe { sys::ZSTD_decompressBegin(self.0.as_ptr()) }) {
             return false;
         }
         let (mut at, mut made) = (0, 0);
         while made < needed {
-            // SAFETY: the context lives and has begun.
+            // SAFETY: the context is live and has begun.
             let next = unsafe { sys::ZSTD_nextSrcSizeToDecompress(self.0.as_ptr()) };
             let Some(part) = input.get(at..).and_then(|rest| rest.get(..next)).filter(|part| !part.is_empty()) else {
                 return false;
             };
             let room = &mut out[made..];
-            // SAFETY: pointers and lengths are those of the slices; what was decoded before lies right before `room`, where blocks refer to it.
+            // SAFETY: pointers and lengths are those of the slices; the bytes decoded before are right before `room`, where blocks refer to them.
             let decoded = unsafe {
                 sys::ZSTD_decompressContinue(self.0.as_ptr(), room.as_mut_ptr().cast(), room.len(), part.as_ptr().cast(), part.len())
             };
@@ -95,7 +95,7 @@ impl Decompressor {
 
 impl Drop for Decompressor {
     fn drop(&mut self) {
-        // SAFETY: it lives, and nobody else has it.
+        // SAFETY: it is live, and not used elsewhere.
         unsafe { sys::ZSTD_freeDCtx(self.0.as_ptr()) };
     }
 }
@@ -110,7 +110,7 @@ fn no_memory() -> Fault {
     Fault::new(Code::Io, "12 zstd: no memory for a context")
 }
 
-/// A compression context and what it is set to.
+/// A compression context and its settings.
 pub struct Compressor {
     context: NonNull<sys::ZSTD_CCtx>,
     level: i32,
@@ -122,7 +122,7 @@ unsafe impl Send for Compressor {}
 
 impl Drop for Compressor {
     fn drop(&mut self) {
-        // SAFETY: it lives, and nobody else has it.
+        // SAFETY: it is live, and not used elsewhere.
         unsafe { sys::ZSTD_freeCCtx(self.context.as_ptr()) };
     }
 }
@@ -137,7 +137,7 @@ impl Compressor {
         match slot {
             Some(known) => Ok(known),
             None => {
-                // SAFETY: no arguments; null where there is no memory.
+                // SAFETY: no arguments; null means out of memory.
                 let context = NonNull::new(unsafe { sys::ZSTD_createCCtx() }).ok_or_else(no_memory)?;
                 let mut made = Compressor { context, level, checksum };
                 made.set(level, checksum)?;
@@ -148,7 +148,7 @@ impl Compressor {
 
     fn set(&mut self, level: i32, checksum: bool) -> Outcome {
         let context = self.context.as_ptr();
-        // SAFETY: the context lives; the others are numbers. Parameter 9 is ZSTD_c_stableInBuffer: the input is read where it is, not copied first.
+        // SAFETY: the context is live; the others are numbers. Parameter 9 is ZSTD_c_stableInBuffer: the input is read in place, not copied first.
         unsafe {
             done(sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_and_parameters))?;
             done(sys::ZSTD_CCtx_setParameter(context, ZSTD_cParameter::ZSTD_c_compressionLevel, level))?;
@@ -165,14 +165,14 @@ impl Compressor {
             return self.encode_in_steps(input, out, ended);
         }
         let (to, from) = (out.as_mut_ptr().cast(), input.as_ptr().cast());
-        // SAFETY: the context lives; pointers and lengths are those of the slices.
+        // SAFETY: the context is live; pointers and lengths are those of the slices.
         done(unsafe { sys::ZSTD_compress2(self.context.as_ptr(), to, out.len(), from, input.len()) })
     }
 
-    /// The same block by block, until the call has ended.
+    /// The same, block by block, until the call has ended.
     fn encode_in_steps(&mut self, input: &[u8], out: &mut [u8], ended: Ended<'_>) -> Outcome<usize> {
         let context = self.context.as_ptr();
-        // SAFETY: the context lives. A call that ended may have left it in the middle of a frame.
+        // SAFETY: the context is live. A call that ended may have left it in the middle of a frame.
         unsafe {
             done(sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_only))?;
             done(sys::ZSTD_CCtx_setPledgedSrcSize(context, input.len() as u64))?;
@@ -186,7 +186,7 @@ impl Compressor {
             from.size = input.len().min(from.size + BLOCK);
             let last = from.size == input.len();
             let directive = if last { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
-            // SAFETY: the context lives; the buffers are parts of the slices, and the input stays what and where it is from one call to the next.
+            // SAFETY: the context is live; the buffers are parts of the slices, and the input keeps its place and value between the calls.
             let left = done(unsafe { sys::ZSTD_compressStream2(context, &raw mut to, &raw mut from, directive) })?;
             if last {
                 return if left == 0 { Ok(to.pos) } else { Err(Fault::new(Code::Decode, "zstd: the room is too small")) };
@@ -195,7 +195,7 @@ impl Compressor {
     }
 }
 
-/// The answer of a call, unless it is an error.
+/// The result of a call, unless it is an error.
 fn done(answer: usize) -> Outcome<usize> {
     if failed(answer) {
         return Err(Fault::new(Code::Decode, format!("zstd: {}", zstd_safe::get_error_name(answer))));

@@ -1,6 +1,6 @@
 //! `decode_elements`: chunks of vlen-utf8, vlen-bytes and vlen-array decoded to views and buffers.
 //!
-//! The bytes of such a chunk: the number of elements, then for each its length and its bytes; numbers are u32, little-endian.
+//! The bytes of such a chunk: the number of elements, then for each element its length and its bytes; numbers are u32, little-endian.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use crate::segment::Segment;
 use crate::sources::Files;
 use crate::threads::Worker;
 
-/// Decoded bytes of an element, where nothing is known of it: for the division of work alone.
+/// Decoded bytes of an element if its size is unknown: only for the division of work.
 const USUAL: usize = 32;
 
-/// What the chunks of a call are.
+/// The properties of the chunks of a call.
 pub struct Layout<'a> {
     /// Elements of a chunk.
     pub count: usize,
@@ -51,7 +51,7 @@ impl Layout<'_> {
             return Err(bad(format!("has {} bytes, too few for {count} elements", chunk.len())));
         };
         let start = out.len();
-        let text = out.tail(most)?; // the lengths take the rest, so that all elements fit
+        let text = out.tail(most)?; // the lengths take the rest of the chunk, so that all elements fit
         let mut at = 0;
         for (i, bytes) in views.iter_mut().enumerate() {
             let element = number_of(rest).and_then(|(length, tail)| tail.split_at_checked(length));
@@ -102,7 +102,7 @@ fn bad(text: String) -> Fault {
     Fault::new(Code::Decode, format!("vlen: a chunk {text}"))
 }
 
-/// Chunks that are decoded to views. Buffers are filled by one thread at a time each.
+/// Chunks that are decoded to views. Each buffer is filled by one thread at a time.
 struct Elements<'a> {
     chain: &'a Chain,
     layout: Layout<'a>,
@@ -142,7 +142,7 @@ impl Sink for Elements<'_> {
     fn take(&self, (): &mut (), worker: &mut Worker, inner_chunk: usize, bytes: &[u8], _start: usize) -> Outcome {
         let chunk = self.chain.view(&mut worker.tools, bytes, &self.sizes, ALL)?;
         let size = self.layout.count * VIEW;
-        // SAFETY: `views` is lent for the call; each inner chunk has a part of its own, and is taken once.
+        // SAFETY: `views` is lent for the call; each inner chunk has its own part, and is taken once.
         let views = unsafe { self.views.part(inner_chunk * size, size) }.unwrap_or_default().as_chunks_mut::<VIEW>().0;
         let (number, mut buffer) = self.buffer();
         let done = self.layout.parse(chunk, &mut buffer, number, views);

@@ -13,7 +13,7 @@ use crate::segment::Segment;
 use crate::sources::{Blob, Sources, span};
 use crate::threads::{Lease, Threads, Worker, on_threads};
 
-/// Elements that a segment is made of, more or less.
+/// Elements in a segment, approximately.
 const SEGMENT: usize = 32 << 10;
 /// Fewer elements are not worth a thread.
 const WORTH_A_THREAD: usize = 4 << 10;
@@ -26,7 +26,7 @@ struct Encode<'a> {
 }
 
 impl Encode<'_> {
-    /// Appends a chunk; its length, or None where the row is missing.
+    /// Appends a chunk; its length, or None if the row is missing.
     fn encode(&self, worker: &mut Worker, inner_chunk: usize, out: &mut Growing, threads: &Threads) -> Outcome<Option<usize>> {
         let [blob, start, length] = self.rows[inner_chunk];
         let Some(Blob::Buffer(bytes)) = self.sources.blob(blob).filter(|_| blob != MISSING && length >= 0) else { return Ok(None) };
@@ -90,7 +90,7 @@ fn encode_elements(
             helped,
             || Lease::take(elements.saturating_mul(VIEW)),
             |worker, slot| {
-                // Each slot is one thread's: the lock is never waited for.
+                // Each slot has one thread: the lock is never contended.
                 let Ok(mut held) = slots[slot].lock() else { return };
                 let (lengths, segment) = &mut *held;
                 for (i, length) in lengths.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The heap of a read or write: buffers, and views of 16 bytes that say where in them the bytes of an element are.
+//! The heap of a read or write: buffers, and views of 16 bytes that give the place of an element's bytes in them.
 
 use pyo3::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::segment::Segment;
 /// Bytes of a view: offset (u64), length (u32), buffer (u32), in the machine's byte order.
 pub const VIEW: usize = 16;
 
-/// Where the bytes of an element are. Buffer 0 has those of the fill value. An empty element is all zero, and an element that equals the fill value is
+/// The place of an element's bytes. Buffer 0 has those of the fill value. An empty element is all zero, and an element that equals the fill value is
 /// (0, its length, 0): so the comparison of a chunk with the fill value compares views.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct View {
@@ -32,7 +32,7 @@ impl View {
         into[12..].copy_from_slice(&self.buffer.to_ne_bytes());
     }
 
-    /// Of an element that lies in a buffer.
+    /// The view of an element in a buffer.
     pub fn of(element: &[u8], fill: &[u8], offset: usize, buffer: u32) -> View {
         if element == fill {
             return View { offset: 0, length: fill.len() as u32, buffer: 0 };
@@ -44,7 +44,7 @@ impl View {
     }
 }
 
-/// Buffers that somebody holds.
+/// Buffers that are held elsewhere.
 pub struct Heap<'a> {
     buffers: Vec<&'a [u8]>,
 }
@@ -59,7 +59,7 @@ impl<'a> Heap<'a> {
         Heap { buffers }
     }
 
-    /// The bytes of an element; a failure where the view reaches outside.
+    /// The bytes of an element; a failure if the view is not inside its buffer.
     pub fn element(&self, view: View) -> Outcome<&'a [u8]> {
         let bytes = self.buffers.get(view.buffer as usize).and_then(|buffer| {
             let start = usize::try_from(view.offset).ok()?;
@@ -77,14 +77,14 @@ pub fn views(bytes: &[u8]) -> PyResult<&[[u8; VIEW]]> {
     }
 }
 
-/// Elements copied one after the other into a buffer that is to be number `buffer` of a heap; `views` is changed to point there.
+/// Copies elements one after the other into a buffer that becomes number `buffer` of a heap; `views` is changed to point there.
 #[pyfunction]
 pub fn compact_elements(heap: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, buffer: u32) -> PyResult<Segment> {
     let held = Bytes::all(heap, "heap")?;
     let heap = Heap::new(&held);
     let mut all = BytesMut::new(all, "views")?;
     let room = all.room();
-    // SAFETY: `views` is lent for the call, and the engine writes nothing else into it meanwhile.
+    // SAFETY: `views` is lent for the call, and the engine does not write into it meanwhile.
     let bytes = unsafe { room.part(0, room.len()) }.unwrap_or_default();
     let (views, []) = bytes.as_chunks_mut::<VIEW>() else { return Err(wrong("views: not a multiple of 16 bytes")) };
     let mut made = Growing::default();

@@ -1,4 +1,4 @@
-//! Elements of variable length: their views, and between views, encoded chunks and NumPy's or Python's strings.
+//! Elements of variable length: their views, and conversions between views, encoded chunks and NumPy's or Python's strings.
 //!
 //! Chunks of views are gathered and scattered like any chunks of 16-byte elements (chunks/).
 

@@ -1,4 +1,4 @@
-//! Elements as Python objects: str and bytes, one for each, for NumPy's object arrays.
+//! Elements as Python objects: one str or bytes for each, for NumPy's object arrays.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use crate::elements::heap::{Heap, VIEW, View, views};
 use crate::memory::Growing;
 use crate::segment::Segment;
 
-/// The elements of views, as str where they are text, else as bytes.
+/// The elements of views, as str if they are text, else as bytes.
 #[pyfunction]
 fn elements_to_objects<'py>(
     py: Python<'py>,
@@ -32,7 +32,7 @@ fn elements_to_objects<'py>(
     Ok(list)
 }
 
-/// Objects as elements of buffer `buffer`: str where they are text, else bytes. Raises TypeError for others.
+/// Objects as elements of buffer `buffer`: str if they are text, else bytes. Raises TypeError for others.
 #[pyfunction]
 fn elements_of_objects(
     objects: &Bound<'_, PyList>,
@@ -47,7 +47,7 @@ fn elements_of_objects(
     if Some(room.len()) != objects.len().checked_mul(VIEW) {
         return Err(wrong("views: not 16 bytes for each object"));
     }
-    // SAFETY: `views` is lent for the call, and the engine writes nothing else into it meanwhile.
+    // SAFETY: `views` is lent for the call, and the engine does not write into it meanwhile.
     let bytes = unsafe { room.part(0, room.len()) }.unwrap_or_default();
     let mut made = Growing::default();
     for (object, into) in objects.iter().zip(bytes.as_chunks_mut::<VIEW>().0) {

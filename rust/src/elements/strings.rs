@@ -1,4 +1,4 @@
-//! Elements in NumPy's StringDType, through NumPy's C functions for packed strings: there is no Python object per element.
+//! Elements in NumPy's StringDType, through NumPy's C functions for packed strings: without a Python object for each element.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
@@ -47,7 +47,7 @@ struct Functions {
 impl Functions {
     fn of(py: Python<'_>) -> PyResult<Functions> {
         let capsule = py.import("numpy._core._multiarray_umath")?.getattr("_ARRAY_API")?;
-        // SAFETY: a live object; what is no capsule without a name gives null and an exception.
+        // SAFETY: a live object; an object that is not a capsule without a name gives null and an exception.
         let table = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), ptr::null()) }.cast::<*const c_void>();
         if table.is_null() {
             return Err(PyErr::fetch(py));
@@ -57,7 +57,7 @@ impl Functions {
         if version < 0x12 {
             return Err(wrong(format!("numpy: its C API has version {version:#x}; packed strings begin with 0x12")));
         }
-        // SAFETY: from version 0x12 (NumPy 2.0) on, these entries of the table are the functions of these signatures (numpy/__multiarray_api.h),
+        // SAFETY: from version 0x12 (NumPy 2.0) on, these entries of the table are functions with these signatures (numpy/__multiarray_api.h),
         // and entries of a table are never moved within NumPy 2.
         unsafe {
             Ok(Functions {
@@ -71,7 +71,7 @@ impl Functions {
     }
 }
 
-/// An array of StringDType in C order, and how many elements it has.
+/// An array of StringDType in C order, and the number of its elements.
 struct Packed {
     functions: Functions,
     descriptor: NonNull<c_void>,
@@ -81,17 +81,17 @@ struct Packed {
 
 // SAFETY: pointers to an array and its dtype that the caller of the kernel function holds for the call.
 unsafe impl Send for Packed {}
-// SAFETY: what takes `&Packed` on several threads loads strings alone, while one of them holds the allocator: NumPy's load reads the array and the allocator's memory, and
-// changes neither.
+// SAFETY: functions that take `&Packed` on several threads only load strings, while one thread holds the allocator: NumPy's load reads the array and the
+// allocator's memory, and changes neither.
 unsafe impl Sync for Packed {}
 
-/// The allocator of an array, held while threads load strings of it.
+/// The allocator of an array, held while threads load its strings.
 struct Allocator(*mut c_void);
 
-// SAFETY: as of Packed.
+// SAFETY: as for Packed.
 unsafe impl Sync for Allocator {}
 
-/// Strings that become one buffer of the heap. valid: as of `Packed::copy`.
+/// Strings that become one buffer of the heap. valid: as in `Packed::copy`.
 struct Part<'a> {
     start: usize,
     number: u32,
@@ -124,9 +124,9 @@ impl Packed {
         }
     }
 
-    /// Runs `work` with the allocator of the array, which nobody else uses meanwhile.
+    /// Runs `work` with the allocator of the array, which no other thread uses meanwhile.
     fn with_allocator<T>(&self, work: impl FnOnce(*mut c_void) -> T) -> T {
-        // SAFETY: a live StringDType (checked in `new`). The lock is given back below; `work` returns or unwinds through `Held`.
+        // SAFETY: a live StringDType (checked in `new`). The lock is released below; `work` returns or unwinds through `Held`.
         let allocator = unsafe { (self.functions.acquire)(self.descriptor.as_ptr()) };
         struct Held(Release, *mut c_void);
         impl Drop for Held {
@@ -149,7 +149,7 @@ impl Packed {
         self.with_allocator(|allocator| {
             for (i, view) in views.iter().enumerate().take(self.len) {
                 let done = if valid.is_some_and(|valid| valid.get(i) == Some(&0)) {
-                    // SAFETY: the address of element i, of an array of this allocator, which is held.
+                    // SAFETY: the address of element i of an array of this allocator, which is held.
                     unsafe { (self.functions.pack_null)(allocator, self.address(i)) }
                 } else {
                     let element = heap.element(View::read(view))?;
@@ -164,7 +164,8 @@ impl Packed {
         })
     }
 
-    /// Copies the strings into buffers of the heap, one for each part. Where `valid` is given it is 0 for missing strings; else such are a failure.
+    /// Copies the strings into buffers of the heap, one for each part. `valid`, if given, is set to 0 for missing strings; without it a missing string is a
+    /// failure.
     fn copy(&self, fill: &[u8], first: u32, views: &mut [[u8; VIEW]], valid: Option<&mut [u8]>, threads: usize) -> Outcome<Vec<Growing>> {
         let most = if self.len < WORTH_A_THREAD { self.len } else { self.len.div_ceil(threads.max(1)) }.max(1);
         let mut flags = valid.map(|valid| valid.chunks_mut(most));
@@ -179,13 +180,13 @@ impl Packed {
         self.with_allocator(|allocator| {
             let held = Allocator(allocator);
             let run = |part: &Mutex<(Part<'_>, Outcome<Growing>)>| {
-                // Each part is one thread's: the lock is never waited for.
+                // Each part has one thread: the lock is never contended.
                 if let Ok(mut part) = part.lock() {
                     let (part, made) = &mut *part;
                     *made = self.copy_part(&held, part);
                 }
             };
-            // Not `Threads::share`: that asks Python for signals, and who waits for the allocator may have Python.
+            // Not `Threads::share`: that asks Python for signals, and a thread that waits for the allocator may hold the GIL.
             thread::scope(|scope| {
                 let (mine, others) = parts.split_at(parts.len().min(1));
                 let left = others.iter().filter(|part| thread::Builder::new().spawn_scoped(scope, || run(part)).is_err());
@@ -205,7 +206,7 @@ impl Packed {
         }
         let mut made = Growing::with_room(size)?;
         for (i, into) in (part.start..end).zip(part.views.iter_mut()) {
-            // SAFETY: i is below `len`, and the allocator is that of the array, which is held: nobody changes the strings.
+            // SAFETY: i is below `len`, and the allocator is that of the array, which is held: no other thread changes the strings.
             let (state, element) = unsafe { self.string(allocator.0, i) };
             if let Some(valid) = part.valid.as_deref_mut().and_then(|valid| valid.get_mut(i - part.start)) {
                 *valid = u8::from(state == 0);
@@ -221,23 +222,23 @@ impl Packed {
         Ok(made)
     }
 
-    /// What NumPy says of element i (0: it is there, 1: it is missing, -1: it cannot be read), and its bytes.
+    /// NumPy's state of element i (0: present, 1: missing, -1: unreadable), and its bytes.
     ///
     /// # Safety
     /// The allocator is that of the array and is held while the bytes are used.
     unsafe fn string(&self, allocator: *mut c_void, i: usize) -> (c_int, &[u8]) {
         let mut string = StaticString { size: 0, bytes: ptr::null() };
-        // SAFETY: the address of element i, of an array of this allocator.
+        // SAFETY: the address of element i of an array of this allocator.
         let state = unsafe { (self.functions.load)(allocator, self.address(i), &raw mut string) };
         if state != 0 || string.bytes.is_null() || string.size == 0 {
             return (state, &[]);
         }
-        // SAFETY: NumPy's bytes of element i, which nobody changes while the allocator is held.
+        // SAFETY: NumPy's bytes of element i, which no other thread changes while the allocator is held.
         (state, unsafe { slice::from_raw_parts(string.bytes.cast::<u8>(), string.size) })
     }
 }
 
-/// Elements packed into an array of StringDType, in C order. valid: 0 for each that is missing.
+/// Packs elements into an array of StringDType, in C order. valid: 0 for each missing one.
 #[pyfunction]
 fn elements_to_strings(
     py: Python<'_>,
@@ -261,7 +262,8 @@ fn elements_to_strings(
     .map_err(|fault| wrong(fault.text))
 }
 
-/// The strings of an array of StringDType in C order as elements of buffers from `first` on, one for each thread at most. valid: set to 0 for each that is missing, else to 1.
+/// The strings of an array of StringDType in C order as elements of buffers from `first` on, at most one for each thread. valid: set to 0 for each missing one,
+/// else to 1.
 #[pyfunction]
 fn elements_of_strings(
     py: Python<'_>,
@@ -281,7 +283,7 @@ fn elements_of_strings(
         return Err(wrong("views: not 16 bytes for each string"));
     }
     let fill = fill.as_slice();
-    // SAFETY: both are lent for the call, and the engine writes nothing else into them meanwhile.
+    // SAFETY: both are lent for the call, and the engine does not write into them meanwhile.
     let whole = |room: Room| unsafe { room.part(0, room.len()) }.unwrap_or_default();
     let made = detached(py, move || {
         let packed = packed;

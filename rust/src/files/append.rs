@@ -1,14 +1,15 @@
-//! Changing a shard in place so that a kill at any moment leaves one that can be restored: the steps.
+//! Changing a shard in place so that it can be restored after a kill at any moment: the steps.
 //!
-//! docs/design/044-shards-in-place.md gives them. append_journal.rs is the journal, append_files.rs the disk and the lock; Python decides what is written.
+//! docs/design/044-shards-in-place.md defines them. append_journal.rs is the journal, append_files.rs the disk and the lock; Python decides which bytes are
+//! written.
 
 use rustix::io::Result as System;
 
 use crate::files::append_journal::{Disk, Journal, State, Target, Write};
 
-const GATHERED: usize = 1 << 20; // small neighbours are written together, up to so much
+const GATHERED: usize = 1 << 20; // small neighbours are written together, up to this many bytes
 
-/// What is done with a journal whose file was copied. Its file may also be a later one that happens to have the same bytes, so that only a caller who found it unreadable restores it.
+/// What to do with a journal whose file was copied. The file may also be a later one with the same bytes, so only a caller who found it unreadable restores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copies {
     Remove,
@@ -16,14 +17,14 @@ pub(crate) enum Copies {
     Restore,
 }
 
-/// Writes behind the end of a shard and, where `head` says so, over its first bytes, which comes last. There is no journal. An error says that nothing was changed, or that the
-/// journal is left which `restore` needs.
+/// Appends to a shard and, if `head` is not 0, then overwrites its first bytes; that comes last. There is no journal yet. After an error nothing was changed,
+/// or the journal remains, which `restore` needs.
 pub(crate) fn append(disk: &mut impl Disk, writes: &[Write<'_>], head: u64, durable: bool) -> System<()> {
     let journal = Journal::of(disk, writes, head)?;
     let noted = note(disk, &journal, durable);
     let done = noted.and_then(|()| change(disk, writes, durable)).and_then(|()| disk.remove_journal());
     if let Err(error) = done {
-        let _ = finish_or_undo(disk, true, Copies::Remove); // what fails here is tried again by whoever comes next
+        let _ = finish_or_undo(disk, true, Copies::Remove); // if this fails, the next process tries it again
         return Err(error);
     }
     if durable { disk.sync(Target::Folder) } else { Ok(()) }
@@ -31,7 +32,7 @@ pub(crate) fn append(disk: &mut impl Disk, writes: &[Write<'_>], head: u64, dura
 
 /// Overwrites bytes of a shard.
 pub(crate) fn overwrite(disk: &mut impl Disk, writes: &[Write<'_>], durable: bool) -> System<()> {
-    disk.stamp()?; // before: a reader that reads meanwhile finds another version afterwards
+    disk.stamp()?; // before the write: a reader that reads meanwhile finds another version afterwards
     change(disk, writes, durable)
 }
 
@@ -69,17 +70,17 @@ fn change(disk: &mut impl Disk, writes: &[Write<'_>], durable: bool) -> System<(
     if durable { disk.sync(Target::Shard) } else { Ok(()) }
 }
 
-/// What is left of an append.
+/// The state of an append.
 pub(crate) fn append_state(disk: &impl Disk) -> System<State> {
     disk.read_journal()?.as_deref().and_then(Journal::parse).map_or(Ok(State::Nothing), |journal| journal.append_state(disk))
 }
 
-/// Undoes an append that was not finished; what was left of it. Whatever is done here may be killed and done again.
+/// Undoes an unfinished append; returns the state it was in. This may be killed at any time, and repeated.
 pub(crate) fn restore(disk: &mut impl Disk, copies: Copies) -> System<State> {
     finish_or_undo(disk, false, copies)
 }
 
-/// As restore. undo: also an append that was finished.
+/// As restore. undo: also undoes a finished append.
 fn finish_or_undo(disk: &mut impl Disk, undo: bool, copies: Copies) -> System<State> {
     let Some(bytes) = disk.read_journal()? else { return Ok(State::Nothing) };
     let journal = Journal::parse(&bytes);
@@ -96,7 +97,7 @@ fn finish_or_undo(disk: &mut impl Disk, undo: bool, copies: Copies) -> System<St
         disk.cut(journal.size)?;
     }
     disk.stamp()?;
-    disk.sync(Target::Shard)?; // the journal must not be gone before
+    disk.sync(Target::Shard)?; // the journal must not be removed before
     disk.remove_journal()?;
     disk.sync(Target::Folder)?;
     Ok(left)
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
     use crate::files::append_journal::Identity;
 
-    /// An operation that the medium may not have done yet.
+    /// An operation that may not be on the medium yet.
     #[derive(Clone, Debug)]
     enum Pending {
         Shard(u64, Vec<u8>),
@@ -117,22 +118,22 @@ mod tests {
         Journal(Vec<u8>),
     }
 
-    /// A disk in memory that fails, or whose power goes, at one operation.
+    /// A disk in memory that fails, or loses its power, at one operation.
     #[derive(Clone, Default)]
     struct Simulated {
         inode: u64,
         shard: Vec<u8>,
         journal: Option<Vec<u8>>,
         stamps: u64,
-        /// What is on the medium: the shard, the journal's bytes, whether it has its name there.
+        /// The state on the medium: the shard, the journal's bytes, whether the journal has its name there.
         safe: (Vec<u8>, Vec<u8>, bool),
         pending: Vec<Pending>,
         operations: usize,
         fails_at: Option<usize>,
-        /// After the failure everything fails: a kill.
+        /// After the failure every operation fails: a kill.
         dead: bool,
         killed: bool,
-        /// Of the write that fails so many bytes are written.
+        /// The write that fails still writes this many bytes.
         torn: usize,
     }
 
@@ -159,7 +160,7 @@ mod tests {
             shard[at as usize..end].copy_from_slice(bytes);
         }
 
-        /// What is there after the power came back, if those of the operations that were not synced were done that `done` says.
+        /// The state after a power cut. Of the operations that were not synced, those in `done` were done.
         fn after_power_cut(&self, done: u64, name: bool) -> Simulated {
             let (mut shard, mut journal, named) = self.safe.clone();
             for (number, pending) in self.pending.iter().enumerate() {
@@ -257,7 +258,7 @@ mod tests {
 
     type Case = (Vec<u8>, Vec<(u64, Vec<u8>)>, u64, Vec<u8>);
 
-    /// Both locations of an index: (the shard before, what is written, the head that is overwritten, the shard after).
+    /// Both locations of an index: (the shard before, the new bytes, the head that is overwritten, the shard after).
     fn cases() -> Vec<Case> {
         let old: Vec<u8> = (0..200).collect();
         let behind = [(200, vec![1; 30]), (230, vec![2; 5]), (235, vec![3; 16])];

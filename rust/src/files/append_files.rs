@@ -16,7 +16,7 @@ use crate::files::publish::{Expect, expectations, look_up, stamp};
 use crate::sources::Version;
 
 const JOURNAL: &str = ".__append.__lock";
-/// The answer where a file has to be replaced whole.
+/// The result for a file that must be replaced whole.
 const NOT_IN_PLACE: [i64; 4] = [-3, 0, 0, 0];
 const LOST: [i64; 4] = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
 
@@ -73,7 +73,7 @@ impl Disk for Shard<'_> {
         read_all(file.as_fd(), 0, size).map(Some)
     }
 
-    /// A file of its own: a second name of the lock file would be made quicker, but whoever takes the lock over after a kill writes into that file.
+    /// A separate file: a second name of the lock file would be created faster, but a process that takes the lock over after a kill writes into that file.
     fn create_journal(&mut self) -> System<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
@@ -111,7 +111,7 @@ impl Disk for Shard<'_> {
     }
 }
 
-/// The time of birth in ns, 0 where the system does not say.
+/// The time of birth in ns, 0 if the system does not know it.
 #[cfg(target_os = "linux")]
 fn birth_time_of(file: BorrowedFd<'_>) -> u64 {
     match rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME) {
@@ -146,7 +146,7 @@ fn remove(folder: BorrowedFd<'_>, name: &str) -> System<()> {
     }
 }
 
-/// Removes the journal of a file that was replaced or removed; whatever finds it later sees that it belongs to another file.
+/// Removes the journal of a file that was replaced or removed. A process that still finds it sees that it belongs to another file.
 pub(crate) fn forget_journal(folder: BorrowedFd<'_>, base: &str) {
     let _ = remove(folder, &[base, JOURNAL].concat());
 }
@@ -159,7 +159,7 @@ fn within<T>(root: BorrowedFd<'_>, name: &str, act: impl FnOnce(BorrowedFd<'_>, 
     }
 }
 
-/// How one call changes files.
+/// The options of one call that changes files.
 #[derive(Clone, Copy)]
 struct ChangeOptions {
     journal: bool,
@@ -204,16 +204,16 @@ fn change_one(
     })
 }
 
-/// Whether we may set its time of change.
+/// Whether we may set the time of change of the file.
 #[allow(unsafe_code)]
 fn is_ours(stat: &Stat) -> bool {
-    // SAFETY: it takes nothing, and cannot fail.
+    // SAFETY: it has no arguments, and cannot fail.
     let user = unsafe { libc::geteuid() };
     user == 0 || user == stat.st_uid
 }
 
-/// 0: no writer is at the file, and none left anything; 1: one is done by now; 2: one was killed, and what it had begun was undone; 3: one was killed before the file was copied. look: nothing
-/// is undone; copies: of a copy, too, which is 2 then.
+/// 0: no writer is active, and none left anything; 1: one has finished by now; 2: one was killed, and its changes were undone; 3: one was killed before the
+/// file was copied. look: nothing is undone; copies: a copy is restored too, and is 2 then.
 fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, wait: &Wait<'_>) -> System<[i64; 1]> {
     within(root, name, |folder, base| {
         let journal = [base, JOURNAL].concat();
@@ -244,7 +244,7 @@ pub fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
     if root < 0 {
         return Err(wrong("root: not a descriptor"));
     }
-    // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
+    // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, every use of it returns an error.
     Ok(unsafe { BorrowedFd::borrow_raw(root) })
 }
 
@@ -299,11 +299,16 @@ fn change_files(
 
 #[pyfunction]
 #[pyo3(signature = (root, names, look, copies, result))]
-fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copies: bool, result: &Bound<'_, PyAny>) -> PyResult<()> {
+fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, copies: &str, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let root = borrowed(root)?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
-    let copies = if copies { Copies::Restore } else { Copies::Keep };
+    let copies = match copies {
+        "keep" => Copies::Keep,
+        "restore" => Copies::Restore,
+        "remove" => Copies::Remove,
+        _ => return Err(wrong("copies: keep, restore or remove")),
+    };
     carry_out(py, 1, result.rows(), [LOST[0]], |number, (): &mut (), wait| match restore_one(root, &names[number], look, copies, wait) {
         Err(Errno::NOENT | Errno::NOTDIR) => [0],
         Err(error) => [-i64::from(error.raw_os_error())],

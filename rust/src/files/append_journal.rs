@@ -1,11 +1,11 @@
-//! The journal of an append: its bytes, and what they say of the file that is there; and the operations of a disk that appends and journals need, as a small trait.
+//! The journal of an append: its bytes, and the state of its file that follows from them; and the disk operations for appends and journals, as a small trait.
 
 use rustix::io::{Errno, Result as System};
 
 const MAGIC: &[u8; 8] = b"FRZAPPND";
 const SAMPLE: u64 = 64;
 
-/// What is written to, or synced.
+/// The target of a write or sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Shard,
@@ -13,7 +13,7 @@ pub(crate) enum Target {
     Folder,
 }
 
-/// What tells one file from another that has its inode later: inode, and time of birth where the system has one.
+/// Distinguishes a file from a later one with the same inode: inode, and time of birth if the system has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub inode: u64,
@@ -24,29 +24,29 @@ pub(crate) struct Identity {
 pub(crate) trait Disk {
     fn identity(&self) -> System<Identity>;
     fn size(&self) -> System<u64>;
-    /// Bytes of the shard, all of which are there.
+    /// Bytes of the shard, all of which must exist.
     fn read(&self, at: u64, length: u64) -> System<Vec<u8>>;
-    /// None: there is none.
+    /// None: there is no journal.
     fn read_journal(&self) -> System<Option<Vec<u8>>>;
-    /// Fails where there is one.
+    /// Fails if there is one.
     fn create_journal(&mut self) -> System<()>;
     fn remove_journal(&mut self) -> System<()>;
     fn write(&mut self, target: Target, at: u64, bytes: &[u8]) -> System<()>;
-    /// Cuts the shard.
+    /// Truncates the shard.
     fn cut(&mut self, size: u64) -> System<()>;
-    /// Gives the shard a time of change that it never had.
+    /// Gives the shard a time of change that it did not have before.
     fn stamp(&mut self) -> System<()>;
     fn sync(&mut self, target: Target) -> System<()>;
 }
 
-/// Bytes, and where they go.
+/// An offset, and the bytes to write there.
 pub(crate) type Write<'a> = (u64, &'a [u8]);
 
-/// What an append leaves behind the old end and at the start of a shard when all is written.
+/// The bytes after the old end and at the start of a shard when an append is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Finished {
     size: u64, // the new one; 0: not known
-    tail: u32, // crc32c of the bytes behind the old end
+    tail: u32, // crc32c of the bytes after the old end
     head: u32, // crc32c of the first bytes
 }
 
@@ -67,25 +67,25 @@ impl Finished {
     }
 }
 
-/// What came of an append that had a journal.
+/// The state of an append that had a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Nothing,
-    /// All of it was written: readers may have seen it, and it stays.
+    /// It was written completely: readers may have seen it, and it stays.
     Finished,
-    /// It was killed before. Now it is undone.
+    /// It was killed before that, and is undone now.
     Torn,
-    /// It was killed before, and the file was copied then, together with its journal. It stays as it is.
+    /// It was killed before that, and the file was copied then, together with its journal. It is not changed.
     Copied,
 }
 
-/// What is needed to undo an append, and to see whether it was finished.
+/// The data to undo an append, and to check whether it was finished.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
     identity: Identity,
     pub size: u64,
     finished: Finished,
-    /// The first bytes of the shard, where they are overwritten.
+    /// The first bytes of the shard, if they are overwritten.
     pub head: Vec<u8>,
     /// The last bytes before `size`.
     sample: Vec<u8>,
@@ -114,7 +114,7 @@ impl Journal {
         bytes
     }
 
-    /// None where it was not written to its end.
+    /// None if it was not written completely.
     pub fn parse(bytes: &[u8]) -> Option<Journal> {
         let (body, sum) = bytes.split_last_chunk::<4>()?;
         if crc32c::crc32c(body) != u32::from_le_bytes(*sum) {
@@ -132,7 +132,7 @@ impl Journal {
         Some(Journal { identity, size: number(2), finished, head: head.to_vec(), sample: sample.to_vec() })
     }
 
-    /// Whether the bytes are those of the file that it is of.
+    /// Whether the bytes are those of the journal's file.
     fn fits(&self, disk: &impl Disk) -> System<bool> {
         if disk.size()? < self.size {
             return Ok(false);
@@ -141,7 +141,7 @@ impl Journal {
         Ok(disk.read(self.size - length, length)? == self.sample)
     }
 
-    /// What is left of the append that it is of.
+    /// The state of the journal's append.
     pub fn append_state(&self, disk: &impl Disk) -> System<State> {
         let Finished { size, tail, head } = self.finished;
         if !self.fits(disk)? {

@@ -1,7 +1,7 @@
 //! Opening names beneath a folder, without following links. Nothing here reads or writes.
 //!
-//! Linux has openat2, which makes the system itself hold every step beneath the root. Where it is missing (older kernels, sandboxes, other
-//! systems) each folder on the way is opened from the one before with O_NOFOLLOW, which gives the same promise for more calls.
+//! Linux has openat2, by which the system itself keeps every step beneath the root. If it is missing (older kernels, sandboxes, other
+//! systems), each folder on the path is opened from the one above with O_NOFOLLOW, which gives the same guarantee with more calls.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 const FILE: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Opens the regular file `name` ("c/0/1") beneath `root` for reading, and says what fstat said. A folder is EISDIR, what is neither is
-/// ENXIO, as the system says of sockets.
+/// Opens the regular file `name` ("c/0/1") beneath `root` for reading, with the result of fstat. A folder is EISDIR, anything else
+/// ENXIO, which the system returns for sockets.
 pub fn open_beneath(root: BorrowedFd<'_>, name: &str) -> Result<(OwnedFd, Stat), Errno> {
     // NONBLOCK: a FIFO without a writer would wait for ever.
     let file = resolve_beneath(root, name, OFlags::RDONLY | FILE, Mode::empty())?;
@@ -35,7 +35,7 @@ pub fn resolve_beneath(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mo
             match openat2(root, name, flags, mode, resolve) {
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(Errno::NOSYS) => MISSING.store(true, Ordering::Relaxed),
-                Err(Errno::PERM) => break, // sandboxes refuse the call itself so
+                Err(Errno::PERM) => break, // sandboxes refuse the call itself with this error
                 answer => return answer,
             }
         }
@@ -57,7 +57,7 @@ fn resolve_by_steps(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode)
     Err(Errno::NOENT)
 }
 
-/// A link where a folder should be is "not a folder" to the system; but what lies behind it is refused, not missing.
+/// For the system, a link in place of a folder is "not a folder"; but a name below a link is refused, not missing.
 fn link_error(error: Errno, folder: BorrowedFd<'_>, part: &str) -> Errno {
     let is_link = error == Errno::NOTDIR
         && statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)
@@ -72,7 +72,7 @@ fn check_name(name: &str) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Calls again while the call was interrupted by a signal.
+/// Repeats a call that was interrupted by a signal.
 pub fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match call() {

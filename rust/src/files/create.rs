@@ -1,7 +1,7 @@
-//! Creating whole files beneath a root, many in one call, under names that everybody only ever creates. No locks are taken (new_file.rs).
+//! Creating whole files beneath a root, many in one call, under names that are only created and never replaced. No locks are taken (new_file.rs).
 //!
-//! The files of a run are written first, then all are synced, then each gets its name, and then each folder is synced. On a file system with a journal the first sync of
-//! several takes what the others wait for along.
+//! The files of a run are written first, then all are synced, then each gets its name, and then each folder is synced. On a file system with a journal the
+//! first of several syncs also writes the data of the others.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -16,21 +16,21 @@ use crate::files::pieces::WriteError;
 use crate::files::publish::{Answer, Batch, ThreadState, WriteValue, changed, finish, present, published, refused};
 use crate::sources::Version;
 
-/// The answer for a file that is there, while its folder could not be synced: a crash may lose it.
+/// The result for a file that was created, but whose folder could not be synced: a crash may lose it.
 fn unsynced(error: Errno) -> Answer {
     [-3, i64::from(error.raw_os_error()), 0, 0]
 }
 
-/// A name of a run, before it is linked. folder: its place among those of the run
+/// A name of a run, before it is linked. folder: its index among the folders of the run
 struct Name<'a> {
     folder: usize,
     base: &'a str,
-    /// The file that is written, and has no name yet; None where a file was there before
+    /// The written file, which has no name yet; None if a file existed before
     new: Option<OwnedFd>,
     version: Version,
 }
 
-/// Creates names of a batch. What fails is tried again by itself, which tells why.
+/// Creates names of a batch. A name that fails is tried again separately, to find the reason.
 pub(crate) fn create_run(
     batch: &Batch<'_>,
     run: Range<usize>,
@@ -42,7 +42,7 @@ pub(crate) fn create_run(
     let (mut names, mut asked) = (Vec::with_capacity(run.len()), Instant::now());
     for number in run.clone() {
         if wait.poll(&mut asked) {
-            return Vec::new(); // what has no name yet vanishes
+            return Vec::new(); // files without a name vanish
         }
         names.push(write_one(batch, number, write_value, &mut folders, state).ok());
     }
@@ -66,7 +66,7 @@ pub(crate) fn create_run(
     run.zip(answers).map(|(number, answer)| answer.unwrap_or_else(|| alone(number))).collect()
 }
 
-/// Whoever repeats a creation whose folder could not be synced meets the file that it made: so the folder is synced also where a file was there before.
+/// A creation whose folder could not be synced may be repeated, and then finds its own file: so the folder is synced even if a file existed before.
 fn sync_folder(batch: &Batch<'_>, folder: BorrowedFd<'_>) -> System<()> {
     if batch.sync { sync(folder) } else { Ok(()) }
 }
@@ -100,7 +100,7 @@ fn write_one<'a>(
     Ok(Name { folder, base, new: Some(file), version })
 }
 
-/// Creates one name. An error says that nothing was created.
+/// Creates one name. After an error nothing was created.
 fn create_one(
     batch: &Batch<'_>,
     number: usize,

@@ -1,4 +1,4 @@
-//! The descriptor of an open folder, which Python holds.
+//! The descriptor of an open folder, held by Python.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -13,20 +13,21 @@ use crate::files::append_files::borrowed;
 use crate::files::beneath::retry;
 use crate::sources::as_os_error;
 
-/// Opened and closed by the kernel: an interrupt that comes between an `os.open` and the object that closes the descriptor would leave it open, and one that comes in a
+/// Opened and closed by the kernel: an interrupt between an `os.open` and the object that closes the descriptor would leave it open, and an interrupt in a
 /// `__del__` is lost.
 #[pyclass(frozen, module = "frazil._kernel")]
 struct Descriptor(OwnedFd);
 
 #[pymethods]
 impl Descriptor {
-    /// OSError where the folder cannot be opened; without its path, as Python would import pathlib for that, which needs a descriptor.
+    /// OSError if the folder cannot be opened; without its path, as Python would import pathlib for that, which needs a descriptor.
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Descriptor> {
         py.detach(|| retry(|| open(&path, FOLDER, Mode::empty()))).map(Descriptor).map_err(as_os_error)
     }
 
-    /// Goes down folder by folder: the path may be longer than the system takes. The root itself is opened anew, as two that read a folder must not share a position.
+    /// Opens folder after folder: the path may be longer than the system allows. The root itself is opened again, as two readers of a folder must not share a
+    /// position.
     #[staticmethod]
     fn beneath(py: Python<'_>, root: i32, path: PathBuf) -> PyResult<Option<Descriptor>> {
         let root = borrowed(root)?;

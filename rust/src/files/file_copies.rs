@@ -1,7 +1,7 @@
-//! Copies of whole files from beneath one root to beneath another, many in one call, without locks: no other program writes the new names yet.
+//! Copies of whole files from beneath one root to beneath another, many in one call, without locks: no other process writes the new names yet.
 //!
-//! A copy has no name before it is whole (new_file.rs), so a crash leaves nothing of it; then it gets its name, over what is there. It bears the time of change of
-//! its source. Each is made from one open descriptor, and once more where the file was changed in place meanwhile.
+//! A copy has no name before it is whole (new_file.rs), so a crash leaves nothing of it; then it gets its name, replacing an old file. It has the time of
+//! change of its source. Each copy is made from one open descriptor, and again if the file was changed in place meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -19,8 +19,8 @@ use crate::files::name_threads::carry_out;
 use crate::files::new_file::{link_unnamed, open_unnamed};
 
 const ATTEMPTS: usize = 3; // to copy a file that others change
-const TRIES: usize = 64; // to find a name that nobody has
-const PART: u64 = 1 << 26; // bytes of one call of the system: between two, Ctrl-C takes effect
+const TRIES: usize = 64; // to find an unused name
+const PART: u64 = 1 << 26; // bytes of one system call: Ctrl-C takes effect between two calls
 const BUFFER: u64 = 1 << 18;
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -64,7 +64,7 @@ impl LastFolder {
     }
 }
 
-/// What one thread keeps from name to name.
+/// State that one thread keeps from name to name.
 #[derive(Default)]
 struct ThreadState {
     from: LastFolder,
@@ -99,9 +99,9 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
     CHANGED
 }
 
-/// A file to read; ISDIR for a folder, NXIO for what is neither.
+/// A file to read; ISDIR for a folder, NXIO for anything else.
 fn open_file(folder: BorrowedFd<'_>, base: &str) -> System<(OwnedFd, Stat)> {
-    let file = retry(|| openat(folder, base, READ, Mode::empty()))?; // NONBLOCK: of a pipe nobody waits for the other end
+    let file = retry(|| openat(folder, base, READ, Mode::empty()))?; // NONBLOCK: do not wait for the other end of a pipe
     let stat = fstat(&file)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((file, stat)),
@@ -110,8 +110,8 @@ fn open_file(folder: BorrowedFd<'_>, base: &str) -> System<(OwnedFd, Stat)> {
     }
 }
 
-/// Makes `base` in `folder` a copy of an open file, of which `copy_bytes` writes the bytes and says how many there were. False where the file was changed meanwhile; then,
-/// and when anything fails, the name is as it was.
+/// Makes `base` in `folder` a copy of an open file; `copy_bytes` writes the bytes and returns their number. False if the file was changed meanwhile; then,
+/// and after any error, the name is unchanged.
 fn copy_open(
     file: BorrowedFd<'_>,
     before: &Stat,
@@ -142,13 +142,13 @@ fn copy_open(
         match link_over(folder, &made, base) {
             Ok(()) => return Ok(true),
             Err(Errno::NOENT) => return Err(Errno::NOENT),
-            Err(_) => {} // if that is the disk's last word, the other way meets it too
+            Err(_) => {} // if the disk cannot do it at all, the other way fails too
         }
     }
     copy_named(folder, base, fill)
 }
 
-/// Where the disk has no files without a name: under one that no listing shows, until the copy is whole.
+/// If the disk has no files without a name: under a name that no listing shows, until the copy is whole.
 fn copy_named(folder: BorrowedFd<'_>, base: &str, fill: impl FnOnce(BorrowedFd<'_>) -> System<bool>) -> System<bool> {
     let (made, between) = with_new_name(|name| retry(|| openat(folder, name, NEW, Mode::from_raw_mode(0o666))))?;
     let done = fill(made.as_fd()).and_then(|whole| if whole { rename(folder, &between, base).map(|()| true) } else { Ok(false) });
@@ -158,7 +158,7 @@ fn copy_named(folder: BorrowedFd<'_>, base: &str, fill: impl FnOnce(BorrowedFd<'
     done
 }
 
-/// Gives a file without a name its name, over what is there.
+/// Gives a file without a name its name, replacing an old file.
 fn link_over(folder: BorrowedFd<'_>, made: &OwnedFd, base: &str) -> System<()> {
     match link_unnamed(folder, made, base) {
         Err(Errno::EXIST) => {}
@@ -176,12 +176,12 @@ fn rename(folder: BorrowedFd<'_>, old: &str, new: &str) -> System<()> {
     retry(|| rustix::fs::renameat(folder, old, folder, new))
 }
 
-/// Takes away what could not become a copy; should that fail, listings do not show it.
+/// Removes an unfinished copy; if that fails, listings do not show it.
 fn remove(folder: BorrowedFd<'_>, name: &str) {
     let _ = retry(|| rustix::fs::unlinkat(folder, name, AtFlags::empty()));
 }
 
-/// Calls with a name that ends like those of locks, which listings hide, and with another one while somebody has it.
+/// Calls with a name that ends like those of locks, which listings hide, and with another one while the name is in use.
 fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, String)> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     for _ in 0..TRIES {
@@ -195,13 +195,13 @@ fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, Str
     Err(Errno::EXIST)
 }
 
-/// Copies the first `size` bytes into an empty file; how many there were. INTR where the call is to stop.
+/// Copies the first `size` bytes into an empty file; returns how many there were. INTR if the call must stop.
 fn copy_bytes(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, wait: &Wait<'_>) -> System<u64> {
     let done = copy_in_kernel(file, made, size, wait)?;
     copy_through_memory(file, made, done, size, scratch)
 }
 
-/// Lets the system copy, as far as it can and will; how many bytes it did.
+/// Lets the system copy as many bytes as it can; returns their number.
 fn copy_in_kernel(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, wait: &Wait<'_>) -> System<u64> {
     let (mut read, mut written) = (0, 0);
     let mut asked = Instant::now();
@@ -264,7 +264,7 @@ fn copy_files(
     check_names(&sources, "sources")?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<2>::of(result, "result", names.len())?;
-    // SAFETY: the descriptors are the caller's and stay open during the call; should one not be open, every use of it says so.
+    // SAFETY: the descriptors are the caller's and stay open during the call; if one is not open, every use of it returns an error.
     let (source, root) = unsafe { (BorrowedFd::borrow_raw(source), BorrowedFd::borrow_raw(root)) };
     let batch = Batch { source, sources: &sources, root, names: &names, sync };
     carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, state, wait| copy_one(&batch, number, state, wait))

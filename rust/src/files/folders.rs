@@ -1,4 +1,4 @@
-//! The folders that names beneath a root lie in: checked, opened, made where they are missing. Files in them are not touched.
+//! The folders of names beneath a root: checked, opened, created if they are missing. Files in them are not touched.
 
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,10 +8,10 @@ use rustix::io::{Errno, Result as System};
 use crate::columns::wrong;
 use crate::files::beneath::{resolve_beneath, retry};
 
-pub(crate) const TRIES: usize = 64; // how often a folder may be removed under our feet
+pub(crate) const TRIES: usize = 64; // how often a folder may be removed by others meanwhile
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Whether folders that are missing are made, and on the medium before anything is in them.
+/// Whether missing folders are created, and synced to the medium before anything is in them.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Make {
     Nothing,
@@ -19,7 +19,7 @@ pub(crate) enum Make {
     Durable,
 }
 
-/// Raises ValueError for what is no name of a file beneath a root.
+/// Raises ValueError for an invalid name of a file beneath a root.
 pub(crate) fn check_names(names: &[String], what: &str) -> PyResult<()> {
     for name in names {
         if name.split('/').any(|part| matches!(part, "" | "." | "..")) || name.contains('\0') {
@@ -29,7 +29,7 @@ pub(crate) fn check_names(names: &[String], what: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// The folder of a path. NOENT where there is none, or, if it should be made, where somebody removes it at the same time.
+/// The folder of a path. NOENT if it is missing, or, if it is to be created, if another process removes it at the same time.
 pub(crate) fn open_folder(root: BorrowedFd<'_>, path: &str, make: Make) -> System<OwnedFd> {
     let mut tries = 0;
     loop {
@@ -44,7 +44,7 @@ pub(crate) fn open_folder(root: BorrowedFd<'_>, path: &str, make: Make) -> Syste
     }
 }
 
-/// Makes what is missing of a path, one component after the other; NOENT where somebody removes it at the same time.
+/// Creates the missing folders of a path, one after the other; NOENT if another process removes them at the same time.
 fn make_folders(root: BorrowedFd<'_>, path: &str, durable: bool) -> System<OwnedFd> {
     let mut folder: Option<OwnedFd> = None;
     for part in path.split('/') {
@@ -53,7 +53,7 @@ fn make_folders(root: BorrowedFd<'_>, path: &str, durable: bool) -> System<Owned
         let mut opened = open();
         if let Err(Errno::NOENT) = opened {
             match retry(|| rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777))) {
-                Ok(()) | Err(Errno::EXIST) if durable => sync(here)?, // another writer that made it may not have synced it yet
+                Ok(()) | Err(Errno::EXIST) if durable => sync(here)?, // another writer that created it may not have synced it yet
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
@@ -64,7 +64,7 @@ fn make_folders(root: BorrowedFd<'_>, path: &str, durable: bool) -> System<Owned
     folder.ok_or(Errno::INVAL)
 }
 
-/// On macOS fsync does not reach the medium; rustix has the call that does.
+/// On macOS fsync does not write to the medium; rustix has the call that does.
 pub(crate) fn sync(file: BorrowedFd<'_>) -> System<()> {
     #[cfg(target_vendor = "apple")]
     if retry(|| rustix::fs::fcntl_fullfsync(file)).is_ok() {

@@ -1,5 +1,5 @@
 //! The names in one folder, of which there may be millions: those of one length in a sorted column, with the sizes of
-//! their files where these are asked for; and the few others that the caller asks for.
+//! their files if requested; and the few others that the caller needs.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -12,8 +12,8 @@ use crate::files::beneath::retry;
 use crate::files::name_threads::carry_out;
 use crate::sources::as_os_error;
 
-const CHECKED: usize = 1 << 16; // names between two looks for Ctrl-C
-const ASKED: usize = 1 << 16; // files whose sizes are asked for in one go, which bounds what the threads remember
+const CHECKED: usize = 1 << 16; // names between two checks for Ctrl-C
+const ASKED: usize = 1 << 16; // files whose sizes are read at once, which limits the memory of the threads
 const GONE: i64 = -1;
 
 struct Found {
@@ -26,7 +26,7 @@ fn is_text(name: &[u8]) -> bool {
     name.iter().all(u8::is_ascii_alphanumeric)
 }
 
-/// What an entry is, where the file system does not say so in the folder itself. None: it has gone.
+/// The type of an entry, if the folder itself does not have it. None: it was removed.
 fn kind_of(folder: BorrowedFd<'_>, told: FileType, name: &std::ffi::CStr) -> System<Option<FileType>> {
     if told != FileType::Unknown {
         return Ok(Some(told));
@@ -82,7 +82,7 @@ fn sorted(column: &[u8], length: usize) -> Vec<u8> {
     all
 }
 
-/// The size of a file; GONE where no regular file has this name any more; an error as the number below GONE by its code.
+/// The size of a file; GONE if no regular file has this name any more; an error as GONE minus its code.
 fn size_of(folder: BorrowedFd<'_>, name: &[u8]) -> i64 {
     match retry(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode as _) == FileType::RegularFile => stat.st_size,
@@ -95,7 +95,7 @@ fn failed(error: Errno) -> i64 {
     GONE - i64::from(error.raw_os_error())
 }
 
-/// The sizes of the files in a column of names. Those that have gone leave the column.
+/// The sizes of the files in a column of names. Names of removed files are removed from the column.
 fn sizes_of(py: Python<'_>, folder: BorrowedFd<'_>, column: &mut Vec<u8>, length: usize, threads: usize) -> PyResult<Vec<i64>> {
     if length == 0 {
         return Ok(Vec::new());

@@ -1,9 +1,9 @@
 //! The write lock of one name, by tensorstore's protocol, so that its writers and ours exclude each other.
 //!
-//! Whoever replaces or removes `key` first opens `key.__lock` and takes an open-file-description write lock on it. While he waited,
-//! the one before may have renamed that file over `key` or removed it, so the descriptor must still be the file of that name; otherwise
-//! he opens it again. The new value is written into the lock file, which is renamed over `key`. A crash leaves at worst a lock file that nobody
-//! holds: the next writer takes it over. publish.rs decides what is written and when it is published.
+//! A writer that replaces or removes `key` first opens `key.__lock` and takes an open-file-description write lock on it. While it waits,
+//! the previous writer may rename that file over `key` or remove it, so the descriptor must still be the file of that name; otherwise
+//! the writer opens it again. The new value is written into the lock file, which is renamed over `key`. A crash leaves at worst a lock file without
+//! a holder: the next writer takes it over. publish.rs decides what is written and when it is published.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_millis(2);
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(20);
 
 /// How a thread waits inside one call, while signals take effect. `signals` is given to the thread that Python called: it
-/// returns true when a signal's handler raised. All the others stop because that one says so.
+/// returns true when a signal's handler raised. All other threads stop when that one stops.
 pub(crate) struct Wait<'a> {
     pub stop: &'a AtomicBool,
     pub signals: Option<&'a dyn Fn() -> bool>,
@@ -32,7 +32,7 @@ impl Wait<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Asks Python whether a signal came, at most once in BETWEEN_SIGNALS since `asked`.
+    /// Asks Python for signals, at most once in BETWEEN_SIGNALS since `asked`.
     pub fn poll(&self, asked: &mut Instant) -> bool {
         if let Some(signals) = self.signals
             && asked.elapsed() >= BETWEEN_SIGNALS
@@ -46,7 +46,7 @@ impl Wait<'_> {
     }
 }
 
-/// A held lock. Dropped unpublished, it removes its file again.
+/// A held lock. If it is dropped unpublished, it removes its file.
 pub(crate) struct Lock<'f> {
     folder: BorrowedFd<'f>,
     name: String,
@@ -56,7 +56,7 @@ pub(crate) struct Lock<'f> {
 }
 
 impl<'f> Lock<'f> {
-    /// Waits for the lock of `key` in `folder`; its file is empty then. NOENT says that the folder itself was removed, INTR that the call is to stop.
+    /// Waits for the lock of `key` in `folder`; then its file is empty. NOENT: the folder itself was removed, INTR: the call must stop.
     pub fn acquire(folder: BorrowedFd<'f>, key: &str, wait: &Wait<'_>) -> Result<Self> {
         let name = [key, SUFFIX].concat();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -69,7 +69,7 @@ impl<'f> Lock<'f> {
             }
             if is_named(folder, &name, &held)? {
                 if held.st_nlink > 1 {
-                    // A crash, or a copy of the store made of links, left a value with this name too: it is not ours to cut.
+                    // A crash, or a copy of the store made of links, left a value with this name too: we must not truncate it.
                     retry(|| rustix::fs::unlinkat(folder, &name, AtFlags::empty()))?;
                     unlock(file.as_fd());
                     continue;
@@ -97,7 +97,7 @@ impl<'f> Lock<'f> {
         self.file.as_fd()
     }
 
-    /// Gives the file the permissions of the one that it is to replace. Where they are not ours to give, as the lock file is one that another user left behind, it
+    /// Gives the file the permissions of the file that it will replace. If we may not change them, as the lock file was left by another user, it
     /// fails if others could do more with the new file than with the old one.
     pub fn keep_mode(&self, mode: RawMode) -> Result<()> {
         let (wanted, given) = (mode & PERMISSIONS, self.mode & PERMISSIONS);
@@ -110,8 +110,8 @@ impl<'f> Lock<'f> {
         }
     }
 
-    /// Renames the lock file to `key`, if nothing has that name (EXIST), where the file system can rename so (else cannot_rename).
-    /// It has one name at any moment: after a crash between a link and an unlink, the next one to take the lock would cut the value.
+    /// Renames the lock file to `key`, if nothing has that name (EXIST), on file systems that support this (else cannot_rename).
+    /// It always has exactly one name: after a crash between a link and an unlink, the next writer that takes the lock would truncate the value.
     pub fn publish_new(&mut self, key: &str) -> Result<()> {
         rename_new(self.folder, &self.name, key)?;
         self.published = true;
@@ -123,7 +123,7 @@ impl<'f> Lock<'f> {
         retry(|| rustix::fs::linkat(self.folder, &self.name, self.folder, key, AtFlags::empty()))
     }
 
-    /// Renames the lock file over `key` and lets go.
+    /// Renames the lock file over `key` and releases the lock.
     pub fn publish(mut self, key: &str) -> Result<()> {
         retry(|| rustix::fs::renameat(self.folder, &self.name, self.folder, key))?;
         self.published = true;
@@ -134,13 +134,13 @@ impl<'f> Lock<'f> {
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
         if !self.published {
-            // Nobody who keeps the protocol renames or removes a file whose lock is ours; for those who do not, look again.
+            // No process that follows the protocol renames or removes a file whose lock is ours; check again because of those that do not.
             let ours = rustix::fs::fstat(&self.file).and_then(|held| is_named(self.folder, &self.name, &held));
             if ours == Ok(true) {
                 let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
             }
         }
-        // Closing would do, were it not for a child forked meanwhile, which has the same open file description.
+        // Closing the file is not enough if a child was forked meanwhile, as it has the same open file description.
         unlock(self.file.as_fd());
     }
 }
@@ -163,7 +163,7 @@ fn is_named(folder: BorrowedFd<'_>, name: &str, held: &Stat) -> Result<bool> {
     }
 }
 
-/// Polls, since a blocking wait would not hear Ctrl-C. The pauses are short beside a write, and grow.
+/// Polls, since a blocking wait would not notice Ctrl-C. The pauses are short compared to a write, and grow.
 fn wait_for(file: BorrowedFd<'_>, wait: &Wait<'_>) -> Result<()> {
     let mut pause = SHORTEST;
     let mut asked = Instant::now();
@@ -185,8 +185,8 @@ fn unlock(file: BorrowedFd<'_>) {
     let _ = set_lock(file, false);
 }
 
-/// Takes (or gives back) the write lock on the whole file if that is possible at once. A lock of the open file description, not of the
-/// process: threads exclude each other too, and closing another descriptor of the file does not lose it.
+/// Takes (or releases) the write lock on the whole file if that is possible at once. A lock of the open file description, not of the
+/// process: threads exclude each other too, and closing another descriptor of the file does not release it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[allow(unsafe_code)]
 fn set_lock(file: BorrowedFd<'_>, exclusive: bool) -> Result<()> {
@@ -198,7 +198,7 @@ fn set_lock(file: BorrowedFd<'_>, exclusive: bool) -> Result<()> {
     if answer == 0 { Ok(()) } else { Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)) }
 }
 
-/// Where there are no such locks, flock has the same owner (the open file description), and it is what tensorstore takes there.
+/// On systems without such locks, flock has the same owner (the open file description), and tensorstore uses it there.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn set_lock(file: BorrowedFd<'_>, exclusive: bool) -> Result<()> {
     use rustix::fs::FlockOperation;

@@ -1,4 +1,4 @@
-//! Files and folders beneath a root: opened, published under their locks, created, copied, listed. What is in them is decided elsewhere.
+//! Files and folders beneath a root: opened, published under their locks, created, copied, listed. Their content is defined elsewhere.
 
 pub(crate) mod append;
 pub(crate) mod append_files;

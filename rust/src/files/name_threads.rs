@@ -1,4 +1,4 @@
-//! Threads that share the names of one call, with the GIL released. The caller says what is done with a name.
+//! Threads that share the names of one call, with the GIL released. The caller defines what is done with a name.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 
 use crate::files::lock::Wait;
 
-const RUN: usize = 16; // names that a thread takes at once: they often lie in one folder
+const RUN: usize = 16; // names that a thread takes at once: they are often in one folder
 
-/// Says that a thread is done, however it ends.
+/// Records the end of a thread, however it ends.
 struct Leaving<'a> {
     busy: &'a AtomicUsize,
     caller: &'a Thread,
@@ -24,8 +24,8 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Does `step` for each row of the result, on at most so many threads, each of which has a state of its own; Ctrl-C stops it between two rows and while it waits. `lost` is the answer
-/// of those whose thread died.
+/// Runs `step` for each row of the result, on at most this many threads, each with its own state; Ctrl-C stops it between two rows and while it waits. `lost`
+/// is the result for rows whose thread died.
 pub(crate) fn carry_out<const W: usize, State: Default>(
     py: Python<'_>,
     threads: usize,
@@ -39,7 +39,7 @@ pub(crate) fn carry_out<const W: usize, State: Default>(
     })
 }
 
-/// As carry_out, of neighbours at once: `step` answers those at the front of a run that it has done.
+/// As carry_out, for several neighbours at once: `step` returns the results of the first names of a run, as many as it has done.
 pub(crate) fn carry_out_runs<const W: usize, State: Default>(
     py: Python<'_>,
     threads: usize,
@@ -79,7 +79,7 @@ pub(crate) fn carry_out_runs<const W: usize, State: Default>(
                 match spawned {
                     Ok(other) => others.push(other),
                     Err(_) => {
-                        // The system has no more threads: those that there are do it all.
+                        // The system has no more threads: the existing ones do all the work.
                         busy.fetch_sub(threads - started, Ordering::Release);
                         break;
                     }

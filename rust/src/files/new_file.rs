@@ -1,8 +1,8 @@
-//! A new file that gets its name only when it is whole, and only if nobody has that name: what the file system itself decides, also among writers
-//! that know no locks. publish.rs says what is written, and what a taken name means.
+//! A new file that gets its name only when it is whole, and only if the name is not in use. The file system itself ensures that, also among writers
+//! without locks. publish.rs decides what is written, and what a taken name means.
 //!
-//! The file has no name while it is written (O_TMPFILE), so no listing shows it, and a crash leaves nothing. Where the file system
-//! has no such files, it has a name that sorts behind all others and ends like those of locks, which listings hide; its lock is held, so whoever clears
+//! The file has no name while it is written (O_TMPFILE), so no listing shows it, and a crash leaves nothing. On file systems
+//! without such files, it has a name that sorts after all others and ends like those of locks, which listings hide; its lock is held, so a process that clears
 //! the folder waits.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,8 +15,8 @@ use crate::files::beneath::retry;
 use crate::files::lock::{LONGEST_NAME, Lock, Wait};
 use crate::files::pieces::WriteError;
 
-/// Creates `base` in `folder`: what `write` says, which may be called again with another empty file; None where something has that name.
-/// NOENT says that the folder was removed.
+/// Creates `base` in `folder`; returns the result of `write`, which may be called again with another empty file; None if the name exists.
+/// NOENT: the folder was removed.
 pub(crate) fn create_whole<T>(
     folder: BorrowedFd<'_>,
     base: &str,
@@ -32,7 +32,7 @@ pub(crate) fn create_whole<T>(
             Ok(()) => return Ok(Some(written)),
             Err(Errno::EXIST) => return Ok(None),
             Err(Errno::NOENT) => return Err(Errno::NOENT.into()),
-            Err(_) => {} // if that is the disk's last word, the other way meets it too
+            Err(_) => {} // if the disk cannot do it at all, the other way fails too
         }
     }
     create_named(folder, base, wait, write)
@@ -47,7 +47,7 @@ fn create_named<T>(
     let mut lock = Lock::acquire(folder, &last_name(), wait)?;
     let written = write(lock.file())?;
     let published = match lock.publish_new(base) {
-        Err(error) if cannot_rename(error) => lock.link(base), // and dropping the lock removes the other name
+        Err(error) if cannot_rename(error) => lock.link(base), // dropping the lock removes the other name
         renamed => renamed,
     };
     match published {
@@ -57,12 +57,12 @@ fn create_named<T>(
     }
 }
 
-/// Whether a rename was refused because it must not replace anything, which not every file system can.
+/// Whether a rename was refused because the file system cannot rename without replacing.
 pub(crate) fn cannot_rename(error: Errno) -> bool {
     [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error)
 }
 
-/// A name of which the lock's file sorts behind all others in a folder. Should two have the same one, they wait for each other.
+/// A name whose lock file sorts after all others in a folder. Two writers with the same name wait for each other.
 fn last_name() -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -76,11 +76,11 @@ pub(crate) fn open_unnamed(folder: BorrowedFd<'_>) -> System<OwnedFd> {
     retry(|| rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o666)))
 }
 
-/// NOENT says that the folder was removed, nothing else.
+/// NOENT: the folder was removed, nothing else.
 #[cfg(target_os = "linux")]
 pub(crate) fn link_unnamed(folder: BorrowedFd<'_>, file: &OwnedFd, base: &str) -> System<()> {
     use rustix::fd::AsRawFd;
-    // By the descriptor alone, which older systems grant to some; else by the name that it has in /proc, if that is there.
+    // By the descriptor alone, which older systems allow only to some; else by its name in /proc, if that exists.
     match retry(|| rustix::fs::linkat(file, "", folder, base, AtFlags::EMPTY_PATH)) {
         Err(error) if error != Errno::EXIST => {}
         done => return done,

@@ -1,4 +1,4 @@
-//! One new file put together from pieces: buffers in memory and parts of other files. publish.rs gives it its name.
+//! One new file made from pieces: buffers in memory and parts of other files. publish.rs gives it its name.
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::copy_file_range;
@@ -9,9 +9,9 @@ use crate::failures::{Code, Fault};
 use crate::files::beneath::retry;
 use crate::sources::{Blob, Handle, Opened, Sources, span};
 
-const GATHERED: usize = 1 << 20; // small pieces are written together, about so much at once
-const SMALL: usize = 1 << 16; // what is not smaller is written from where it lies
-const COPIED: usize = 1 << 18; // from here on the system copies from file to file
+const GATHERED: usize = 1 << 20; // small pieces are written together, about this many bytes at once
+const SMALL: usize = 1 << 16; // larger pieces are written without gathering them
+const COPIED: usize = 1 << 18; // from this size on the system copies from file to file
 
 /// Why a value could not be written.
 pub enum WriteError {
@@ -61,7 +61,7 @@ pub fn write_pieces(file: BorrowedFd<'_>, sources: &Sources<'_>, rows: &[[i64; 3
     target.flush()
 }
 
-/// The first row, with those behind it that go on in the same file where it ends.
+/// The first row, with the following ones that continue it in the same file.
 fn take_run(rows: &[[i64; 3]]) -> Option<([i64; 3], &[[i64; 3]])> {
     let (&[blob, start, mut length], mut rest) = rows.split_first()?;
     if blob >= 0 && start >= 0 && length >= 0 {
@@ -111,7 +111,7 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Lets the system copy, as far as it can and will; how many bytes it did.
+    /// Lets the system copy as many bytes as it can; returns their number.
     fn copy(&mut self, from: &Opened, start: u64, length: u64) -> Result<u64, WriteError> {
         let (mut read, mut written) = (start, self.at);
         while read < start + length {

@@ -1,7 +1,7 @@
 //! Replacing and removing whole files beneath a root, many in one call, each under its lock (lock.rs).
 //!
-//! A value is written into the lock file and renamed over its key, so a reader sees the old file or the new one, and a crash leaves the old. Where no file
-//! may be there, the file system refuses to replace one: that holds also against writers that take no locks. What everybody only ever creates needs no
+//! A value is written into the lock file and renamed over its key, so a reader sees the old file or the new one, and a crash leaves the old one. If no file
+//! may exist, the file system refuses to replace one: that also excludes writers without locks. Files that are only created and never replaced need no
 //! lock at all (create.rs).
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,14 +22,14 @@ use crate::files::new_file::{cannot_rename, create_whole};
 use crate::files::pieces::{WriteError, write_pieces};
 use crate::sources::{Files, Sources, Version};
 
-/// The answer for a name whose thread died.
+/// The result for a name whose thread died.
 const LOST: Answer = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
 
-/// What must be under a name.
+/// The expected state of a name.
 pub(crate) enum Expect {
     Any,
     Absent,
-    /// Absent, and nobody ever replaces what is created.
+    /// Absent, and no process ever replaces a created file.
     New,
     Is(Version),
 }
@@ -53,7 +53,7 @@ impl Expect {
     }
 }
 
-/// Writes the value of a name into an empty file. It is given scratch memory.
+/// Writes the value of a name into an empty file. It gets scratch memory.
 pub(crate) type WriteValue<'a> = dyn Fn(usize, BorrowedFd<'_>, &mut Vec<u8>) -> Result<(), WriteError> + Sync + 'a;
 
 /// A row of the result.
@@ -74,7 +74,7 @@ pub(crate) fn refused(error: &WriteError) -> Answer {
     }
 }
 
-/// Names beneath a root, with what must be there.
+/// Names beneath a root, with their expected states.
 pub(crate) struct Batch<'a> {
     pub root: BorrowedFd<'a>,
     pub names: &'a [String],
@@ -91,7 +91,7 @@ impl<'a> Batch<'a> {
             return Err(wrong(format!("expect: expected {} entries, got {}", names.len(), expect.len())));
         }
         check_names(names, "names")?;
-        // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
+        // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, every use of it returns an error.
         Ok(Batch { root: unsafe { BorrowedFd::borrow_raw(root) }, names, expect, sync })
     }
 
@@ -104,7 +104,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What one thread keeps from name to name: the folder it was in last, and scratch memory.
+/// State that one thread keeps from name to name: its last folder, and scratch memory.
 #[derive(Default)]
 pub(crate) struct ThreadState {
     folder: Option<(String, OwnedFd)>,
@@ -112,7 +112,7 @@ pub(crate) struct ThreadState {
 }
 
 impl ThreadState {
-    /// Calls `act` with the folder of `name` and its last component; again in a new folder when the folder was removed meanwhile.
+    /// Calls `act` with the folder of `name` and its last component; again with a new folder if the folder was removed meanwhile.
     pub fn within<T>(
         &mut self,
         batch: &Batch<'_>,
@@ -144,7 +144,7 @@ pub(crate) fn present(folder: BorrowedFd<'_>, base: &str) -> System<Option<Versi
     Ok(look_up(folder, base)?.as_ref().map(Version::of))
 }
 
-/// The file under a name in a folder; what is not a regular file is refused.
+/// The file under a name in a folder; anything but a regular file is refused.
 pub(crate) fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>> {
     let stat = match retry(|| rustix::fs::statat(folder, base, AtFlags::SYMLINK_NOFOLLOW)) {
         Ok(stat) => stat,
@@ -159,20 +159,20 @@ pub(crate) fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>
     }
 }
 
-/// Gives the file a time of change of its own, later than that of the version before. The system's stamps stand still for milliseconds, and an
-/// inode is soon used again: two versions of a key could look the same, and a conditional put would replace what its caller never saw.
+/// Gives the file its own time of change, later than that of the version before. The system's time stamps do not advance for milliseconds, and an
+/// inode is soon used again: two versions of a key could look the same, and a conditional put would replace a version that its caller never saw.
 pub(crate) fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let time = before.map_or(now, |version| now.max(version.changed.saturating_add(1)));
     let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let time = Timespec { tv_sec: time.div_euclid(1_000_000_000), tv_nsec: time.rem_euclid(1_000_000_000) };
     match retry(|| rustix::fs::futimens(file, &Timestamps { last_access: omit, last_modification: time })) {
-        Err(Errno::PERM) => Ok(()), // a lock file that another user left behind: it keeps the system's stamp
+        Err(Errno::PERM) => Ok(()), // a lock file left by another user: it keeps the system's time stamp
         done => done,
     }
 }
 
-/// What a written file needs before it gets its name.
+/// The steps that a written file needs before it gets its name.
 pub(crate) fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, WriteError> {
     stamp(file, before)?;
     if durable {
@@ -189,14 +189,14 @@ fn publish_one(
     wait: &Wait<'_>,
 ) -> Result<Answer, WriteError> {
     let expect = &batch.expect[number];
-    let make = !matches!(expect, Expect::Is(_)); // a folder made now has no file of that version
+    let make = !matches!(expect, Expect::Is(_)); // a new folder has no file of that version
     let done = state.within(batch, &batch.names[number], make, |folder, base, scratch| {
         let mut write = |file: BorrowedFd<'_>, before| {
             write_value(number, file, scratch)?;
             finish(file, before, batch.sync)
         };
         if !matches!(expect, Expect::Any) {
-            let now = present(folder, base)?; // a look is enough to see that it is hopeless
+            let now = present(folder, base)?; // a look is enough to see that it must fail
             if !expect.admits(now) {
                 return Ok(changed(now));
             }
@@ -208,7 +208,7 @@ fn publish_one(
             return Ok(changed(before));
         }
         if let Some(old) = &old {
-            lock.keep_mode(old.st_mode)?; // before there is anything to read in the new one
+            lock.keep_mode(old.st_mode)?; // before the new one has content that others could read
         }
         let version = write(lock.file(), before)?;
         let answer = match expect {
@@ -229,7 +229,7 @@ fn publish_one(
     }
 }
 
-/// Gives a written lock file its name, which nothing may have: whoever takes no locks may have come between. `write` is called where that takes another file.
+/// Gives a written lock file its name, which must not exist, as a writer without locks may have created it. `write` is called if that needs another file.
 fn publish_new(
     mut lock: Lock<'_>,
     folder: BorrowedFd<'_>,
@@ -276,7 +276,7 @@ fn erase_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &W
         Ok(published(version))
     });
     match erased {
-        Err(WriteError::System(Errno::NOENT | Errno::NOTDIR)) => Ok(changed(None)), // its folder is not there
+        Err(WriteError::System(Errno::NOENT | Errno::NOTDIR)) => Ok(changed(None)), // its folder is missing
         erased => erased,
     }
 }

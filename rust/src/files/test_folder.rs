@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-/// An empty folder, removed in the end.
+/// An empty folder, removed at the end.
 pub struct TestFolder(pub PathBuf);
 
 impl TestFolder {

@@ -1,4 +1,4 @@
-//! Removes files beneath a root without their locks, many in one call: for names that are written once and never again, so that no writer can be in between.
+//! Removes files beneath a root without their locks, many in one call: for names that are written once and never again, so that no writer can interfere.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ struct OpenFolders(HashMap<String, OwnedFd>);
 fn unlink_one(root: BorrowedFd<'_>, name: &str, folders: &mut OpenFolders) -> System<()> {
     let Some((path, base)) = name.rsplit_once('/') else { return retry(|| unlinkat(root, name, AtFlags::empty())) };
     if !folders.0.contains_key(path) {
-        folders.0.clear(); // names come folder by folder
+        folders.0.clear(); // names are sorted by folder
         folders.0.insert(path.to_owned(), open_folder(root, path, Make::Nothing)?);
     }
     retry(|| unlinkat(folders.0[path].as_fd(), base, AtFlags::empty()))
@@ -36,7 +36,7 @@ fn unlink_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_
     }
     check_names(&names, "names")?;
     let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
-    // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
+    // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, every use of it returns an error.
     let root = unsafe { BorrowedFd::borrow_raw(root) };
     let lost = [i64::from(Errno::IO.raw_os_error())];
     carry_out(py, 1, result.rows(), lost, |number, folders, _| match unlink_one(root, &names[number], folders) {

@@ -1,13 +1,13 @@
-//! Ids as text: 12 bytes as 20 characters of Crockford's base 32, bits from the highest on, zero bits at the end.
+//! Ids as text: 12 bytes as 20 characters of Crockford's base 32, highest bits first, zero bits at the end.
 
 pub const ID_BYTES: usize = 12;
 pub const ID_TEXT: usize = 20;
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const NO_DIGIT: u8 = 255;
-/// Digits are read in either case, O as 0, I and L as 1; U is none.
+/// Digits are read in either case, O as 0, I and L as 1; U is invalid.
 const DIGITS: [u8; 256] = digits();
-/// Bits of the text that the id does not have.
+/// Bits of the text that are not in the id.
 const SPARE_BITS: u32 = (ID_TEXT * 5 - ID_BYTES * 8) as u32;
 
 const fn digits() -> [u8; 256] {
@@ -38,7 +38,7 @@ pub fn encode(id: &[u8; ID_BYTES]) -> [u8; ID_TEXT] {
     text
 }
 
-/// None for another number of characters, or one that is no digit; what the spare bits are does not matter.
+/// None for another number of characters, or an invalid digit; the spare bits may have any value.
 pub fn decode(text: &[u8]) -> Option<[u8; ID_BYTES]> {
     let text: &[u8; ID_TEXT] = text.try_into().ok()?;
     let mut all = 0;
@@ -49,7 +49,7 @@ pub fn decode(text: &[u8]) -> Option<[u8; ID_BYTES]> {
             bits << 5 | u64::from(digit & 31)
         })
     };
-    // 12 characters are 60 bits; 8 more are 40, of which the last are spare
+    // 12 characters are 60 bits; 8 more are 40, the last of which are spare
     let (high, low) = (bits(&text[..12]), bits(&text[12..]));
     if all == NO_DIGIT {
         return None;

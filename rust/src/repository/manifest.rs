@@ -1,4 +1,4 @@
-//! Manifests: files of chunk references, read into columns; and the functions on manifests that Python sees.
+//! Manifests: files of chunk references, read into columns; and the functions on manifests for Python.
 //!
 //! The file is one MessagePack value: [version, flags, {[node, [index, ...]]: payload}], a payload being {"Inline": bytes}, {"Ref": [id, offset, length]} or
 //! {"Virtual": [{"Absolute": location}, offset, length]}. Structs may be maps by name too.
@@ -19,7 +19,7 @@ use crate::repository::references::{COLUMNS, INLINE, Keys, NATIVE, References, V
 use crate::segment::Segment;
 use crate::threads::detached;
 
-/// The only version of the format there is.
+/// The only version of the format.
 pub const VERSION: u64 = 0;
 
 const MANIFEST: [&str; 3] = ["icechunk_manifest_format_version", "icechunk_manifest_format_flags", "chunks"];
@@ -50,7 +50,7 @@ fn shown(text: &[u8]) -> String {
     format!("{start:?}{}", if text.len() > 40 { "..." } else { "" })
 }
 
-/// Begins at 0, with the flags whole, as they are.
+/// Begins at offset 0; the flags are read whole and unchanged.
 pub fn decode(data: &[u8]) -> Read<References> {
     let mut decoder = Decoder::default();
     push(&mut decoder.out.starts, 0i64.to_ne_bytes());
@@ -115,7 +115,7 @@ impl<'a> Decoder<'a> {
     fn chunks(&mut self, reader: &mut Reader<'a>) -> Read {
         let at = reader.at();
         let count = reader.map("the map of chunks")?;
-        // Room is made for what may be there, not for what is claimed.
+        // Room is made for as many references as the bytes can hold, not for the claimed count.
         if count > u32::MAX as usize || !self.out.reserve(count.min(reader.left() / SHORTEST)) {
             return broken(at, format!("{count} references are more than there is memory for"));
         }

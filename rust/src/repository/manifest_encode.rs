@@ -8,7 +8,7 @@ use crate::repository::manifest::{VERSION, check_flags};
 use crate::repository::msgpack::{LONGEST, Reader, put_array, put_binary, put_map, put_natural, put_text};
 use crate::repository::references::{COLUMNS, INLINE, Keys, NATIVE, VIRTUAL, check_starts, column, span};
 
-/// What a common reference takes, about.
+/// The bytes of a common reference, approximately.
 const COMMON: usize = 48;
 
 /// The columns of references, of checked lengths.
@@ -24,7 +24,7 @@ struct Columns<'a> {
     location_starts: &'a [[u8; 8]],
 }
 
-/// The file; the Err says what is wrong with the columns.
+/// The file; the Err names the error in the columns.
 pub fn encode(columns: [&[u8]; COLUMNS]) -> Result<Vec<u8>, String> {
     let [flags, nodes, starts, coordinates, kinds, ids, offsets, lengths, inline, locations, location_text, location_starts] = columns;
     let keys = Keys::new(nodes, starts, coordinates)?;
@@ -63,7 +63,7 @@ pub fn encode(columns: [&[u8]; COLUMNS]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// A number that may be negative, which is out of range then.
+/// A number that may be negative, and then is out of range.
 fn natural(column: &[[u8; 8]], row: usize, name: &str) -> Result<u64, String> {
     let number = i64::from_ne_bytes(column[row]);
     u64::try_from(number).map_err(|_| bad(name, row, number))

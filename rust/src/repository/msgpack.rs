@@ -1,8 +1,8 @@
 //! MessagePack, value by value: a reader that never reaches outside its bytes, and a writer of the shortest forms.
 //!
-//! Nothing here allocates for what a header claims, and nothing recurses. What the values mean is for others.
+//! Nothing here allocates as much as a header claims, and nothing recurses. The callers know the meaning of the values.
 
-/// What is wrong with the bytes, and where.
+/// The error in the bytes, and its offset.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken {
     pub at: usize,
@@ -16,7 +16,7 @@ pub fn broken<T>(at: usize, text: impl Into<String>) -> Read<T> {
     Err(Broken { at, text: text.into() })
 }
 
-/// The first bytes of a value: numbers whole, of others how much follows.
+/// The first bytes of a value: whole numbers, or for other types the number of following bytes or values.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Head {
     Natural(u64),
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         self.data.len() - self.at
     }
 
-    /// Goes on from an offset where it has been before.
+    /// Continues at an earlier offset.
     pub fn go(&mut self, at: usize) {
         self.at = at.min(self.data.len());
     }
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Passes over the next byte if it is one of these: the short forms, which most heads have, are read without going through `head`.
+    /// Skips the next byte if it is one of these: the short forms, which most heads have, are read without `head`.
     #[inline]
     fn short(&mut self, first: u8, last: u8) -> Option<u8> {
         let byte = *self.data.get(self.at)?;
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// As `number`; what no memory could hold fails when it is asked for.
+    /// As `number`; a length that exceeds all memory fails when its bytes are requested.
     fn length(&mut self, power: u8) -> Read<usize> {
         Ok(usize::try_from(self.number(power)?).unwrap_or(usize::MAX))
     }
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many values follow; they may be there, at a byte each.
+    /// The number of following values; the rest is long enough for them, at one byte each.
     #[inline]
     pub fn array(&mut self, what: &str) -> Read<usize> {
         let at = self.at;
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many pairs follow; they may be there, at two bytes each.
+    /// The number of following pairs; the rest is long enough for them, at two bytes each.
     #[inline]
     pub fn map(&mut self, what: &str) -> Read<usize> {
         let at = self.at;
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The name of the variant that a map of one entry holds; its value follows.
+    /// The name of the variant in a map of one entry; its value follows.
     #[inline]
     pub fn variant(&mut self, what: &str) -> Read<&'a [u8]> {
         let at = self.at;
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The fields of a struct, by number and in order: an array of them all, or a map by name in any order, whose other entries are passed over.
+    /// The fields of a struct, by number and in order: an array of them all, or a map by name in any order, whose other entries are skipped.
     #[inline]
     pub fn fields<const N: usize>(&mut self, what: &str, names: [&str; N], mut read: impl FnMut(&mut Reader<'a>, usize) -> Read) -> Read {
         let at = self.at;
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// Passes over one value, whatever it is.
+    /// Skips one value of any type.
     pub fn skip(&mut self) -> Read {
         let mut pending = 1usize;
         while pending > 0 {
@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A marker and the number of a value, in the narrowest of the widths (1 << power bytes) that begin with `markers`.
+/// A marker and the number of a value, in the narrowest of the widths (1 << power bytes) of `markers`.
 fn put(out: &mut Vec<u8>, markers: &[(u8, u8)], number: u64) {
     for &(marker, power) in markers {
         let width = 1usize << power;
@@ -284,7 +284,7 @@ pub fn put_natural(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Strings, binary data, arrays and maps have at most this many bytes, values, entries.
+/// The most bytes of a string or binary data, values of an array, entries of a map.
 pub const LONGEST: u64 = u32::MAX as u64;
 
 #[inline]

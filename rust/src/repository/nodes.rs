@@ -1,4 +1,4 @@
-//! The map of nodes in a snapshot: where each node lies, and the few facts that are needed of all of them. Python decodes a node when it is needed.
+//! The map of nodes in a snapshot: the place of each node, and the few facts that are needed of all nodes. Python decodes a node when it is needed.
 
 use std::str;
 
@@ -13,7 +13,7 @@ use crate::repository::msgpack::{Read, Reader, broken};
 use crate::segment::Segment;
 use crate::threads::detached;
 
-/// Start of the key, start of the value, its end, the node's id, its kind; of a plain node also where its attributes begin, of a plain array its metadata and
+/// Start of the key, start of the value, its end, the node's id, its kind; for a plain node also where its attributes begin, for a plain array its metadata and
 /// its list of manifests.
 type Row = [i64; 8];
 
@@ -31,7 +31,7 @@ struct Index<'a> {
 }
 
 impl Index<'_> {
-    /// Whether every node has an id that is known, and no other node has it.
+    /// Whether every node has a known id that no other node has.
     fn has_distinct_ids(&self) -> bool {
         let mut ids: Vec<i64> = self.rows.iter().map(|row| row[3]).collect();
         ids.sort_unstable();
@@ -62,7 +62,7 @@ fn index(data: &[u8], at: usize, count: usize) -> Read<Index<'_>> {
     Ok(Index { paths, rows, end: reader.at() })
 }
 
-/// Id and kind of a node that is an array of four, as all writers known make it; UNKNOWN for what is not as it should be.
+/// Id and kind of a node that is an array of four, as all known writers write it; UNKNOWN for any other form.
 fn id_and_kind(mut reader: Reader<'_>) -> (i64, i64) {
     if reader.array("a node") != Ok(4) {
         return (UNKNOWN, UNKNOWN);
@@ -82,8 +82,8 @@ fn kind(mut reader: Reader<'_>) -> Read<i64> {
     })
 }
 
-/// Where attributes, metadata and manifests begin, of a node in which nothing but its attributes and its metadata can be wrong: those are looked at in Python, as
-/// the manifests are when they are needed.
+/// Where attributes, metadata and manifests begin, for a node in which only its attributes and its metadata can be wrong: Python checks those, and
+/// the manifests when they are needed.
 fn plain(mut reader: Reader<'_>, path: &str) -> Read<Option<[i64; 3]>> {
     let names = path.strip_prefix('/').unwrap_or("");
     if path != "/" && names.split('/').any(|name| matches!(name, "" | "." | "..")) {
@@ -119,7 +119,7 @@ fn plain(mut reader: Reader<'_>, path: &str) -> Read<Option<[i64; 3]>> {
     Ok(Some([attributes, metadata, manifests]))
 }
 
-/// Paths, rows, the offset behind the last entry, whether all ids are known and distinct.
+/// Paths, rows, the offset after the last entry, whether all ids are known and distinct.
 type Found = (Vec<Py<PyString>>, Option<Segment>, usize, bool, FailureRows);
 
 #[pyfunction]
@@ -140,7 +140,7 @@ fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) 
     })
 }
 
-/// Where `count` values that begin at `at` end; -1 where the bytes end first, or where no value begins.
+/// Where `count` values that begin at `at` end; -1 if the bytes end before, or if no value begins there.
 #[pyfunction]
 fn skip_values(data: &[u8], at: usize, count: usize) -> i64 {
     let mut reader = Reader::new(data);

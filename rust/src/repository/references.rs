@@ -1,6 +1,6 @@
-//! Chunk references in columns, and their order. manifest.rs has their form in a file.
+//! Chunk references in columns, and their order. Their form in a file is in manifest.rs.
 //!
-//! Columns are bytes of items of fixed width, one after the other, in the machine's byte order.
+//! Columns are contiguous items of fixed width, in the machine's byte order.
 
 use std::cmp::Ordering;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ pub const INLINE: u8 = 0;
 pub const NATIVE: u8 = 1;
 pub const VIRTUAL: u8 = 2;
 
-/// How many columns there are, the flags counted.
+/// The number of columns, including the flags.
 pub const COLUMNS: usize = 12;
 
 /// The columns of the contract, in its order.
@@ -19,7 +19,7 @@ pub const COLUMNS: usize = 12;
 pub struct References {
     pub flags: Vec<u8>,
     pub nodes: Vec<u8>,           // u32
-    pub starts: Vec<u8>,          // i64, one more than there are rows
+    pub starts: Vec<u8>,          // i64, the number of rows plus 1
     pub coordinates: Vec<u8>,     // i64
     pub kinds: Vec<u8>,           // u8
     pub ids: Vec<u8>,             // ID_BYTES
@@ -28,7 +28,7 @@ pub struct References {
     pub inline: Vec<u8>,          // bytes
     pub locations: Vec<u8>,       // i32
     pub location_text: Vec<u8>,   // bytes
-    pub location_starts: Vec<u8>, // i64, one more than there are locations
+    pub location_starts: Vec<u8>, // i64, the number of locations plus 1
 }
 
 impl References {
@@ -49,7 +49,7 @@ impl References {
         ]
     }
 
-    /// Room for so many rows, or false.
+    /// Allocates room for this many rows; false if there is none.
     pub fn reserve(&mut self, rows: usize) -> bool {
         let columns = [
             (&mut self.nodes, 4),
@@ -67,7 +67,7 @@ impl References {
         Keys { nodes: items(&self.nodes), starts: items(&self.starts), coordinates: items(&self.coordinates) }
     }
 
-    /// These rows, in this order; the inline bytes and the locations stay.
+    /// Only these rows, in this order; the inline bytes and the locations are not changed.
     pub fn pick(&mut self, rows: &[u32]) {
         let mut coordinates = Vec::with_capacity(self.coordinates.len());
         let mut starts = Vec::with_capacity((rows.len() + 1) * 8);
@@ -95,7 +95,7 @@ pub fn items<const W: usize>(column: &[u8]) -> &[[u8; W]] {
     column.as_chunks::<W>().0
 }
 
-/// What rows are sorted by: node, then coordinates, where (0,) comes before (0, 0).
+/// The sort key of rows: node, then coordinates, where (0,) comes before (0, 0).
 #[derive(Clone, Copy)]
 pub struct Keys<'a> {
     nodes: &'a [[u8; 4]],
@@ -104,7 +104,7 @@ pub struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Columns of the caller's; the Err says what is wrong with them.
+    /// Columns of the caller; the Err names the error in them.
     pub fn new(nodes: &'a [u8], starts: &'a [u8], coordinates: &'a [u8]) -> Result<Keys<'a>, String> {
         let nodes = column::<4>("nodes", nodes, nodes.len() / 4)?;
         let coordinates = column::<8>("coordinates", coordinates, coordinates.len() / 8)?;
@@ -133,7 +133,7 @@ impl<'a> Keys<'a> {
         self.node(one).cmp(&self.node(other)).then_with(|| numbers(one).cmp(numbers(other)))
     }
 
-    /// The start of a key as one number, which compares faster than the key; what it does not hold makes it equal to others.
+    /// The start of the key as one number, which compares faster than the key; keys that differ only in the rest have equal prefixes.
     fn prefix(&self, row: usize) -> u128 {
         let index = |index: &[u8; 8]| i64::from_ne_bytes(*index).clamp(0, i64::from(u32::MAX)) as u128;
         let indices = self.indices(row);
@@ -144,7 +144,7 @@ impl<'a> Keys<'a> {
         one.0.cmp(&other.0).then_with(|| self.compare(one.1 as usize, other.1 as usize))
     }
 
-    /// The rows in order, of equal ones the last; None where all are in order, each once.
+    /// The rows in order, the last of equal ones; None if all are in order, and distinct.
     pub fn order(&self) -> Option<Vec<u32>> {
         if (1..self.rows()).all(|row| self.compare(row - 1, row) == Ordering::Less) {
             return None;
@@ -164,7 +164,7 @@ pub fn column<'a, const W: usize>(name: &str, bytes: &'a [u8], rows: usize) -> R
     }
 }
 
-/// Checks that spans lie one after the other within `len`.
+/// Checks that spans follow each other within `len`.
 pub fn check_starts(name: &str, starts: &[[u8; 8]], len: impl TryInto<i64> + Display + Copy) -> Result<(), String> {
     let most = len.try_into().unwrap_or(i64::MAX);
     let numbers = starts.iter().map(|&start| i64::from_ne_bytes(start));
@@ -175,7 +175,7 @@ pub fn check_starts(name: &str, starts: &[[u8; 8]], len: impl TryInto<i64> + Dis
     Err(format!("{name}: does not go upward within 0..={len}"))
 }
 
-/// Of starts that `check_starts` found good.
+/// For starts that passed `check_starts`.
 pub fn span(starts: &[[u8; 8]], row: usize) -> std::ops::Range<usize> {
     i64::from_ne_bytes(starts[row]) as usize..i64::from_ne_bytes(starts[row + 1]) as usize
 }

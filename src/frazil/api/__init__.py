@@ -1,3 +1,3 @@
-"""What users call: functions that open and create at a location, Repository and Session. The only package that knows both arrays and transactions.
+"""The public functions that open and create at a location, Repository and Session. The only package that uses both arrays and transactions.
 
-Not here: arrays and groups themselves (array/), transactions themselves (repository/), and what is done with whole arrays (operations/)."""
+Not here: arrays and groups (array/), transactions (repository/), and operations on whole arrays (operations/)."""

@@ -1,4 +1,4 @@
-"""Consolidated metadata by name: written, and opened. How copies of documents are read and compared is in array/hierarchy/consolidated.py."""
+"""The functions that write consolidated metadata, and open a group by it. array/hierarchy/consolidated.py reads and compares the copies of documents."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def consolidate_metadata(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
-    """Writes copies of the documents of all nodes below a group into that group, so that one request shows them all, also where a location cannot list; the group.
+    """Writes copies of the documents of all nodes below a group into that group, so that one request reads them all, also where a location cannot list. Returns
+    the group.
 
-    Whoever changes a node later makes its copy stale: Frazil then drops the copies, other programs may not. Nobody else may change nodes meanwhile.
-    Raises NotFoundError, MetadataError for a document that is no JSON, InvalidInputError for the draft of 2022, which has no place for copies, and in a repository,
-    where one read of a snapshot finds all nodes, ReadOnlyError, StoreError where the store cannot list."""
+    A later change of a node makes its copy stale: Frazil then drops the copies, other programs may not. No other process may change nodes during the call.
+    Raises NotFoundError, MetadataError for a document that is not JSON, InvalidInputError for the draft of 2022, which has no place for copies, and in a
+    repository, where one read of a snapshot finds all nodes, ReadOnlyError, StoreError where the store cannot list."""
     group = _opened(_given(location, store), "r+", path or "", zarr_format, registry, runtime)
     node_location = group._location
     node_location.require_writable()
@@ -64,13 +65,13 @@ def open_consolidated(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
-    """The group at a location, to be read, with all nodes below it as the copies in its consolidated metadata say: no request finds a node. open_group does the same
-    where the location cannot list, and reads the documents elsewhere.
+    """The group at a location, for reading. All nodes below it come from the copies in its consolidated metadata, without a request for each. open_group does
+    the same where the location cannot list, and otherwise reads the documents.
 
-    check  whether the copies are compared with the documents first, so that stale ones are an error; of a location that cannot list, nodes that are new are not found.
-           None: where that takes no requests, as on a local disk
-    The other arguments are those of open_group. Raises NotFoundError where no group is or it has no consolidated metadata, MetadataError where that is stale or breaks the
-    rules, InvalidInputError where an array is there, StoreError."""
+    check  whether the copies are compared with the documents first, so that stale ones are an error; new nodes are not found if the location cannot list. None:
+           only where that takes no requests, as on a local disk
+    The other arguments are those of open_group. Raises NotFoundError for a missing group or consolidated metadata, MetadataError where that is stale or breaks
+    the rules, InvalidInputError for an array, StoreError."""
     group = _opened(
         _given(location, store, storage_options), "r", path or "", zarr_format, registry, runtime, cache, cache_limit
     )

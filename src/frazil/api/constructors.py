@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 from frazil._kernel import kernel_info
+from frazil.api.destinations import check_storable
 from frazil.api.nodes import create_array, create_group, open_array, open_group, open_node, planned_group
 from frazil.array.array import Array
 from frazil.array.group import Group
@@ -19,7 +20,6 @@ from frazil.array.interface.zarr_group import like, node_arguments
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.late import LateModule
 from frazil.stores.locations import Location, given_location
-from frazil.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,12 +40,12 @@ _OF_ROOTS: Final = ("attributes", "zarr_format", "explicit_groups", "entry_point
 
 
 def create(shape: Lengths, *, store: Location | None = None, **arguments: object) -> Array:
-    """A new array at a location, or in memory. The other arguments are those of frazil.create_array, which says what is raised; dtype: float64 where it is left out."""
+    """A new array at a location, or in memory. Other arguments and errors as in frazil.create_array; dtype: float64 where it is left out."""
     return _new(store, {"dtype": "float64", **arguments, "shape": shape})
 
 
 def empty(shape: Lengths, *, store: Location | None = None, **arguments: object) -> Array:
-    """A new array of zeros, as nothing is stored of it; arguments as for `create`."""
+    """A new array of zeros, none of which is stored; arguments as for `create`."""
     return create(shape, store=store, **arguments)
 
 
@@ -70,17 +70,17 @@ def empty_like(a: object, *, store: Location | None = None, **arguments: object)
 
 
 def zeros_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
-    """As `zeros`, with what empty_like takes from another array."""
+    """As `zeros`, with the arguments that empty_like takes from another array."""
     return _new(store, {**like(a, arguments), "fill_value": 0})
 
 
 def ones_like(a: object, *, store: Location | None = None, **arguments: object) -> Array:
-    """As `ones`, with what empty_like takes from another array."""
+    """As `ones`, with the arguments that empty_like takes from another array."""
     return _new(store, {**like(a, arguments), "fill_value": 1})
 
 
 def full_like(a: object, fill_value: object = None, *, store: Location | None = None, **arguments: object) -> Array:
-    """As `full`, with what empty_like takes from another array; its fill value where none is given."""
+    """As `full`, with the arguments that empty_like takes from another array; by default also its fill value."""
     fill = getattr(a, "fill_value", None) if fill_value is None else fill_value
     return _new(store, {**like(a, arguments), "fill_value": fill})
 
@@ -95,10 +95,11 @@ def from_array(
 ) -> Array:
     """A new array with the elements of another one, which may be larger than memory.
 
-    data        a frazil.Array, whose layout, codecs, fill value, names of dimensions and attributes are kept where no argument or "keep" is given; or what frazil.create_array takes
+    data        a frazil.Array, whose layout, codecs, fill value, names of dimensions and attributes are kept where the argument is missing or "keep"; or data
+                as in frazil.create_array
     name        path below the location
     write_data  False: the elements are not copied
-    The other arguments are those of frazil.create_array, which says what is raised."""
+    Other arguments and errors as in frazil.create_array."""
     return _new(store, {"name": name, **_copied(data, arguments, write_data=write_data)})
 
 
@@ -118,7 +119,7 @@ def _copied(data: object, arguments: Mapping[str, object], *, write_data: bool) 
 
 
 def save_array(store: Location, arr: object, *, path: str | None = "", **arguments: object) -> None:
-    """Writes one array, over what is there; arguments as for frazil.create_array."""
+    """Writes one array, in place of an existing node; arguments as for frazil.create_array."""
     _new(store, {**_copied(arr, arguments, write_data=True), "path": path, "overwrite": True})
 
 
@@ -131,7 +132,7 @@ def save_group(
     storage_options: Mapping[str, object] | None = None,
     **kwargs: object,
 ) -> None:
-    """Writes several arrays into a group, over arrays of these names: by their keywords, the others as arr_0, arr_1, ... Raises InvalidInputError where there are none."""
+    """Writes several arrays into a group, over arrays of these names: by their keywords, the others as arr_0, arr_1, ... InvalidInputError without arrays."""
     named = {**{f"arr_{i}": value for i, value in enumerate(args)}, **kwargs}
     if not named:
         raise InvalidInputError("there is nothing to save", hint="give at least one array")
@@ -143,9 +144,10 @@ def save_group(
         zarr_version=zarr_version,
         storage_options=storage_options,
     )
-    trial = create_group(MemoryStore(), zarr_format=group.metadata.zarr_format)
+    trial = create_group(memory.MemoryStore(), zarr_format=group.metadata.zarr_format)
     for name, value in named.items():  # all are checked before one is replaced
         trial.create_array(name, data=value, write_data=False)
+    check_storable(group._location, named)
     for name, value in named.items():
         group[name] = value
 
@@ -180,8 +182,8 @@ def load(
     *,
     storage_options: Mapping[str, object] | None = None,
 ) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
-    """All elements of the array at a location, or of the arrays of the group there, by their names. zarr_version: zarr_format by its older name.
-    Raises NotFoundError, MetadataError, DataError, StoreError."""
+    """All elements of the array at a location, or of the arrays of the group there, by their names. zarr_version: the older name of zarr_format. Raises
+    NotFoundError, MetadataError, DataError, StoreError."""
     node = open_node(
         store, path=path, zarr_format=zarr_format, zarr_version=zarr_version, storage_options=storage_options
     )
@@ -198,8 +200,8 @@ def group(
     storage_options: Mapping[str, object] | None = None,
     **zarr: Unpack[GroupArguments],
 ) -> Group:
-    """The group at a location, to be read and written; made where there is none, or with overwrite=True anew; in memory without a location.
-    zarr: other names of zarr-python, as in open_group. Raises InvalidInputError where an array is, MetadataError, ReadOnlyError, StoreError."""
+    """The group at a location, for reading and writing; created if there is none, or with overwrite=True in its place; in memory without a location.
+    zarr: other names of zarr-python, as in open_group. Raises InvalidInputError for an array, MetadataError, ReadOnlyError, StoreError."""
     location = given_location(_at(store), None, storage_options)
     if not overwrite:
         try:
@@ -213,9 +215,9 @@ def group(
 def create_hierarchy(
     *, store: Location, nodes: Mapping[str, object], overwrite: bool = False
 ) -> Iterator[tuple[str, Array | Group]]:
-    """Many new nodes at a location: paths and nodes, as they were created. nodes are as in Group.create_hierarchy, which says what is raised; the path "" is the root.
+    """Creates many nodes at a location. Returns their paths and the new nodes. nodes and errors as in Group.create_hierarchy; the path "" is the root.
 
-    overwrite  whether what is at these paths is removed first; with a root among them, all that is there"""
+    overwrite  whether existing nodes at these paths are removed first; with a root among the paths, the whole hierarchy"""
     named: dict[str, object] = {}
     for path, node in nodes.items():
         if (inner := path.strip("/")) in named:
@@ -241,7 +243,7 @@ def create_hierarchy(
 def _check_below(
     store: Location, nodes: Mapping[str, object], overwrite: bool, arguments: Mapping[str, object]
 ) -> None:
-    """Checks what create_hierarchy makes below a root with these arguments, before that is created."""
+    """Checks the nodes of create_hierarchy below a root with these arguments, before the root is created."""
     for name in arguments:
         if name not in _OF_ROOTS:
             raise InvalidInputError(f"{name} is not an argument of a group", path="/", hint="an array has a shape")
@@ -250,9 +252,9 @@ def _check_below(
 
 
 def open_like(a: object, path: str, *, store: Location | None = None, **arguments: object) -> Array:
-    """open_array in mode a, with the shape, the data type and, of a frazil.Array, the chunks, shards and fill value of another array where one is made.
+    """open_array in mode a; a new array gets the shape, the data type and, from a frazil.Array, the chunks, shards and fill value of another array.
 
-    path  the location, or, with `store`, a path in that"""
+    path  the location, or a path in `store` if that is given"""
     at, below = (path, "") if store is None else (store, path)
     return open_array(at, path=below, **{"mode": "a", **like(a, arguments)})  # type: ignore[arg-type] # which checks them
 
@@ -262,14 +264,14 @@ def tree(
     expand: bool | None = None,  # noqa: ARG001
     level: int | None = None,
 ) -> _tree.Tree:
-    """Group.tree of a group, or of the one at a location. level: how deep it goes, None for all; expand: without effect."""
+    """Group.tree of a group, or of the group at a location. level: its depth, None for all levels; expand: without effect."""
     found = grp if isinstance(grp, Group) else open_group(grp)
     return found.tree(level)
 
 
 def print_debug_info() -> None:
     """Prints the kind of system, and the versions of Python, NumPy, Frazil, its kernel and the kernel's codecs, for reports of errors."""
-    from importlib.metadata import version  # 10 ms that nothing else needs
+    from importlib.metadata import version  # takes 10 ms, and is only needed here
 
     versions = {
         "platform": sys.platform,
@@ -286,7 +288,7 @@ def _at(store: Location | None) -> Location:
 
 
 def _new(store: Location | None, arguments: Mapping[str, object]) -> Array:
-    """create_array. Of the modes of zarr-python w overwrites; raises InvalidInputError for those that only open."""
+    """create_array, with the modes of zarr-python: w overwrites; raises InvalidInputError for modes that only open."""
     given = {**arguments}
     mode = given.pop("mode", None)
     if mode not in (None, "a", "w", "w-"):

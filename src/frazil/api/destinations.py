@@ -1,15 +1,18 @@
 """The guard of all destinations: no operation overwrites a repository or writes among its files.
 
-All functions and commands that take a destination call check_destination, or check_output for a file: create_array, create_group, open_array and open_group where
+All functions and commands with a destination call check_destination, or check_output for a file: create_array, create_group, open_array and open_group where
 they create, Repository.create, convert, copy, import, and the outputs of get and view."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from frazil.api.references import split_reference
+from frazil.array.hierarchy.nodes import NodeLocation
 from frazil.array.hierarchy.repository_locations import check_none_below, check_outside, is_repository, outer_repository
 from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.metadata.model import ArrayMetadata
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
@@ -17,13 +20,14 @@ from frazil.stores.store import Store
 def check_destination(
     location: object, store: Store, prefix: str, *, overwrite: bool = False, may_be_repository: bool = False
 ) -> None:
-    """Refuses a location where something is to be made. Reads nothing but listings.
+    """Refuses an unsuitable location for a new node or repository. Only reads listings.
 
-    location           as its user wrote it: text of the form sea.repo@REF names a point in a repository, and no location of its own
+    location           as its user wrote it: text of the form sea.repo@REF names a point in a repository, not a location
     store, prefix      the location: "" or ending in "/"
-    overwrite          what is there is removed first: then no repository may be below it
-    may_be_repository  a repository at the location itself is no mistake, or the caller finds it: it is replaced by another one, or an interrupted copy of one is resumed
-    Raises AlreadyExistsError for a repository at the location or below it, InvalidInputError for a location inside of one, StoreError."""
+    overwrite          existing content is removed first: then no repository may be below it
+    may_be_repository  a repository at the location itself is allowed, or the caller checks it: another one replaces it, or an interrupted copy of one is
+                       resumed
+    Raises AlreadyExistsError for a repository at the location or below it, InvalidInputError for a location inside one, StoreError."""
     _refuse_reference(location)
     if not store.capabilities.listable:
         return
@@ -42,7 +46,7 @@ def check_destination(
 
 
 def check_output(file: str) -> None:
-    """Refuses the name of a file that is to be written: one inside of a repository's folder, or a point in a repository. Raises InvalidInputError."""
+    """Refuses the name of an output file inside a repository's folder, or a point in a repository. Raises InvalidInputError."""
     _refuse_reference(file)
     outer = outer_repository(LocalStore(file), "")
     if outer is not None:
@@ -61,3 +65,9 @@ def _refuse_reference(location: object) -> None:
             path=os.fspath(location),  # type: ignore[call-overload] # which split_reference took
             hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
         )
+
+
+def check_storable(location: NodeLocation, paths: Iterable[str]) -> None:
+    """Looks up the documents of arrays below a node, in one batch of requests: raises InvalidInputError or StoreError for names that the store cannot hold."""
+    if location.nodes is None:
+        location.store.sizes([location.layout.document_key(location.below(path), ArrayMetadata) for path in paths])

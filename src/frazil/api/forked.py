@@ -1,6 +1,6 @@
-"""Forks as a cluster uses them: one is sent to every worker, each task begins again from it, and what all of them wrote comes back as one fork.
+"""Forks for a cluster: one fork is sent to every worker, each task begins from it, and the chunks that all tasks wrote come back as one fork.
 
-For integrations; what users do with a few workers is Session.fork and Session.merge. The columns are gathered in repository/merge/fork_columns.py."""
+For integrations. With a few workers, users call Session.fork and Session.merge. repository/merge/fork_columns.py gathers the columns."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ def is_of(session: Session, array: Array) -> bool:
 
 
 def store_of(session: Session) -> Store:
-    """The store that the files of a session's repository lie in."""
+    """The store with the files of a session's repository."""
     return session._transaction.files.store
 
 
 def fork_for_many(session: Session) -> Session:
-    """A fork as session.fork() gives it, after chunks that wait in memory have got their place, so that it is small. Raises ReadOnlyError, StoreError."""
+    """A fork as from session.fork(), after chunks in memory are written to files, so that it is small. Raises ReadOnlyError, StoreError."""
     fork_columns.store_chunks(session._transaction)
     return session.fork()
 
 
 def begin_again(fork: Session) -> Session:
-    """Another fork that begins as this one is. Costs no request, and not the copy of a snapshot."""
+    """Another fork with the same state as this one. Costs no request, and no copy of a snapshot."""
     return Session(fork_columns.copy_fork(fork._transaction), fork._registry, fork._runtime)
 
 
 def written_by(fork: Session) -> Written:
-    """The chunks that a fork wrote, once they have files; pickles small. Raises StoreError."""
+    """The chunks that a fork wrote, after they are written to files; small when pickled. Raises StoreError."""
     return fork_columns.written(fork._transaction)
 
 
 def with_written(fork: Session, written: Written) -> Session:
-    """Another fork, that begins as this one is and has written this. Raises NotFoundError."""
+    """Another fork with the same state as this one and these written chunks. Raises NotFoundError."""
     made = begin_again(fork)
     fork_columns.put(made._transaction, written)
     return made

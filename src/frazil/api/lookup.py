@@ -1,4 +1,4 @@
-"""Snapshots by name and by time, as users ask for them, in repositories of every format (repository/format.py)."""
+"""Finds snapshots by name and by time, in repositories of every format (repository/format.py)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ else:
     html_table = LateModule("frazil.array.interface.html_table")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SHORTEST: Final = 4  # characters of an id that name a snapshot
+_SHORTEST: Final = 4  # least characters of an id that name a snapshot
 _HINT: Final = f"the first {_SHORTEST} characters or more of a snapshot id are enough"
-_TOLD: Final = 4  # snapshots that an error names
+_TOLD: Final = 4  # the most snapshots that an error names
 _ALIKE: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
 
 
 class Commit:
     """One snapshot of a history. Equal to another of the same id, parent, message and time; pickles.
 
-    snapshot    its id; that of the oldest one is not the id of a file where the alpha library made the repository
-    parent      the id of the one before as text; None for the oldest, and where the one before is not known any more
+    snapshot    its id; for the oldest snapshot of a repository that the alpha library made, this is not the id of a file
+    parent      the id of the snapshot before as text; None for the oldest, and if the snapshot before has expired
     message     of the commit
     written_ns  nanoseconds since 1970 in UTC"""
 
@@ -57,7 +57,7 @@ class Commit:
         """When it was committed, in UTC, cut to microseconds."""
         try:
             return _EPOCH + timedelta(microseconds=self.written_ns // 1000)
-        except OverflowError:  # the year 0, which files can have
+        except OverflowError:  # the year 0, which is possible in files
             return datetime.min.replace(tzinfo=UTC)
 
     @property
@@ -79,7 +79,7 @@ class Commit:
 
 
 class History(Iterator[Commit]):
-    """The snapshots that led to one, newest first. An iterator, which notebooks show from its beginning."""
+    """A snapshot and its ancestors, newest first. An iterator; notebooks show it from its beginning."""
 
     __slots__ = ("_commits", "_made")
 
@@ -98,7 +98,7 @@ class History(Iterator[Commit]):
 
 
 def commits(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[Commit]:
-    """A snapshot and those before it, newest first; it ends where the rest has expired. Errors as those of RepositoryFormat.ancestors."""
+    """A snapshot and those before it, newest first, up to the first that has expired. Errors as in RepositoryFormat.ancestors."""
     return _commits(files, files.ancestors(snapshot))
 
 
@@ -119,10 +119,10 @@ def _commits(files: RepositoryFormat, ancestors: Iterator[Ancestor]) -> Iterator
 
 
 def as_of(files: RepositoryFormat, snapshot: ObjectId, time: datetime | str) -> ObjectId:
-    """The file of the newest snapshot, of this one and its ancestors, that was written at a time or before it.
+    """The file of the newest snapshot, among this one and its ancestors, that was written at a time or before it.
 
-    time  a datetime with a zone, which stands for the whole of its microsecond; or a text of RFC 3339, such as "2024-10-13T18:53:45Z"
-    Raises InvalidInputError for what is no time; NotFoundError where all are younger, and where that snapshot has expired."""
+    time  a datetime with a zone, which covers its whole microsecond; or a text of RFC 3339, such as "2024-10-13T18:53:45Z"
+    Raises InvalidInputError for an invalid time; NotFoundError where all are younger, and where that snapshot has expired."""
     limit = nanoseconds(time)
     oldest: Commit | None = None
     for commit in commits(files, snapshot):
@@ -134,7 +134,7 @@ def as_of(files: RepositoryFormat, snapshot: ObjectId, time: datetime | str) -> 
 
 
 def nanoseconds(time: datetime | str) -> int:
-    """A time that users give, in nanoseconds since 1970. Raises InvalidInputError for what is none."""
+    """A time as given by a user, in nanoseconds since 1970. Raises InvalidInputError for an invalid time."""
     if isinstance(time, datetime) and time.utcoffset() is not None:
         return (time - _EPOCH) // timedelta(microseconds=1) * 1000 + 999
     found = parse_time(time) if isinstance(time, str) else None
@@ -150,10 +150,11 @@ def nanoseconds(time: datetime | str) -> int:
 
 
 def lookup(files: RepositoryFormat, text: str) -> ObjectId:
-    """The snapshot of a tag, else of a branch, else of an id, else of the one id that begins so (4 characters or more; capital or small letters, O for 0, I and L
-    for 1). It is the id of its file.
+    """The snapshot of a tag, else of a branch, else of an id, else of the only id with this beginning (4 characters or more; capital or small letters, O for 0,
+    I and L for 1). Returns the id of its file.
 
-    Raises NotFoundError; InvalidInputError where several ids begin so, and for a text that names nothing; FormatError for a damaged reference file."""
+    Raises NotFoundError; InvalidInputError where several ids have this beginning, and for a text that cannot be a name; FormatError for a damaged reference
+    file."""
     tagged = files.tag(text)
     if tagged is not None:
         return tagged
@@ -173,7 +174,7 @@ def lookup(files: RepositoryFormat, text: str) -> ObjectId:
 
 
 def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
-    """As lookup, of ids alone, whatever branches and tags are called."""
+    """As lookup, for ids only, even if a branch or tag has this name."""
     found = _by_id(files, text) if isinstance(text, str) else None
     if found is None:
         _refuse_expired(files, text)
@@ -183,7 +184,7 @@ def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
 
 
 def _id_start(text: str) -> str | None:
-    """The beginning of an id as files have it; None for what is none."""
+    """The beginning of an id as in names of files; None for any other text."""
     start = text.upper().translate(_ALIKE) if text.isascii() else ""
     return None if not _SHORTEST <= len(start) <= ID_CHARACTERS or start.strip(ALPHABET) else start
 
@@ -208,18 +209,18 @@ def _by_id(files: RepositoryFormat, text: str) -> ObjectId | None:
 
 
 def _refuse_expired(files: RepositoryFormat, text: object) -> None:
-    """Raises NotFoundError where a text is, or begins, the id of a snapshot that has expired."""
+    """Raises NotFoundError where a text is the id of an expired snapshot, or its beginning."""
     start = _id_start(text) if isinstance(text, str) else None
     expired = None if start is None else find_expired(files, start)
     if expired is not None:
         raise expired_error(files, expired)
 
 
-# --- what was meant ----------------------------------------------------------------------------------------------------------------------
+# --- hints in errors ---------------------------------------------------------------------------------------------------------------------
 
 
 def branch_hint(files: RepositoryFormat, name: str) -> str | None:
-    """What to do where no branch has a name: it may be a tag's, a snapshot's, or one that is mistyped. None where that cannot be found out."""
+    """The hint for a name that no branch has: it may be that of a tag or snapshot, or mistyped. None where this cannot be determined."""
     try:
         if name in files.tags():
             return f"{name!r} is a tag: readonly_session(tag={name!r}) reads it, create_branch(name, {name!r}) begins a branch there"
@@ -232,7 +233,7 @@ def branch_hint(files: RepositoryFormat, name: str) -> str | None:
 
 
 def tag_hint(files: RepositoryFormat, name: str) -> str | None:
-    """As branch_hint, where no tag has a name."""
+    """As branch_hint, for a name that no tag has."""
     try:
         known = files.branches()
         return (
@@ -245,7 +246,7 @@ def tag_hint(files: RepositoryFormat, name: str) -> str | None:
 
 
 def _name_hint(files: RepositoryFormat, name: str) -> str:
-    """As branch_hint, where nothing has a name."""
+    """As branch_hint, for a name that no branch, tag or snapshot has."""
     try:
         return suggestion(name, [*files.tags(), *files.branches()]) or _HINT
     except FrazilError:

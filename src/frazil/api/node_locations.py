@@ -1,6 +1,7 @@
-"""The node that a location names: its store, with the cache and the storage transformers that are asked for; a point in a repository where the location names one.
+"""Resolves a location to a node: its store, with the cache and the storage transformers that the user gives; or a point in a repository where the location
+names one.
 
-What is at the location is opened and created by nodes.py."""
+nodes.py opens and creates the node."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ def node_location_of(
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
 ) -> NodeLocation:
-    """The NodeLocation that a location names; `locate` and `for_creation` make of it the location of a node below. A NodeLocation is returned as it is: open_array and open_group pass
-    one when they create a node."""
+    """The NodeLocation that a location names; `locate` and `for_creation` return the location of a node below it. A NodeLocation is returned unchanged:
+    open_array and open_group pass one when they create a node."""
     if isinstance(location, NodeLocation):
         return location
     check_surroundings(registry, runtime := in_context(runtime))
@@ -76,7 +77,7 @@ def _in_repository(
     cache: str | os.PathLike[str] | None,
     cache_limit: int | None,
 ) -> NodeLocation:
-    """The location in a repository that sea.repo@REF/PATH names, to be read."""
+    """The location in a repository that sea.repo@REF/PATH names, for reading."""
     text = f"{named.repository}@{named.reference}"
     if not named.reference:
         raise InvalidInputError(
@@ -95,7 +96,7 @@ def _in_repository(
 
 
 def nothing_at(node_location: NodeLocation) -> NotFoundError:
-    """The error for a location where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
+    """The error for a location without a node. Its hint names a repository at this location, as nodes of repositories are not documents."""
     error = missing(node_location)
     store = node_location.store
     if isinstance(store, LocalStore):
@@ -111,7 +112,7 @@ def nothing_at(node_location: NodeLocation) -> NotFoundError:
         try:
             if not repository_locations.is_repository(node_location.store, f"{path}/" if path else ""):
                 continue
-        except StoreError:  # it cannot be listed
+        except StoreError:  # not listable
             break
         error.hint = (
             f'a repository lies there{f" in {path!r}" if path else ""}: frazil.open_group("sea.repo@main") reads a branch of one; '

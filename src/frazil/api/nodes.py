@@ -71,28 +71,28 @@ def create_array(
 ) -> Array:
     """A new array.
 
-    location    (or store) a folder, a URL, a Store, or what frazil.stores.adapt makes one of
+    location    (or store) a folder, a URL, a Store, or an object that frazil.stores.adapt accepts
     storage_options  of a bucket, with the names of fsspec (anon, key, secret, token, endpoint_url, client_kwargs) or of obstore
-    path        (or name) of nodes in the location, "" or None for the location itself; the groups above are made where they are missing
+    path        (or name) of nodes in the location, "" or None for the location itself; missing groups above are created
     shape       elements along each dimension; shape and dtype may come from `data`, which is then written
-    data        an array; an array-like of dask, h5py, zarr, xarray, ..., which is read and written shard by shard; or an iterator of blocks that follow each other along the first
-                dimension, with `shape`. Where it cannot be read or written nothing is left of the array
-    dtype       anything that NumPy takes for one, or the name of a registered data type ("r24"); stored little-endian unless codecs say otherwise
+    data        an array; an array-like of dask, h5py, zarr, xarray, ..., which is read and written shard by shard; or, with `shape`, an iterator of consecutive
+                blocks along the first dimension. If it cannot be read or written, the new array is removed
+    dtype       anything that NumPy accepts as a dtype, or the name of a registered data type ("r24"); little-endian unless codecs set another byte order
     chunks      elements along each dimension of a chunk, the unit of reading; "auto" or True: about 1 MiB; one number: along all dimensions; False: one chunk
     shards      elements of a shard, the unit of writing, a multiple of chunks; None: each chunk is an object of its own; "auto": about 64 MiB
     codecs      "auto" (docs/design/004-defaults.md), or a list of codecs, objects of a document or names, or codecs of zarr-python or numcodecs; [] stores raw bytes
-    fill_value  what elements are that were never written: zero, and NaT of times, where it is left out; None: the same, and in Zarr v2 null, which leaves it to the reader
+    fill_value  of elements that were never written: by default zero, NaT for times; None: the same, and in Zarr v2 null, which leaves it to the reader
     storage_transformers  of the registry, array side first
-    overwrite   whether what is there is removed first
+    overwrite   whether an existing node is removed first
     zarr_format 3 (Zarr v3.1), 2 (Zarr v2), "draft" (that of December 2022), "draft-2021" (its older dialect); None: that of the hierarchy at the location, or 3
-    explicit_groups  whether groups above get documents in the draft too, which needs none
+    explicit_groups  whether groups above get documents also in the draft, where they are optional
     entry_point  members for the zarr.json of a new hierarchy of the draft: `extensions`, `metadata_encoding`
     document    members for the array's document in the draft: `extensions`, `data_type`, `chunk_grid`, `chunk_memory_layout`
-    inner_order "written", "C", "F" or "morton": how inner chunks lie in shards that this handle writes
-    shard_writes "rewrite": a shard is replaced whole; "append": new inner chunks go behind the old ones; "in_place": they go over the old ones (docs/sharding.md)
+    inner_order "written", "C", "F" or "morton": the order of inner chunks in shards that this handle writes
+    shard_writes "rewrite": a shard is replaced whole; "append": writes new inner chunks behind the old ones; "in_place": over the old ones (docs/sharding.md)
     progress    called with the bytes of elements of `data` that were written since the last call
-    registry    the extensions that are known; runtime: limits of this handle
-    zarr        filters, serializer, compressors in place of codecs, and other names of zarr-python (docs/design/068-names-of-zarr-python.md)
+    registry    the known extensions; runtime: limits of this handle
+    zarr        filters, serializer, compressors instead of codecs, and other names of zarr-python (docs/design/068-names-of-zarr-python.md)
     Raises AlreadyExistsError, MetadataError (names the argument), UnknownExtensionError, StoreError."""
     options = checked_options(inner_order, shard_writes)
     zarr_format = zarr_arguments.format_of(zarr_format, zarr) if zarr else zarr_format
@@ -146,20 +146,20 @@ def open_array(
     runtime: Runtime = DEFAULT,
     **arguments: object,
 ) -> Array:
-    """The array at a location, whatever its dialect; in one request where it is of the final Zarr v3, and its path "" or its zarr_format given.
+    """The array at a location, in any dialect. One request if it is of the final Zarr v3, and its path is "" or zarr_format is given.
 
-    zarr_format  the dialect, where it is known; of an array that is made, as in create_array
-    storage_transformers  from a store to a store, array side first: such as a cache, which the document does not name
-    cache  a folder in which encoded parts of what is read are kept, so that they are not fetched again as long as they are the same: for object stores and web servers,
-           without effect where reading is no request. Many processes may share it
-    cache_limit  bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
+    zarr_format  the dialect, where it is known; for a new array, as in create_array
+    storage_transformers  functions from a store to a store, array side first, that the document does not name, such as a cache
+    cache  a folder that keeps encoded parts of objects that were read. They are not fetched again until the object changes. For object stores and web servers;
+           it has no effect where reading takes no request. Many processes may share it
+    cache_limit  size limit of the folder in bytes, by default 10 GiB; the least recently used parts are removed first
     inner_order, shard_writes  as in create_array
-    mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
-          there; w-: made, and nothing may be there. Where it is left out: a with a shape, data or attributes, otherwise r; data and attributes are then of
-          an array that is made, and an error where one is
-    dtype  of an array that is made: float64 where it is left out
-    arguments  of create_array; zarr_version is zarr_format by its older name
-    Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
+    mode  r: read; r+: read and write; a: as r+, but a missing array is created with the arguments of create_array; w: created, in place of an existing node;
+          w-: created, nothing may exist there. Default: a with a shape, data or attributes, otherwise r; data and attributes are then only for a new array, and
+          an error if one exists
+    dtype  of a new array: by default float64
+    arguments  of create_array; zarr_version is the older name of zarr_format
+    Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError for a group."""
     lost = modes.lost_argument(mode, arguments)
     mode = modes.checked_mode(mode, arguments)
     zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
@@ -210,7 +210,7 @@ def create_group(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
-    """A new group, with groups above it where there are none; zarr_format, explicit_groups and entry_point as in create_array.
+    """A new group, with missing groups above it; zarr_format, explicit_groups and entry_point as in create_array.
 
     Raises AlreadyExistsError, MetadataError, StoreError."""
     location = given_location(location, store, storage_options)
@@ -235,7 +235,7 @@ def planned_group(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> tuple[Group, str | None]:
-    """The group that create_group makes, before anything is stored; and the prefix that is removed for it, as for_creation says."""
+    """The group that create_group makes, before anything is stored; and the prefix that is removed for it, as from for_creation."""
     node_location, replaces = _for_creation(
         node_locations.node_location_of(location, registry, runtime, read_only=False),
         path,
@@ -268,12 +268,12 @@ def open_group(
     runtime: Runtime = DEFAULT,
     **zarr: Unpack[GroupArguments],
 ) -> Group:
-    """The group at a location, whatever its dialect; modes, cache and cache_limit as in open_array, storage_transformers too, for the arrays below.
-    Mode w- finds a group that has no document of its own (draft of 2022) there already.
+    """The group at a location, in any dialect; modes, cache, cache_limit and, for the arrays below, storage_transformers as in open_array. For mode w-, a group
+    without a document (draft of 2022) counts as existing.
 
-    inner_order, shard_writes  of the arrays that are opened or created through the group, as in create_array; shards of arrays that do not allow shard_writes are rewritten
+    inner_order, shard_writes  for arrays that are opened or created through the group, as in create_array; arrays that do not allow shard_writes rewrite shards
     zarr  other names of zarr-python (docs/design/068-names-of-zarr-python.md)
-    Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
+    Raises NotFoundError, AlreadyExistsError, InvalidInputError for an array."""
     lost = modes.lost_argument(mode, {"attributes": attributes})
     mode = modes.checked_mode(mode, {"attributes": attributes, **zarr})
     if zarr.get("use_consolidated"):
@@ -329,8 +329,8 @@ def open_node(
     runtime: Runtime = DEFAULT,
     **arguments: object,
 ) -> Array | Group:
-    """The array or group at a location, whichever is there, as open_array and open_group do. In modes a, w and w- one is made: an array where the arguments of create_array are
-    given with a shape or data, otherwise a group. Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError."""
+    """The array or group at a location, as from open_array and open_group. Modes a, w and w- may create one: an array if a shape or data is given, with the
+    arguments of create_array; otherwise a group. Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError."""
     location, asked, mode = given_location(location, store, storage_options), mode, modes.checked_mode(mode, arguments)
     zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
     if mode not in ("r", "r+"):
@@ -361,7 +361,7 @@ def open_node(
 def _opened_or_made(
     location: Location, mode: Mode | None, surroundings: Mapping[str, object], arguments: Mapping[str, object]
 ) -> Array | Group:
-    """open_node in the modes that create. mode: None where it was left out."""
+    """open_node in the modes that create. mode: None if it was left out."""
     if "shape" in arguments or "data" in arguments:
         return open_array(location, mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
     for name in arguments:
@@ -370,7 +370,7 @@ def _opened_or_made(
     if mode in (None, "a"):
         try:
             found = open_node(location, "r+", **surroundings)  # type: ignore[arg-type] # which are its own
-        except NotFoundError:  # open_group says so too where a node of Zarr v2 is there
+        except NotFoundError:  # open_group also raises it, for a node of Zarr v2
             pass
         else:
             modes.refuse_lost(modes.lost_argument(mode, arguments), found.path)
@@ -379,7 +379,7 @@ def _opened_or_made(
 
 
 def _refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
-    """Refuses arguments of create_array where nothing is created; those of zarr-python that have no effect anyway are let pass."""
+    """Refuses arguments of create_array where nothing is created; arguments of zarr-python without effect are allowed."""
     refused = (
         [name for name in zarr_arguments.with_effect(arguments) if not modes.describes_nothing(name, arguments[name])]
         if arguments
@@ -407,7 +407,7 @@ def _with_options(node_location: NodeLocation, inner_order: str, shard_writes: s
 def _present(
     node_location: NodeLocation, path: str | None, mode: str, kind: type[M], zarr_format: int | str | None
 ) -> tuple[NodeLocation, M] | None:
-    """The node to open; None where one is to be created."""
+    """The node to open; None where a new one must be created."""
     if mode in ("w", "w-"):
         return None
     node: Metadata | None
@@ -429,7 +429,7 @@ def _present(
 def _locate(
     node_location: NodeLocation, path: str | None, zarr_format: int | str | None, *, to_create: bool = False
 ) -> tuple[NodeLocation, Metadata | None]:
-    """As locate; a repository without a node at its root has a group there."""
+    """As locate; a repository without a node at its root counts as having a group there."""
     node_location, node = locate(node_location, "" if path is None else path, zarr_format, to_create=to_create)
     if node is None and node_location.nodes is not None and not node_location.path:
         node = GroupMetadata(implicit=True)
@@ -437,8 +437,8 @@ def _locate(
 
 
 def _refuse_implied(node_location: NodeLocation, path: str | None) -> None:
-    """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does.
-    create_group finds everything else that is in the way."""
+    """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does. create_group finds all other
+    existing nodes."""
     try:
         there, node = locate(node_location, "" if path is None else path, to_create=True)
     except InvalidInputError:
@@ -460,8 +460,8 @@ def _present_or_made(
     create: Callable[[], Made],
     lost: str | None = None,
 ) -> tuple[NodeLocation, M] | Made:
-    """The node to open, or the one that `create` makes. In mode a, the node that another process creates at the same time is opened.
-    lost: an argument that a node which is there would not be given; then it is an error that one is."""
+    """The node to open, or the one that `create` makes. In mode a, a node that another process creates at the same time is opened.
+    lost: an argument that an existing node would not get; then an existing node is an error."""
     found = _present(node_location, path, mode, kind, zarr_format)
     if found is not None:
         modes.refuse_lost(lost, found[0].path)
@@ -483,12 +483,12 @@ def _for_creation(
     entry_point: Mapping[str, object] | None,
     is_array: bool,
 ) -> tuple[NodeLocation, str | None]:
-    """The location of a node that is to be made, and the prefix of a hierarchy that goes for it, as for_creation says; with the guard of all destinations."""
+    """The location of a new node, and the prefix of a hierarchy that it replaces, as from for_creation; with the guard of all destinations."""
     path = "" if path is None else path
     made, replaces = for_creation(node_location, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
     prefixes = {f"{made.path}/" if made.path else "", *([] if replaces is None else [replaces])}
     for prefix in prefixes:
-        # an array finds by itself that something is there
+        # an array itself checks whether a node exists there
         destinations.check_destination(
             None, node_location.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
         )

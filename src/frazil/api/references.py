@@ -1,6 +1,6 @@
-"""Names of points in repositories: sea.repo@REF/PATH, where REF is a branch, a tag, the id of a snapshot or the beginning of one. Whether a location is such a name.
+"""Names of points in repositories: sea.repo@REF/PATH, where REF is a branch, a tag, the id of a snapshot or the beginning of one. Recognises such names.
 
-What is at the point is opened in nodes.py."""
+nodes.py opens the node there."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Named(Record):
 
 
 def split_reference(location: object) -> Named | None:
-    """What a location of the form sea.repo@REF/PATH names: text, or a path of the file system. None for any other, and where something has this whole text as its name.
-    Raises InvalidInputError for what is no location."""
+    """The parts of a location of the form sea.repo@REF/PATH: text, or a path of the file system. None for any other location, and if the whole text is the name
+    of an existing location. Raises InvalidInputError for an invalid location."""
     if not isinstance(location, str | os.PathLike):
         return None
     text = os.fspath(location)
@@ -38,7 +38,7 @@ def split_reference(location: object) -> Named | None:
 
 
 def cuts(text: str, mark: str) -> Iterator[tuple[str, str]]:
-    """The text cut at each mark, the last first; what stands before it is not empty."""
+    """The text cut at each mark, the last first; the part before the mark is not empty."""
     end = text.rfind(mark)
     while end > 0:
         yield text[:end], text[end + 1 :]
@@ -46,7 +46,7 @@ def cuts(text: str, mark: str) -> Iterator[tuple[str, str]]:
 
 
 def has_nothing(location: Location) -> bool:
-    """Whether nothing is at a location, not even an empty folder. Raises InvalidInputError for what is no location."""
+    """Whether a location has no content, not even an empty folder. Raises InvalidInputError for an invalid location."""
     store, prefix = resolve(location)
     if isinstance(store, LocalStore):
         return not os.path.lexists(os.path.join(store.path, prefix))
@@ -54,7 +54,7 @@ def has_nothing(location: Location) -> bool:
 
 
 def has_repository(location: Location) -> bool:
-    """Whether a repository is at a location; False for what is no location, or cannot be looked into."""
+    """Whether a repository is at a location; False for an invalid or unreadable location."""
     try:
         return is_repository(*resolve(location))
     except FrazilError:

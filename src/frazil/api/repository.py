@@ -1,4 +1,4 @@
-"""Repositories, as users see them: branches, tags, history, and sessions at any point of it. The sessions themselves are in session.py."""
+"""The public class Repository: branches, tags, history, and sessions at any point of the history. session.py has the sessions."""
 
 from __future__ import annotations
 
@@ -90,15 +90,15 @@ class Repository(Inspected):
         location          a folder, a URL or a Store
         compatible        "alpha-library": uses only what Icechunk's alpha library can read and write, with the limits that docs/repositories.md lists. That library must not open
                           any other repository, as it would read wrong values; a file in refs/branch.main/ stops it
-        durable           everything is on the disk before a commit returns
+        durable           all files are on the disk before a commit returns
         chunk_packing     "auto": many small chunks of one commit share a file; "off": each chunk has a file of its own
-        virtual_prefixes  where virtual chunks may be ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
+        virtual_prefixes  where virtual chunks may be ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to their sources: a folder, a URL,
                           a Store with its own credentials, or None for the location that the prefix names. The longest prefix applies; all other locations are refused
         attributes_file_bytes  larger attributes are stored in separate files; None: never. The alpha library cannot read such files
         chunk_digests     "crc32c": the name of each chunk file ends in the CRC-32C of its bytes, which `verify(digests=True)` compares. It cannot be changed later. None: no digests
         cache             a folder that keeps encoded chunks and files of the repository, so that none is fetched twice. For object stores and web servers; it has no effect for
                           local folders. Many processes may share it
-        cache_limit       size limit of the folder in bytes, by default 10 GiB; what was used least recently is removed first
+        cache_limit       size limit of the folder in bytes, by default 10 GiB; the least recently used files are removed first
         Raises AlreadyExistsError, InvalidInputError (also for a location inside another repository), StoreError."""
         check_compatible(compatible, attributes_file_bytes, chunk_digests)
         options = session_options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
@@ -144,7 +144,7 @@ class Repository(Inspected):
         """Opens the repository at a location, or creates one if there is none. Arguments as for `create`. Raises InvalidInputError for a repository that is not `compatible`."""
         check_compatible(compatible, options.get("attributes_file_bytes"), chunk_digests)
         try:
-            repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
+            repo = cls.open(location, **options)  # type: ignore[arg-type] # which refuses unknown ones
             if not repo._files.store.capabilities.direct:
                 repo._files.require()
         except NotFoundError:
@@ -207,7 +207,7 @@ class Repository(Inspected):
     def writable_session(self, branch: str = MAIN, *, isolation: Isolation = "snapshot") -> Session:
         """A session on the tip of a branch. Its changes can be committed to the branch.
 
-        isolation  "snapshot": a commit conflicts with other changes of the same nodes and chunks; "serializable": also with changes of what the session has read
+        isolation  "snapshot": a commit conflicts with other changes of the same nodes and chunks; "serializable": also with changes to what the session read
         Raises NotFoundError, ReadOnlyError, StoreError for a store in which commits would not be safe."""
         if not isinstance(isolation, str) or isolation not in ("snapshot", "serializable"):
             raise InvalidInputError(f"isolation is {isolation!r}; it must be 'snapshot' or 'serializable'")
@@ -251,11 +251,11 @@ class Repository(Inspected):
         rebase: Solver | str | None = None,
         isolation: Isolation = "snapshot",
     ) -> Iterator[Group]:
-        """The root group of a new session. The session is committed at the end of the block if something was changed; an exception discards it. After the block, the group
-        and everything opened from it are read-only.
+        """The root group of a new session. The session is committed at the end of the block if there are changes; an exception discards it. After the block,
+        the group and everything opened from it are read-only.
 
         with repo.transaction("main", message="second") as root: root["t"].append(rows)
-        Raises what Session.commit raises."""
+        Raises as Session.commit."""
         _check_commit(message, rebase)
         session = self.writable_session(branch, isolation=isolation)
         try:
@@ -298,8 +298,8 @@ class Repository(Inspected):
         return retry(attempt, COMMITS._replace(attempts=retries + 1), lambda error: isinstance(error, ConflictError))
 
     def sync(self) -> None:
-        """Flushes to the disk everything that sessions of this Repository object committed with durable=False, the commits of many threads and sessions at once. Raises
-        StoreError; then none of them is certain to be on the disk. If the disk failed, later syncs and durable commits raise too: the system tells such a loss once."""
+        """Flushes all commits with durable=False, of all threads and sessions of this Repository object, to the disk at once. Raises StoreError; then none of
+        them is certain to be on the disk. If the disk failed, later syncs and durable commits raise, too, as the system reports such a loss only once."""
         self._branches.sync(self._files.store)
 
     # --- history -------------------------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Repository(Inspected):
         return History(self._files, lookup_name(self._files, name))
 
     def diff(self, old: str, new: str) -> Difference:
-        """What changed from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
+        """The changes from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
         ids = [lookup_name(self._files, name) for name in (old, new)]
         before, after = [self._files.snapshot(identity) for identity in ids]
         return snapshot_delta(self._files, before, after, self._files.match_nodes(*ids)).difference
@@ -403,15 +403,15 @@ class Repository(Inspected):
         dry_run: bool = False,
         progress: Callable[[str, int], object] | None = None,
     ) -> Collected:
-        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of killed writers,
-        discarded forks, manifests of lost races, expired snapshots. Safe beside readers and writers. Two runs, `wait` apart, remove all garbage.
+        """Condemns objects that no branch and no tag reaches, and removes objects that were condemned at least `wait` ago and are still unreachable: chunks of
+        killed writers, discarded forks, manifests of lost races, expired snapshots. Safe with readers and writers. Two runs, `wait` apart, remove all garbage.
 
         wait      time between condemning and removing, at least one hour, by the store's clock. In a compatible repository, sessions of other programs must be shorter
-        now       removes all garbage at once: only when nobody writes and no session is open
-        dry_run   writes nothing, and reports what would be done;  progress: called with the kind and number of objects done since the last call
+        now       removes all garbage at once: only if there is no writer and no open session
+        dry_run   writes nothing, and reports the planned changes;  progress: called with the kind and number of objects done since the last call
         A run may be interrupted at any time; the next run continues. Raises InvalidInputError, ConflictError while a copy to this location is running, FormatError if something
         is damaged or missing (nothing is removed then), StoreError, ReadOnlyError. See docs/maintenance.md."""
-        self.sync()  # a crash must not lose what the removal rests on
+        self.sync()  # a crash must not lose the commits on which the removal depends
         return cleanup.garbage_collect(self._files, wait, now=now, dry_run=dry_run, progress=progress)
 
     def expire(
@@ -423,8 +423,8 @@ class Repository(Inspected):
         expire_branches: bool = False,
         dry_run: bool = False,
     ) -> Expired:
-        """Shortens history: old snapshots expire. No file is rewritten or removed. A record says what has expired, and the next garbage collections remove what only expired
-        snapshots refer to. Branches, tags and the snapshots that they point to stay.
+        """Shortens history: old snapshots expire. No file is rewritten or removed. A record lists the expired snapshots, and the next garbage collections
+        remove objects that only expired snapshots refer to. Branches, tags and the snapshots that they point to stay.
 
         older_than       a time (as in readonly_session) or an age: snapshots written before it expire;  keep_last: number of snapshots of each branch that stay in any case
         keep_tagged      False also deletes tags of old snapshots; refused in formats that cannot delete tags, such as the alpha
@@ -468,17 +468,17 @@ class Repository(Inspected):
         dry_run: bool = False,
         progress: Callable[[str, int], object] | None = None,
     ) -> Repair:
-        """Repairs what a verification finds. New commits restore damaged metadata from older snapshots; if a tip cannot be read, a new branch NAME-repaired is created
-        at its last complete snapshot. Existing files are never changed or removed. The result lists what was repaired, and what is lost, by array and chunk.
+        """Repairs problems that a verification finds. New commits restore damaged metadata from older snapshots; if a tip cannot be read, a new branch
+        NAME-repaired is created at its last complete snapshot. Existing files are never changed or removed. The result lists repairs and losses.
 
-        decode       and digests: as in `verify`; also repairs what they find
+        decode       and digests: as in `verify`; also repairs problems that they find
         older        replaces lost chunks by those of the newest older snapshot that has them
-        accept_loss  gives up what is lost: chunks read as the fill value, attributes become empty, damaged nodes are removed. Without it, reading them stays an error
+        accept_loss  gives up lost data: chunks read as the fill value, attributes become empty, damaged nodes are removed. Else reading them stays an error
         tips         moves branches whose tip cannot be read, or not be repaired without loss, back to the last complete snapshot; a readable tip is kept as NAME-damaged
         history      ends histories before damaged or missing snapshots, so that garbage can be collected again
-        dry_run      writes nothing, and reports what would be done;  progress: as in `verify`
-        A repair may be interrupted at any time and repeated. Raises what `verify` raises, FormatError for a tip of another version of the format, ConflictError, CommitUnknownError,
-        ReadOnlyError. See docs/maintenance.md."""
+        dry_run      writes nothing, and reports the planned changes;  progress: as in `verify`
+        A repair may be interrupted at any time and repeated. Raises as `verify`, and FormatError for a tip of another version of the format, ConflictError,
+        CommitUnknownError, ReadOnlyError. See docs/maintenance.md."""
         checks = verification.Checks(decode, digests)
         consents = Consents(older, accept_loss, tips, history)
         self.sync()
@@ -493,7 +493,7 @@ class Repository(Inspected):
 
 
 def _check_commit(message: object, rebase: object) -> None:
-    """Refuses before any work what the commit at the end would refuse."""
+    """Refuses arguments at the start that the commit would refuse at the end."""
     if not isinstance(message, str):
         raise InvalidInputError(f"the message is {message!r}; it must be text")
     if rebase is not None:

@@ -1,4 +1,5 @@
-"""The arguments with which repositories are created and opened: checked, and made into the files of one, in the format of its location, and its options."""
+"""Checks the arguments with which repositories are created and opened, and makes the files of a repository, in the format of its location, and its options from
+them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _CRC: Final = "crc32c"
 
 
 def check_compatible(compatible: object, attributes_file_bytes: object, chunk_digests: object) -> None:
-    """Refuses what a repository cannot be created with."""
+    """Refuses arguments with which a repository cannot be created."""
     if chunk_digests is not None and not (isinstance(chunk_digests, str) and chunk_digests == _CRC):
         raise InvalidInputError(f"chunk_digests is {chunk_digests!r}; it must be None or {_CRC!r}")
     if compatible is not None and chunk_digests is not None:
@@ -53,7 +54,7 @@ def no_attribute_files() -> InvalidInputError:
 
 
 def is_repository(location: Location) -> bool:
-    """Whether a repository is at a location: one with a branch `main`."""
+    """Whether a repository, which has a branch `main`, is at a location."""
     store, prefix = resolve(location)
     return branches.exists(Files(store, prefix))
 

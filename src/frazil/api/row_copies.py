@@ -1,6 +1,6 @@
-"""Rows of arrays read from one transaction and written to another: what a rebase needs where appended rows are no whole chunks (repository/merge/rebase.py, RowCopies).
+"""Copies rows of arrays from one transaction to another. A rebase needs this if appended rows are not whole chunks (repository/merge/rebase.py, RowCopies).
 
-Values are read and written in boxes of whole chunks, of at most `bytes_in_flight` together, a chunk at least."""
+Values are read and written in boxes of whole chunks, of at most `bytes_in_flight` together, but at least one chunk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Box = tuple[slice, ...]
 
 
-_ARRAYS = 4  # whose values of one box are in memory at once: ours, theirs, the base, and what the engine encodes
+_ARRAYS = 4  # boxes in memory at once: of ours, theirs and the base, and encoded chunks of the engine
 
 
 class ArrayRows:
@@ -66,7 +66,7 @@ class ArrayRows:
             array[box] = source.read(box)
         step, low_row = extents[shift.axis], shift.old
         while low_row < shift.new:
-            # up to the end of a chunk of the target, so that each is written once
+            # up to the end of a chunk of the target, so that each chunk is written once
             high_row = min(low_row + step - (low_row + shift.by) % step, shift.new)
             for box in self._boxes(source, shift.axis, low_row, high_row):
                 array[_further(box, shift.axis, shift.by)] = source.read(box)
@@ -79,12 +79,12 @@ class ArrayRows:
         return Array(node_location, node)
 
     def _boxes(self, array: Array, axis: int, low: int, high: int) -> Iterator[Box]:
-        """The rows of an axis, in boxes of whole chunks along the others that may be in memory together."""
+        """The rows of an axis, in boxes of whole chunks along the other axes that fit in memory."""
         sizes = list(_extents(array))
         sizes[axis] = high - low
         room = self._runtime.bytes_in_flight // (_ARRAYS * max(array.dtype.itemsize, 1))
         for d in reversed(range(array.ndim)):
-            if d != axis:  # as many chunks along the last axes as there is room for
+            if d != axis:  # as many chunks along the last axes as fit
                 fitting = room // max(prod(sizes), 1)
                 sizes[d] *= max(1, min(fitting, -(-array.shape[d] // max(sizes[d], 1))))
         yield from _tiles(array, axis, low, high, sizes)

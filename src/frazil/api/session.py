@@ -1,4 +1,4 @@
-"""Sessions, as users see them: a group to work in, and what to do with the changes. Where arrays (array/) and transactions (repository/) are joined."""
+"""The public class Session: a group to work in, and operations on its changes. It joins arrays (array/) and transactions (repository/)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from frazil.formats.json_values import Json
 
 
-COMMITS: Final = Backoff(1000, 0.001, 1.0)  # that others overtake: one of all gets through each time
+COMMITS: Final = Backoff(1000, 0.001, 1.0)  # if others commit first: each time one of all succeeds
 
 
 class Session:
@@ -54,7 +54,7 @@ class Session:
         self._transaction, self._registry, self._runtime = transaction, registry, runtime
         self._store = NodeStore(transaction, registry, read_only=transaction.read_only)
 
-    # --- what it is ----------------------------------------------------------------------------------------------------------------
+    # --- properties ----------------------------------------------------------------------------------------------------------------
 
     @property
     def root(self) -> Group:
@@ -81,7 +81,7 @@ class Session:
 
     @property
     def branch(self) -> str | None:
-        """The branch that commits go to; None where nothing can be committed."""
+        """The branch of commits; None if the session cannot be committed."""
         tip = self._transaction.tip
         return None if tip is None else tip.branch
 
@@ -132,7 +132,7 @@ class Session:
     # --- changes -------------------------------------------------------------------------------------------------------------------
 
     def diff(self) -> Difference:
-        """What was changed since the snapshot that the session began from."""
+        """The changes since the snapshot that the session began from."""
         return session_delta(self._transaction).difference
 
     def discard(self) -> None:
@@ -151,7 +151,7 @@ class Session:
     ) -> str:
         """Commits the changes as the next snapshot of the branch, completely or not at all. Returns the id of the snapshot.
 
-        message      says what was done and why;  metadata: JSON values by name, stored with the snapshot
+        message      of the commit;  metadata: JSON values by name, stored with the snapshot
         rebase       what to do if the branch has moved: None raises ConflictError; "disjoint" rebases if no other commit changed the same nodes or chunks; "ours", "theirs"
                      or a function of a Conflict decide. If no change remains, the result is the id of the tip
         allow_empty  commits even if nothing was changed
@@ -172,13 +172,13 @@ class Session:
             return self._commit(message, properties, rebase, allow_empty, packing_order, durable)
 
     def _turn(self, rebase: Solver | str | None, order: PackingOrder | None) -> AbstractContextManager[object]:
-        """The turn of this session among those of its repository that commit to the branch."""
+        """The turn of this session among the sessions of its repository that commit to the branch."""
         transaction = self._transaction
 
         def meanwhile() -> None:
             if (
                 rebase is not None
-            ):  # else the commit is refused where the others are quicker, and nothing is to be written for it
+            ):  # otherwise the commit is refused if others commit first, and its chunks need not be written
                 write_waiting(transaction, order)
 
         return nullcontext() if self.branch is None else transaction.branches.turn(self.branch, meanwhile)
@@ -192,17 +192,17 @@ class Session:
         order: PackingOrder | None,
         durable: bool,
     ) -> str:
-        """As commit, of arguments that are checked."""
+        """As commit, with checked arguments."""
         transaction = self._transaction
         reusable: dict[str, Buffer] | None = None if rebase is None else {}
         try:
             for attempt in attempts(COMMITS):
-                # one of this repository that came first is seen without asking the store
+                # an earlier commit through this repository object is seen without a request
                 moved = attempt > 0 or (transaction.is_behind and not transaction.changes.is_empty)
                 if moved and rebase is not None:
                     self.rebase(rebase)
                 if moved and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
-                    return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
+                    return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were chosen
                 snapshot = attempt_commit(
                     transaction,
                     message,

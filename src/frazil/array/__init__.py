@@ -1,7 +1,7 @@
-"""Array and Group, as users hold them, and everything that reads or writes elements.
+"""The public classes Array and Group, and everything that reads or writes elements.
 
-array.py and group.py have the two classes. creation/ makes new arrays, hierarchy/ has documents and nodes, io/ reads and writes, shards/ finds and makes shards.
-Not here: plans (indexing/), codecs, and where bytes are (stores/, repository/)."""
+array.py and group.py have the two classes. creation/ makes new arrays, hierarchy/ has documents and nodes, io/ reads and writes, shards/ finds and makes
+shards. Not here: plans (indexing/), codecs, and storage (stores/, repository/)."""
 
 from frazil.array.array import Array
 from frazil.array.group import Group

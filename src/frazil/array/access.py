@@ -1,6 +1,6 @@
-"""What the reads and writes of one open array share, created once per handle; and errors for failures in the kernel.
+"""The state that all reads and writes of one open array share, created once per handle; and errors for failures in the kernel.
 
-Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py has the shard indexes that are remembered."""
+Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py remembers shard indexes."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ else:
 
 
 class Access(Record):
-    """Access to the chunks of one array. document: the stored document; indexes: remembered shard indexes, None where none can be;
-    retry_lock: a writer holds it while it repeats a write that lost a race; options: how shards are written; variable: None where elements have a fixed size;
-    stores_fill: chunks that are all fill value are stored, as readers may take what is not stored for anything."""
+    """Access to the chunks of one array. document: the stored document; indexes: remembered shard indexes, None where none can be remembered; retry_lock: a
+    writer holds it while it repeats a write that lost a race; options: how shards are written; variable: None where elements have a fixed size; stores_fill:
+    chunks that are all fill value are stored, as a missing chunk may have any value for readers."""
 
     path: str
     document: StoredDocument
@@ -62,13 +62,13 @@ class Access(Record):
     stores_fill: bool = False
 
     def with_heap(self, target: Values | None = None) -> Access:
-        """The same for one read or write of variable-length elements. target: the elements that a read fills."""
+        """This access for one read or write of variable-length elements. target: the elements that a read fills."""
         assert self.variable is not None, "other elements need no heap"
         heap = heaps.Heap(self.variable.data_type.heap_fill(self.variable.fill), target, max(self.runtime.threads, 1))
         return self._replace(chain=self.chain._replace(inner_chunk=self.chain.inner_chunk.with_heap(heap)))
 
     def elements_of(self, values: Values) -> tuple[Access, Values]:
-        """Values that are written as elements of the engine, and the access that writes these. Raises InvalidInputError for what the data type does not have."""
+        """Values as elements of the engine, and the access that writes them. Raises InvalidInputError for values that the data type does not have."""
         if self.variable is None:
             return self, values
         access = self.with_heap()
@@ -84,15 +84,15 @@ class VariableElements(Record):
 
 
 def variable_elements(metadata: ArrayMetadata) -> VariableElements | None:
-    """Those of an array; None where elements have a fixed size."""
+    """The VariableElements of an array; None where elements have a fixed size."""
     data_type = metadata.data_type
     return None if data_type.element is data_type.dtype else VariableElements(data_type, metadata.fill_value)
 
 
 class ForkSafeLock:
-    """A lock that is open in the child of a fork, even if a thread of the parent holds it: that thread does not exist in the child.
+    """A lock that is free in the child of a fork, even if a thread of the parent holds it: that thread does not exist in the child.
 
-    lock  to be taken by `with` itself: an interrupt within an __enter__ written in Python would leave it locked"""
+    lock  to be used in `with` directly: an interrupt within an __enter__ written in Python would leave it locked"""
 
     __slots__ = ("__weakref__", "lock")
 
@@ -113,7 +113,7 @@ _ERRORS: dict[int, type[DataError]] = {
 
 
 def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None) -> FrazilError:
-    """The error for what the kernel could not read, decode or encode; chunk: coordinates of the (inner) chunk in the array's grid of such chunks."""
+    """The error for a chunk that the kernel could not read, decode or encode; chunk: coordinates of the (inner) chunk in the array's grid of such chunks."""
     path = access.path or "/"
     if code == _kernel.FAILED_ENCODE:
         if isinstance(text, Refusal):

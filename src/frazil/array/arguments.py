@@ -21,17 +21,17 @@ class _DefaultFill:
         return "zero"
 
 
-DEFAULT_FILL: Final = _DefaultFill()  # a fill value that is left out; None is null in Zarr v2
+DEFAULT_FILL: Final = _DefaultFill()  # the fill value is left out; None is null in Zarr v2
 
 
 def check_flag(value: object, name: str) -> None:
-    """Raises InvalidInputError unless a flag, which may decide over what is stored, is True or False."""
+    """Raises InvalidInputError unless a flag, which may decide what is stored, is True or False."""
     if not isinstance(value, bool):
         raise InvalidInputError(f"{name} is {value!r}; it must be True or False")
 
 
 def check_mapping(value: object, name: str) -> None:
-    """Raises InvalidInputError for what is no mapping of names."""
+    """Raises InvalidInputError for a value that is not a mapping of names."""
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{name} is {value!r}; it must be a mapping", path=name)
     for key in value:
@@ -40,7 +40,7 @@ def check_mapping(value: object, name: str) -> None:
 
 
 def check_depth(value: object, name: str = "max_depth") -> None:
-    """Raises InvalidInputError for what is no number of levels."""
+    """Raises InvalidInputError for a value that is not a number of levels."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if value is not None and not (whole and value >= 0):  # type: ignore[operator] # which is whole
         raise InvalidInputError(f"{name} is {value!r}; it must be a whole number from 0, or None for all levels")
@@ -54,7 +54,7 @@ def check_sequence(value: Sequence[T], name: str) -> tuple[T, ...]:
 
 
 def check_transformers(value: Sequence[RuntimeTransformer], name: str) -> tuple[RuntimeTransformer, ...]:
-    """Storage transformers that a user adds at opening. Raises InvalidInputError for what cannot make a store of a store."""
+    """Storage transformers that a user adds at opening. Raises InvalidInputError for objects that cannot make a store from a store."""
     made = check_sequence(value, name)
     for transformer in made:
         if not callable(transformer):
@@ -63,7 +63,7 @@ def check_transformers(value: Sequence[RuntimeTransformer], name: str) -> tuple[
 
 
 def check_surroundings(registry: object, runtime: object) -> None:
-    """Raises InvalidInputError for what is no Registry, and for what is no Runtime or one that makes no sense."""
+    """Raises InvalidInputError for a registry that is not a Registry, and for a runtime that is not a Runtime or has unusable values."""
     if not isinstance(registry, Registry):
         raise InvalidInputError(f"registry is {registry!r}; it must be a frazil.Registry")
     if not isinstance(runtime, Runtime):
@@ -73,7 +73,7 @@ def check_surroundings(registry: object, runtime: object) -> None:
 
 
 def checked_progress(progress: object) -> Callable[[int], object]:
-    """The function that is told of progress; one that does nothing for None. Raises InvalidInputError for what is no function."""
+    """The function that receives progress; one that does nothing for None. Raises InvalidInputError for a value that is not a function."""
     if progress is None:
         return _ignore
     if not callable(progress):
@@ -82,4 +82,4 @@ def checked_progress(progress: object) -> Callable[[int], object]:
 
 
 def _ignore(nbytes: int) -> None:
-    """No progress is wanted."""
+    """Progress is not reported."""

@@ -88,7 +88,7 @@ class Array(ZarrArray):
     )
 
     def __init__(self, location: NodeLocation, metadata: ArrayMetadata, *, documented: bool = True) -> None:
-        """documented: whether its document is stored; a conversion writes that behind the chunks."""
+        """documented: whether its document is stored; a conversion writes the document after the chunks."""
         try:
             self._compiled = compile_array(location.registry, metadata)
             self._storage = chunk_storage(location, metadata, self._compiled.chain.bound)
@@ -99,7 +99,7 @@ class Array(ZarrArray):
         self._inner_chunk, self._fill = self._compiled.chain.inner_chunk.shape, self._compiled.fill
         self._own = OwnToken()
         self._single = self._inner_chunk if isinstance(metadata.chunk_grid, RegularGrid) else None
-        self._reached: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many arrays are only looked at
+        self._reached: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
         self._seen = 0 if location.nodes is None else location.nodes.renewals
         self._take(metadata)
 
@@ -112,7 +112,7 @@ class Array(ZarrArray):
         return (self._reached or self._reach())[0][1]
 
     def _reach(self) -> list[tuple[Access, ForkSafeLock]]:
-        """The first that any thread adds counts."""
+        """If several threads add one, the first is used."""
         chain, runtime = self._compiled.chain, self._location.runtime.checked()
         indexes = remembered_indexes(self._location, self._metadata, chain)
         document = StoredDocument(self._location, self._metadata, self._storage, self._documented)
@@ -139,7 +139,7 @@ class Array(ZarrArray):
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        """The lengths; read anew where all nodes have changed, as in a session that was rebased."""
+        """The lengths; read again where all nodes have changed, as in a session that was rebased."""
         nodes = self._location.nodes
         if nodes is not None and nodes.renewals != self._seen:
             renewals = nodes.renewals
@@ -147,12 +147,12 @@ class Array(ZarrArray):
             self._seen = renewals
         return self._lengths
 
-    # --- what it is ----------------------------------------------------------------------------------------------------------------
+    # --- properties ----------------------------------------------------------------------------------------------------------------
 
     @property
     def metadata(self) -> ArrayMetadata:
         """The metadata document, as a frozen value."""
-        _ = self._shape  # which reads it anew where it must
+        _ = self._shape  # which reads it again where needed
         return self._metadata
 
     @property
@@ -166,7 +166,7 @@ class Array(ZarrArray):
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The NumPy data type of what is read. (What is stored may differ, as in its byte order.)"""
+        """The NumPy data type of values that are read. (Stored values may differ, as in their byte order.)"""
         return self._metadata.data_type.dtype
 
     @property
@@ -176,7 +176,7 @@ class Array(ZarrArray):
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Extent of a chunk; of the innermost chunks, where there are shards. The unit of reading. In a rectilinear grid the largest along each dimension."""
+        """Extent of a chunk; of an innermost chunk, where there are shards. The unit of reading. In a rectilinear grid the largest along each dimension."""
         return self._inner_chunk
 
     @property
@@ -228,7 +228,7 @@ class Array(ZarrArray):
         return self.metadata.attributes
 
     def change_attributes(self, update: Update) -> None:
-        """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
+        """Writes the attributes that `update` returns for the stored ones; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
         self._change(lambda stored: stored.with_attributes(update(dict(stored.attributes))))
 
     @property
@@ -264,7 +264,7 @@ class Array(ZarrArray):
                 self._tell(error)
                 if not lacks_files(error):
                     raise
-                values = None  # the general way waits for them
+                values = None  # the general path waits for them
             if values is not None:
                 return values if single.shape else values[()]
         elif (split := fields_of(self.dtype, selection)) is not None:
@@ -340,8 +340,8 @@ class Array(ZarrArray):
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
-        """Assigns what NumPy's assignment would: any value that broadcasts. Chunks and shards that are covered wholly are never read; others keep
-        what is not assigned, also under concurrent writers.
+        """Assigns like NumPy: any value that broadcasts. Chunks and shards that are covered wholly are never read; others keep the elements that are not
+        assigned, also under concurrent writers.
 
         Raises ReadOnlyError, SelectionError, InvalidInputError, StoreError, DataError, ConflictError."""
         self._location.require_writable()
@@ -386,7 +386,7 @@ class Array(ZarrArray):
             self._own.drop()
 
     def _tell(self, error: FrazilError) -> None:
-        """Names array and chunk in an error that is on its way to the user; its traceback begins here, as the frames below hold open files."""
+        """Adds the names of array and chunk to an error before it reaches the user; its traceback begins here, as the frames below hold open files."""
         error.path = error.path or self.path or "/"
         if error.chunk is None and error.key is not None:
             error.chunk = self._access.storage.coordinates(error.key, self.ndim)
@@ -396,9 +396,9 @@ class Array(ZarrArray):
         return as_values(value, self.dtype, self.path or "/")
 
     def resize(self, shape: int | Sequence[int], *more: int) -> None:
-        """Changes the shape, given as one sequence or as separate lengths. Growing costs one request; new elements read as the fill value. Shrinking removes chunks outside the new
-        shape and sets elements outside it in other chunks to the fill value, so that growing again shows no old values. The document is written after that; then chunks that
-        others wrote meanwhile are removed.
+        """Changes the shape, given as one sequence or as separate lengths. Growing costs one request; new elements read as the fill value. Shrinking removes
+        chunks outside the new shape and sets elements outside it in other chunks to the fill value, so that growing again shows no old values. The document is
+        written after that. Then chunks that others wrote meanwhile are removed.
 
         Raises ReadOnlyError, MetadataError, ConflictError if another array is there now, StoreError, DataError."""
         lengths = lengths_from_user((shape, *more) if more else shape, "shape", low=0)
@@ -435,7 +435,7 @@ class Array(ZarrArray):
         if new.shape[axis]:
             self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         selection = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
-        # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
+        # The lengths are rounded up to whole chunks: chunks at the edge are then replaced in part, which keeps elements that others append to them.
         edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
         single = single_chunk(selection, edges, self._single) if self._access.variable is None else None
         if single is None or not self._do(partial(write_single, self._access, single, edges, new, confirmed=True)):
@@ -456,14 +456,15 @@ class Array(ZarrArray):
         return self
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Array:
-        """The same array with its chunks read and written through more storage transformers, array side first, which its document does not name."""
+        """The same array, whose chunks are read and written through further storage transformers, array side first, that its document does not name."""
         location = self._location.through(transformers)
         return (
             self if len(location.transformers) == len(self._location.transformers) else Array(location, self._metadata)
         )
 
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata], lengths_only: bool = False) -> ArrayMetadata:
-        """Changes the stored document, as change_node. The lock keeps the order: of several threads the last to change it is the last to take it over."""
+        """Changes the stored document, as change_node. The lock keeps the order: the thread that changes the document last is also the last to update this
+        handle."""
         self._location.require_writable()
         with self._changing.lock:
             location = self._location = followed(self._location, self._storage)

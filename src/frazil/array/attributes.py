@@ -15,16 +15,16 @@ class Owner(Protocol):
     """The array or group that attributes belong to."""
 
     def read_attributes(self) -> Mapping[str, object]:
-        """The attributes as they are known: those of the metadata, which nobody may change."""
+        """The attributes as they are known: those of the metadata, which are not to be changed."""
 
     def change_attributes(self, update: Update) -> None:
-        """Writes what `update` makes of the stored attributes."""
+        """Writes the attributes that `update` returns for the stored ones."""
 
 
 class Attributes(MutableMapping[str, object]):
-    """JSON values by name. Every change is written at once, on top of what is stored by then; several go together in `update`.
+    """JSON values by name. Every change is written at once, to the attributes that are stored at that time. `update` writes several changes together.
 
-    Values are copies, those within lists and objects too: to change one, assign it again."""
+    Values are copies, also within lists and objects: to change one, assign it again."""
 
     __slots__ = ("_owner",)
 
@@ -61,7 +61,7 @@ class Attributes(MutableMapping[str, object]):
         self._owner.change_attributes(lambda _: dict(new))
 
     def asdict(self) -> dict[str, object]:
-        """All of them, as a dict of one's own."""
+        """All attributes, as a new dict."""
         return {name: copied(value) for name, value in self._owner.read_attributes().items()}
 
     def __iter__(self) -> Iterator[str]:
@@ -71,7 +71,7 @@ class Attributes(MutableMapping[str, object]):
         return len(self._owner.read_attributes())
 
     def _ipython_key_completions_(self) -> list[str]:
-        """Names, for `attrs["` and the tabulator key."""
+        """Names, to complete `attrs["` with the tabulator key."""
         return list(self)
 
     def __repr__(self) -> str:

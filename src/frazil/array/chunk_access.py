@@ -1,6 +1,6 @@
-"""Reads and writes chunks without the document of their array, which another library has opened. That library hands over selections.
+"""Reads and writes the chunks of an array that another library has opened, without its document. That library passes selections.
 
-Arrays of ours are array.py's, which also watch their documents."""
+array.py has the arrays of Frazil, which also check their documents."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ __all__ = ["ChunkAccess"]
 
 
 class ChunkAccess:
-    """The chunks of one array. Selections are of an array of any lengths that has them: those of the array do not matter. dtype: of values that are read and written. Safe to use from many threads."""
+    """The chunks of one array. The lengths of the array do not matter: a selection may be made for any lengths. dtype: of values that are read and written.
+    Safe to use from many threads."""
 
     __slots__ = ("_access", "_compiled", "dtype")
 
     def __init__(
         self, storage: ChunkStorage, location: tuple[Store, str], metadata: ArrayMetadata, compiled: CompiledArray
     ) -> None:
-        """storage: where the chunks lie;  location: a store and a path in it, for messages;  metadata: of an array with the same chunks"""
+        """storage: of the chunks;  location: a store and a path in it, for messages;  metadata: of an array with the same chunks"""
         store, path = location
         runtime = Runtime().checked()
         at = NodeLocation(store, path, runtime=runtime, memory=ByteCache(runtime.cache_bytes))
@@ -53,7 +54,8 @@ class ChunkAccess:
     def read(
         self, selection: BoxSelection | PointSelection, out: NDArray[np.generic] | None = None
     ) -> NDArray[np.generic]:
-        """What is selected; in `out`, of the selection's result_shape and of dtype, where it is given. Raises InvalidInputError for another out, DataError, StoreError, ConflictError."""
+        """The selected values; in `out`, where given, which has the selection's result_shape and dtype. Raises InvalidInputError for another out, DataError,
+        StoreError, ConflictError."""
         return read_selection(
             self._access,
             lambda selected, access: [(access, self._plan(selected))],
@@ -83,7 +85,7 @@ class ChunkAccess:
 
 
 class _NoDocument:
-    """In place of the array's document, which nobody looks at."""
+    """Stands for the array's document, which is not compared."""
 
     __slots__ = ()
 

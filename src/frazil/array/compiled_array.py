@@ -1,6 +1,6 @@
-"""What is computed from the metadata of an array alone, once for all arrays with the same metadata.
+"""The values that are computed from the metadata of an array alone, once for all arrays with the same metadata.
 
-access.py has what each open array adds to it."""
+access.py has the state that each open array adds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CompiledArray(Record):
 
 
 def compile_array(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
-    """The same value for metadata of the same parts, as the same document has, with the same registry.
+    """Returns the same value for metadata with the same parts, as from the same document, and the same registry.
 
     Raises MetadataError and UnknownExtensionError for codecs and grids that cannot be read."""
     parts = (metadata.codecs, metadata.data_type, metadata.chunk_grid, metadata.fill_value)
@@ -76,7 +76,7 @@ def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
 def _compile_largest(
     registry: Registry, metadata: ArrayMetadata, codecs: tuple[Codec, ...], grid: rectilinear.RectilinearGrid
 ) -> CompiledArray:
-    """Of chunks of the largest lengths. Each other length is compiled beside them, so that the codecs take it."""
+    """Compiles the chunks with the largest lengths. Each other length is compiled, too, to check that the codecs accept it."""
     chain = compile_shape(registry, metadata, grid.largest)
     for axis, runs in enumerate(grid.chunk_shapes):
         for length in () if isinstance(runs, int) else {length for length, _ in runs}:
@@ -109,7 +109,7 @@ def chunk_spec(data_type: DataType, shape: tuple[int, ...], fill: FillValue) -> 
 
 
 def with_array_options(location: NodeLocation, metadata: ArrayMetadata, compiled: CompiledArray) -> NodeLocation:
-    """The location with the shard options that an array there has. Raises InvalidInputError where it does not allow those that it does not inherit."""
+    """The location with the shard options that an array there has. Raises InvalidInputError where the array does not allow options that it does not inherit."""
     options = location.shard_options
     if options.shard_writes != "rewrite":
         try:

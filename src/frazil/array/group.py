@@ -57,10 +57,10 @@ else:
 
 
 class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
-    """A group of arrays and groups. Made by frazil.create_group, frazil.open_group and other groups; safe to use from many threads; pickles.
+    """A group of arrays and groups. frazil.create_group, frazil.open_group and other groups return it. It may be used from many threads, and pickled.
 
-    Keys are names or paths below the group ("level1/temp"); iteration gives the names of its direct members. Names that begin with `__` are reserved by the specification:
-    no node has one, and folders with such names are left out."""
+    Keys are names or paths below the group ("level1/temp"); iteration gives the names of its direct members. The specification reserves names that begin with
+    `__`: no node has such a name, and folders with such names are left out."""
 
     __slots__ = ("_asked", "_key", "_metadata", "_opened", "_seen")
 
@@ -73,7 +73,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     @property
     def _location(self) -> NodeLocation:
-        """The location, which follows a group that is moved in a session; the last one where it was removed."""
+        """The location, which follows a group that is moved in a session; the last location of a group that was removed."""
         if self._opened.nodes is not None and self._key is not None:
             now = self._opened.nodes.node_path(self._key)
             if now is not None and now != self._opened.path:
@@ -87,7 +87,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
     @property
     def metadata(self) -> GroupMetadata:
-        """The document, as a frozen value. It is read anew where all nodes have changed, as in a session that was rebased."""
+        """The document, as a frozen value. It is read again where all nodes have changed, as in a session that was rebased."""
         nodes = self._location.nodes
         if nodes is not None and nodes.renewals != self._seen:
             self._seen = nodes.renewals
@@ -115,7 +115,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return self.metadata.attributes
 
     def change_attributes(self, update: Update) -> None:
-        """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
+        """Writes the attributes that `update` returns for the stored ones; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
         location = self._location
         if location.nodes is not None and self._key is not None and location.nodes.node_path(self._key) is None:
             raise NotFoundError("the group is gone", path=location.path, hint="it was removed; open what is there now")
@@ -138,12 +138,12 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return node
 
     def __setitem__(self, path: str, value: object) -> None:
-        """Stores an array-like value as an array with the default layout, in place of what is there. Where it cannot be written the old node is gone."""
+        """Stores an array-like value as an array with the default layout, in place of an existing node. If writing fails, the old node is lost."""
         data = value if hasattr(value, "shape") and hasattr(value, "dtype") else np.asarray(value)
         self.create_array(path, data=data, overwrite=True)
 
     def _ipython_key_completions_(self) -> list[str]:
-        """Names that a prompt completes between brackets."""
+        """Names, to complete keys between brackets."""
         return self._names()
 
     def __delitem__(self, path: str) -> None:
@@ -159,26 +159,25 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         self._changed_below()
 
     def move(self, path: str, to: str) -> None:
-        """Renames a node with everything below it. Both paths are below this group; missing groups above the new path are created. In a
-        session handles follow what is moved; in a plain store they keep the old path.
+        """Renames a node with everything below it. Both paths are below this group; missing groups above the new path are created. In a session handles follow
+        the moved node; in a plain store they keep the old path.
 
-        In a plain store keys are linked, or copied if the store cannot link, and the old keys are removed once the new node is complete. Nobody else may change
-        the node during the move. A crash leaves the old node complete, or the new one, or both.
-        Raises NotFoundError, AlreadyExistsError if something is at the new path, InvalidInputError if that is inside the node or below an array,
-        ReadOnlyError, StoreError."""
+        In a plain store keys are linked, or copied if the store cannot link, and the old keys are removed once the new node is complete. No other process may
+        change the node during the move. A crash leaves the old node complete, or the new one, or both. Raises NotFoundError, AlreadyExistsError if the new path
+        is taken, InvalidInputError if it is inside the node or below an array, ReadOnlyError, StoreError."""
         move.move_node(self._at(path), self._at(to).path)
         self._changed_below()
 
     def __contains__(self, path: object) -> bool:
-        """Whether a node is there, whatever its document says; one request, or a few in a hierarchy of the 2022 draft. There, where no document is found,
-        only a listing tells of a group without one: StoreError, if the store cannot list."""
+        """Whether a node exists, even if its document cannot be read; one request, or a few in a hierarchy of the 2022 draft. There only a listing can find a
+        group without a document: StoreError, if the store cannot list."""
         try:
             return node_exists(self._at(path))
-        except InvalidInputError:  # no path at all, or none that the store could have
+        except InvalidInputError:  # not a path, or one that the store cannot have
             return False
 
     def __iter__(self) -> Iterator[str]:
-        """Names of the direct members, sorted, also of such as cannot be read. One listing, and one batch of look-ups."""
+        """Names of the direct members, sorted, also of unreadable ones. One listing, and one batch of look-ups."""
         names = _Names(self._names)
         self._asked = ref(names)
         return names
@@ -199,11 +198,11 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return _Keys(self)
 
     def items(self) -> ItemsView[str, Array | Group]:
-        """Names and nodes of the direct members, as they are when they are first looked at. One listing, and one batch of requests."""
+        """Names and nodes of the direct members, as they are when first accessed. One listing, and one batch of requests."""
         return _Items(self)
 
     def values(self) -> ValuesView[Array | Group]:
-        """The nodes of the direct members, as they are when they are first looked at. One listing, and one batch of requests."""
+        """The nodes of the direct members, as they are when first accessed. One listing, and one batch of requests."""
         return _Values(self)
 
     def members(
@@ -240,7 +239,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     def tree(
         self, max_depth: int | None = None, *, level: int | None = None, **zarr: Unpack[TreeArguments]
     ) -> _tree.Tree:
-        """Everything below this group, as a value that prints as a tree. level is max_depth by the name of zarr-python; its other arguments have no effect."""
+        """Everything below this group, as a value that prints as a tree. level is zarr-python's name for max_depth; its other arguments have no effect."""
         check_depth(depth := max_depth if level is None else level)
         below = len(self.path) + (self.path != "")
         nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._location, depth)]
@@ -251,7 +250,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return location._replace(shard_options=options_below(location.shard_options, inner_order, shard_writes))
 
     def _at(self, path: object) -> NodeLocation:
-        below = self._location.below(path)  # type: ignore[arg-type] # which refuses what is no text
+        below = self._location.below(path)  # type: ignore[arg-type] # which refuses other types
         if below == self.path:
             raise InvalidInputError(
                 f"{path!r} is the group itself, not a path below it", path=self.path or "/", hint='name a member, "a/b"'
@@ -269,8 +268,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         overwrite: bool = False,
         explicit_groups: bool = False,
     ) -> Group:
-        """Creates a group, and missing groups above it: in a hierarchy of the 2022 draft with documents of their own if
-        explicit_groups says so. Raises AlreadyExistsError, ReadOnlyError."""
+        """Creates a group, and missing groups above it: in a hierarchy of the 2022 draft with documents of their own if explicit_groups is True. Raises
+        AlreadyExistsError, ReadOnlyError."""
         location = self._at(path_of(path, name))
         metadata = GroupMetadata(attributes=attributes, zarr_format=location.layout.zarr_format)
         self._create({location.path: metadata}, overwrite, explicit_groups)
@@ -301,7 +300,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         progress: Callable[[int], object] | None = None,
         **zarr: Unpack[CreateArguments],
     ) -> Array:
-        """Creates an array below this group, at a path, which zarr-python calls name. Arguments as in frazil.create_array; inner_order and shard_writes of the group are the defaults. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
+        """Creates an array at a path (zarr-python: name) below this group. Arguments as in frazil.create_array; inner_order and shard_writes of the group are
+        the defaults. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
         location = self._with_options(path_of(path, name), inner_order, shard_writes)
         self._guard([location.path], overwrite)
         array = array_creation.new_array(
@@ -331,7 +331,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         """Creates many arrays in one batch. For each path: the arguments of create_array without data. All are checked before one is created."""
         nodes = self._planned(arrays)
         self._create(nodes, overwrite)
-        if self._location.nodes is not None:  # which may keep less than the metadata says
+        if self._location.nodes is not None:  # which may store only part of the metadata
             nodes = {at: array_creation.stored_array(self._location.at(at)) for at in nodes}
         found = zip(arrays, nodes.items(), strict=True)
         return {
@@ -354,7 +354,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         return nodes
 
     def require_group(self, path: str | None = None, *, name: str | None = None) -> Group:
-        """The group at a path; created if nothing is there. Raises AlreadyExistsError if an array is there."""
+        """The group at a path; created if the path is free. Raises AlreadyExistsError for an array."""
         path = path_of(path, name)
         node = self._required(self._at(path), lambda: self.create_group(path))
         if not isinstance(node, Group):
@@ -364,8 +364,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     def require_array(
         self, path: str, *, shape: Lengths, dtype: object, exact: bool = False, **arguments: object
     ) -> Array:
-        """The array at a path, of this shape, and of this dtype or, unless exact, of one that NumPy casts to it safely (in any byte order); created with the arguments of create_array if nothing is
-        there. Raises AlreadyExistsError if something else is there."""
+        """The array at a path, of this shape, and of this dtype or, unless exact, of one that NumPy casts to it safely (in any byte order); created with the
+        arguments of create_array if the path is free. Raises AlreadyExistsError for any other node."""
         check_flag(exact, "exact")
         array_metadata.check_arguments(
             arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes")
@@ -393,7 +393,7 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         self._changed_below()
 
     def _guard(self, paths: Iterable[str], overwrite: bool) -> None:
-        """Refuses to overwrite repositories, and to write among their files. Without overwrite the latter costs requests, and is left to local disks."""
+        """Refuses to overwrite repositories, and to write among their files. Without overwrite the second check costs requests, so only local disks have it."""
         check_flag(overwrite, "overwrite")
         location = self._location
         if location.nodes is not None or not location.store.capabilities.listable:
@@ -405,12 +405,12 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
                 repository_locations.check_none_below(location.store, prefix)
 
     def _changed_below(self) -> None:
-        """Forgets consolidated metadata, which is stale and has been dropped from the document too (nodes.py)."""
+        """Forgets consolidated metadata, which is stale and has also been dropped from the document (nodes.py)."""
         if self._metadata.consolidated is not None:
             self._metadata = self._metadata.without_consolidated()
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Group:
-        """The same group with the chunks of the arrays below it read and written through more storage transformers, array side first."""
+        """The same group, whose arrays read and write chunks through further storage transformers, array side first."""
         return Group(self._location.through(transformers), self._metadata)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
@@ -423,8 +423,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
 
 
 class _Names(Iterator[str]):
-    """Names that are asked for when the first is wanted. `list` and `sorted` want to know the length before that: then the names that were counted
-    are those that follow, and nothing is asked for twice."""
+    """Names that are listed when the first is needed. `list` and `sorted` ask for the length first: then the names that were counted are used, and are not
+    listed twice."""
 
     __slots__ = ("__weakref__", "_ask", "_found")
 
@@ -444,7 +444,7 @@ class _Names(Iterator[str]):
 
 
 class _Keys(KeysView[str]):
-    """What MutableMapping would make of it begins to iterate after it was asked for its length."""
+    """The view of MutableMapping would begin to iterate after the length was computed."""
 
     def __init__(self, group: Group) -> None:
         super().__init__(group)
@@ -455,7 +455,7 @@ class _Keys(KeysView[str]):
 
 
 class _Items(ItemsView[str, "Array | Group"]):
-    """What MutableMapping would make of it asks for every member once more."""
+    """The view of MutableMapping would request every member once more."""
 
     def __init__(self, group: Group) -> None:
         super().__init__(group)
@@ -493,7 +493,7 @@ def _open(location: NodeLocation, path: str) -> Array | Group:
 
 
 def as_node(location: NodeLocation, metadata: Metadata) -> Array | Group:
-    """The object that users get for a node. An array needs no copies of the documents of others, which would go into each of its pickles."""
+    """The object that users get for a node. An array gets no copies of the documents of other nodes, which would be in each of its pickles."""
     if isinstance(metadata, ArrayMetadata):
         return Array(location if location.copies is None else location._replace(copies=None), metadata)
     return Group(location, metadata)

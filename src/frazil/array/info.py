@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from frazil.stores.store import Store
 
     class Described(Protocol):
-        """What info asks of an array."""
+        """The members of an array that info needs."""
 
         @property
         def path(self) -> str: ...
@@ -144,7 +144,7 @@ class GroupInfo(Record):
 
 
 def group_info(path: str, metadata: GroupMetadata, store: Store, *, read_only: bool) -> GroupInfo:
-    """What is known without a request: nothing of what is below it."""
+    """The facts known without a request: nothing about the nodes below it."""
     attributes = {name: copied(value) for name, value in metadata.attributes.items()}
     return GroupInfo(path, metadata.zarr_format, read_only, repr(store), attributes)
 
@@ -157,7 +157,7 @@ def array_info(access: Access, metadata: ArrayMetadata, array: Described) -> Arr
 
 
 def described(metadata: ArrayMetadata, array: Described) -> ArrayInfo:
-    """What is known without a request: nothing of what is stored."""
+    """The facts known without a request: nothing about stored chunks."""
     return ArrayInfo(
         array.path,
         metadata.zarr_format,
@@ -182,14 +182,14 @@ def stored_bytes(access: Access, metadata: ArrayMetadata) -> int:
 
 
 def table(lines: Sequence[tuple[str, str]]) -> str:
-    """Names and values in two columns, one line each: what would break a line or the terminal is escaped as in Python."""
+    """Names and values in two columns, one line each. Characters that would break a line or the terminal are escaped as in Python."""
     shown = [(one_line(name), one_line(value)) for name, value in lines]
     width = max(len(name) for name, _ in shown)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown)
 
 
 def human(nbytes: float) -> str:
-    """A number of bytes for people."""
+    """A number of bytes in a readable unit."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if nbytes < 1024 or unit == "PiB":
             break

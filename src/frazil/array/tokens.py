@@ -1,6 +1,7 @@
-"""Tokens that identify the content of an array. dask uses them in the names of tasks that read an array (`__dask_tokenize__`).
+"""Tokens that identify the content of an array, and equality of handles. dask uses tokens in the names of tasks that read an array (`__dask_tokenize__`).
 
-Equal tokens mean equal content; equal handles are of one node, whatever its chunks are. Chunks in plain stores have no version; docs/design/019-dask.md says what follows from this."""
+Equal tokens mean equal content; equal handles mean the same node, not equal chunks. Chunks in plain stores have no version; docs/design/019-dask.md has the
+consequences."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class OwnToken:
 
 
 def token_of(location: NodeLocation, shape: tuple[int, ...], own: OwnToken) -> tuple[object, ...]:
-    """Of an array in a repository: where it is, and the snapshot. In a plain store: where it is, its document with the version of that, and for a handle that can
-    write the handle's own token. One request in a plain store; raises StoreError."""
+    """The token of an array. In a repository: its location and the snapshot, and with uncommitted changes the handle's own token. In a plain store: its
+    location, its document with version, and for a writable handle its own token. One request in a plain store; raises StoreError."""
     if location.nodes is not None:
         begun, changes = location.nodes.version
         told = ("frazil.Array", location.path, shape, begun)
@@ -45,7 +46,7 @@ def token_of(location: NodeLocation, shape: tuple[int, ...], own: OwnToken) -> t
 
 # --- handles of one node ---------------------------------------------------------------------------------------------------------------
 
-# where a handle's node is, and its document as the handle knows it; an attribute of Array, a property of Group
+# the location of a handle's node, and its document as the handle knows it; an attribute of Array, a property of Group
 _known: Final = attrgetter("_location", "_metadata")
 
 
@@ -55,7 +56,8 @@ class Handle:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are handles of one node, opened in the same way (in a repository: through the same session), and know the same document. It does not matter in what mode they were opened, or with which limits and caches."""
+        """Whether both are handles of one node, opened in the same way (in a repository: through the same session), and know the same document. Mode, limits
+        and caches do not matter."""
         if not isinstance(other, Handle) or type(self) is not type(other):
             return False
         (location, document), (other_location, other_document) = _known(self), _known(other)

@@ -1,3 +1,3 @@
-"""The command line: parsing and printing. commands/ has one file for each command; the other modules are what several of them share.
+"""The command line: parsing and printing. commands/ has one file for each command; the other modules are shared by several commands.
 
-Not here: what commands do (operations/ and below)."""
+The work of the commands is not here, but in operations/ and the layers below."""

@@ -1,4 +1,4 @@
-"""What a command is, how its parser is made, and arguments that many commands have. The commands have a file each; main.py lists them."""
+"""The type of a command, how its parser is built, and arguments that many commands share. Each command has a file of its own; main.py lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from frazil.record import Record
 
-_COLUMNS: Final = 79  # of the description in --help; what lines up in the examples is not broken
+_COLUMNS: Final = 79  # of the description in --help; aligned lines in the examples are not broken
 
 
 class Command(Record):
@@ -32,7 +32,7 @@ class Command(Record):
 
 
 def add_location(parser: ArgumentParser, meaning: str | None = None) -> None:
-    """The argument that commands on arrays and groups begin with; meaning: what to say of it, where it is another."""
+    """The first argument of commands on arrays and groups. meaning: its help text, if not the usual one."""
     parser.add_argument(
         "location",
         metavar="LOCATION",
@@ -42,7 +42,7 @@ def add_location(parser: ArgumentParser, meaning: str | None = None) -> None:
 
 
 def whole_number(what: str, low: int, high: int) -> Callable[[str], int]:
-    """The type of an argument: a whole number from low to high, both included. what: the words for it in errors."""
+    """The type of an argument: a whole number from low to high, both included. what: its name in errors."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or len(text) > 20 or not low <= int(text) <= high:

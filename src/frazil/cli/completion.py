@@ -1,6 +1,6 @@
-"""Scripts by which bash, zsh and fish complete command lines of a program, made from its argparse parser: words of commands, options, choices, and files for locations.
+"""Scripts that make bash, zsh and fish complete command lines of a program, generated from its argparse parser: commands, options, choices, and files for locations.
 
-Nothing is printed here; the command that prints them is commands/completion.py."""
+Nothing is printed here; commands/completion.py prints them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from frazil.record import Record
 
 __all__ = ["SCRIPTS"]
 
-# what the value of an argument is called, where files and folders are completed; URLs are typed
+# metavars of arguments that are completed with files and folders; URLs are typed
 _FILES: Final = frozenset({"LOCATION", "SOURCE", "DESTINATION", "FILE", "FOLDER", "PATH"})
 
 
 class _Argument(Record):
-    """options: how it is spelled, nothing of a positional one; value: what its value is called, "" of a flag; words: that it may be"""
+    """options: its spellings, none for a positional one; value: its metavar, "" for a flag; words: its choices"""
 
     options: tuple[str, ...]
     value: str
@@ -30,7 +30,7 @@ class _Argument(Record):
 
 
 class _Node(Record):
-    """A program, group of commands or command. commands: below it, by the last word, each with its summary"""
+    """A program, group of commands or command. commands: those below it, by their last word, each with its summary"""
 
     words: tuple[str, ...]
     commands: Mapping[str, str]
@@ -46,7 +46,7 @@ class _Node(Record):
 
 
 def _nodes(parser: ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[_Node]:
-    """The program, and all that is below it, parents first."""
+    """The program, and all commands below it, parents first."""
     groups = [action for action in parser._actions if isinstance(action, _SubParsersAction)]
     below = {name: choice for group in groups for name, choice in group.choices.items()}
     summaries = {each.dest: each.help or "" for group in groups for each in group._choices_actions}

@@ -1,4 +1,4 @@
-"""Elements of every data type as cells of CSV and as JSON. How selections are written piece by piece is formats.py's."""
+"""Elements of every data type as cells of CSV and as JSON. formats.py writes selections piece by piece."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _OTHERS = 256  # numbers of dtypes that other packages register begin here; Stri
 
 
 def cells(values: Values) -> list[str]:
-    """A cell for each element of values[n], those of structs for each of `columns`, element by element: numbers so that they read back as the same,
-    raw bytes as hexadecimal digits, datetimes as ISO 8601, timedeltas as the number of their units, text in quotes where it needs them."""
+    """A cell for each element of values[n]; for structs a cell for each of `columns`, element by element. Numbers read back as the same values;
+    raw bytes are hexadecimal digits, datetimes ISO 8601, timedeltas the number of their units, text is quoted where it needs quotes."""
     if values.dtype.names is not None:
         leaves = [cells(leaf) for leaf in _leaves(values)]
         return [cell for row in zip(*leaves, strict=True) for cell in row]
@@ -35,7 +35,7 @@ def cells(values: Values) -> list[str]:
 
 
 def columns(dtype: np.dtype[np.generic], prefix: str = "") -> list[str]:
-    """The names of the cells of a struct: those of its fields, with dots into nested ones and sub-arrays."""
+    """The names of the cells of a struct: its fields, with dots for nested ones and sub-arrays."""
     if dtype.names is None:
         if dtype.subdtype is None:
             return [_quoted(prefix)]
@@ -47,7 +47,7 @@ def columns(dtype: np.dtype[np.generic], prefix: str = "") -> list[str]:
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; bytes of strings that are no UTF-8 as they were."""
+    """UTF-8; bytes that were not UTF-8 become the same bytes again."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # half of a surrogate pair
@@ -55,8 +55,8 @@ def encoded(text: str) -> bytes:
 
 
 def json_values(values: Values) -> Json:
-    """Nested lists of what JSON can say: structs as objects, the rest as its fill values are, but strings of bytes as UTF-8 text, in which
-    other bytes are U+DC80 to U+DCFF, and datetimes as ISO 8601."""
+    """Nested lists of JSON values: structs as objects, other elements in the form of fill values. But strings of bytes are UTF-8 text, in which
+    other bytes are U+DC80 to U+DCFF, and datetimes are ISO 8601."""
     if values.dtype.names is not None:
         return _objects(values)
     values = _plain(values)
@@ -73,7 +73,7 @@ def json_values(values: Values) -> Json:
     if kind == "f":
         exact = (
             values if size == 8 else values.astype(np.str_).astype(np.float64)
-        )  # 0.1, where float64 has 0.10000000149
+        )  # 0.1 for the float32, not 0.10000000149
         values = exact.astype(np.object_)
         for name, positions in (
             ("NaN", np.isnan(exact)),
@@ -86,7 +86,7 @@ def json_values(values: Values) -> Json:
 
 
 def as_text(values: Values, *, threshold: int = 1000, edgeitems: int = 3, max_line_width: int = 75) -> str:
-    """As NumPy prints them; datetimes that it cannot print, without a unit or too far away, as the number of their units."""
+    """The text that NumPy prints; datetimes that it cannot print, without a unit or too far away, as the number of their units."""
 
     def text(every: bool) -> str:
         dtype = _printable(values.dtype, every)
@@ -124,7 +124,7 @@ def _has_unit(dtype: np.dtype[np.generic]) -> bool:
 
 
 def _leaves(values: Values) -> list[Values]:
-    """Fields of values[n] that are no structs, each element of a sub-array by itself: [n] each."""
+    """Fields of values[n] that are not structs, with each element of a sub-array separate: [n] each."""
     if values.dtype.names is not None:
         return [leaf for name in values.dtype.names for leaf in _leaves(_field(values, name))]
     if values.ndim > 1:
@@ -149,7 +149,7 @@ def _times(values: Values) -> list[int | str]:
     if flat.dtype.kind == "M" and _has_unit(flat.dtype):
         try:
             texts: list[int | str] = np.datetime_as_string(flat).tolist()  # type: ignore[arg-type]
-        except OverflowError:  # a date that NumPy cannot print; each for itself then
+        except OverflowError:  # a date that NumPy cannot print: convert each one separately
             texts = [_time(flat[at : at + 1]) for at in range(len(flat))]
         return texts
     counts: list[int] = flat.view(np.int64).tolist()
@@ -172,20 +172,20 @@ def _texts(values: Values) -> list[str]:
 
 
 def _any_length(values: Values) -> list[str | None]:
-    """All elements, text or bytes of any length, in C order; None for what is missing."""
+    """All elements, text or bytes of any length, in C order; None for missing ones."""
     flat: list[str | bytes | None] = values.reshape(-1).tolist()
     return [text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text for text in flat]
 
 
 def _plain(values: Values) -> Values:
-    """Numbers of types that other packages register with NumPy, as NumPy's own."""
+    """Numbers of types that other packages register with NumPy, as NumPy's own types."""
     if values.dtype.num < _OTHERS or values.dtype.kind == "T":
         return values
     return values.astype(np.int8 if "int" in values.dtype.name else np.float32)
 
 
 def _quoted(text: str) -> str:
-    """As RFC 4180 writes it. Empty text is in quotes: a line without a character is none to many readers."""
+    """In the form of RFC 4180. Empty text is quoted, because many readers ignore an empty line."""
     if text and not any(character in text for character in _QUOTED):
         return text
     return '"' + text.replace('"', '""') + '"'

@@ -23,10 +23,10 @@ _CELLS: Final = 2**15  # elements that are turned into text at once
 
 
 def abbreviated(window: Window) -> str:
-    """As NumPy prints it. Of many elements only those that are shown are read."""
+    """The text that NumPy prints. Of many elements only those in the text are read."""
     if prod(window.shape) > _SHOWN_WHOLE:
         for axis, length in enumerate(window.shape):
-            if length > 2 * _EDGE + 1:  # one more than is shown, so that NumPy puts its dots there
+            if length > 2 * _EDGE + 1:  # one more than is shown, so that NumPy prints its dots there
                 ends = (*range(_EDGE + 1), *range(length - _EDGE, length))
                 window = window.pick(axis, ends)
         return as_text(window.read(), threshold=0, edgeitems=_EDGE, max_line_width=LINE_WIDTH)
@@ -34,7 +34,7 @@ def abbreviated(window: Window) -> str:
 
 
 def write_text(window: Window, stream: IO[bytes], report: Report) -> None:
-    """All elements as NumPy prints them. Raises InvalidInputError for very many."""
+    """All elements as NumPy prints them. Raises InvalidInputError for more than MOST_TEXT."""
     _refuse_many(window, "as one text")
     text = as_text(window.read(), threshold=MOST_TEXT + 1, max_line_width=LINE_WIDTH)
     report(window.nbytes)
@@ -42,8 +42,8 @@ def write_text(window: Window, stream: IO[bytes], report: Report) -> None:
 
 
 def write_csv(window: Window, stream: IO[bytes], report: Report) -> None:
-    """A line for each element of one dimension, for each row of two; structs have a column for each field, and their names in the first line.
-    Raises InvalidInputError for more dimensions, structs in more than one."""
+    """A line for each element of one dimension, for each row of two. Structs have a column for each field, and their names in the first line.
+    Raises InvalidInputError for more dimensions, or structs in more than one."""
     names = [] if window.dtype.names is None else columns(window.dtype)
     if len(window.shape) > (1 if names else 2):
         raise InvalidInputError(
@@ -65,7 +65,7 @@ def write_csv(window: Window, stream: IO[bytes], report: Report) -> None:
 
 
 def _lines(cells: list[str], column: int, width: int) -> Iterator[str]:
-    """Cells with what stands between them; the first one is in this column."""
+    """Cells with their separators; the first one is in this column."""
     if width == 1:
         yield "\n".join(cells) + "\n"
         return
@@ -79,8 +79,8 @@ def _lines(cells: list[str], column: int, width: int) -> Iterator[str]:
 
 
 def write_json(window: Window, stream: IO[bytes], report: Report) -> None:
-    """{"shape", "data_type", "values"}: nested lists, as json_values makes them: numbers that JSON lacks are the strings of Zarr's fill values ("NaN",
-    "Infinity"), complex ones [real, imaginary], raw bytes a list of them. Raises InvalidInputError for very many."""
+    """{"shape", "data_type", "values"}: nested lists, as json_values gives them. Numbers that JSON lacks are the strings of Zarr's fill values ("NaN",
+    "Infinity"), complex ones [real, imaginary], raw bytes a list of them. Raises InvalidInputError for more than MOST_TEXT."""
     _refuse_many(window, "as JSON")
     document = {
         "shape": list(window.shape),

@@ -1,6 +1,6 @@
-"""Histories as graphs in plain text: the order of their commits, and the lanes that they are drawn in. Pure; what is told of a commit is the caller's.
+"""Histories as graphs in plain text: the order of their commits, and the lanes that they are drawn in. Pure. The caller prints the commits.
 
-A commit has one parent at most, so that lanes join on the way back in time, and never part."""
+A commit has at most one parent, so going back in time lanes join, and never split."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from frazil.record import Record
 
 
 class Line(Record):
-    """One line of a graph. commit: the one that it has, None for a line between two"""
+    """One line of a graph. commit: the commit in it, None for a line between two"""
 
     drawing: str
     commit: str | None
 
 
 def in_order(parents: Mapping[str, str | None], times: Mapping[str, int]) -> list[str]:
-    """Commits, each after all that came from it, the newest line of them first; a line is told as far as it goes by itself before the next begins.
+    """Commits, each after all its descendants, otherwise the newest first. A line of commits is completed as far as this allows before the next one begins.
 
-    parents: of each commit its parent, which need not be among them; times: when each was written, in any unit"""
-    waiting = dict.fromkeys(parents, 0)  # children that were not told yet
+    parents: the parent of each commit, which need not be among them; times: when each was written, in any unit"""
+    waiting = dict.fromkeys(parents, 0)  # children that are not in `found` yet
     for parent in parents.values():
         if parent in waiting:
             waiting[parent] += 1
@@ -40,8 +40,8 @@ def in_order(parents: Mapping[str, str | None], times: Mapping[str, int]) -> lis
 
 
 def draw(order: Sequence[str], parents: Mapping[str, str | None]) -> Iterator[Line]:
-    """The lines of a graph of commits in an order as in_order gives: `*` a commit, `|` a line that goes on, `/` one that joins another."""
-    lanes: list[str] = []  # the commit that each is waiting for
+    """The lines of a graph of commits in the order of in_order: `*` a commit, `|` a line that goes on, `/` one that joins another."""
+    lanes: list[str] = []  # for each lane the commit that comes next in it
     for commit in order:
         waiting = [lane for lane, awaited in enumerate(lanes) if awaited == commit]
         for left, lane in reversed(list(pairwise(waiting))):
@@ -62,7 +62,7 @@ def draw(order: Sequence[str], parents: Mapping[str, str | None]) -> Iterator[Li
 
 
 def _moved(count: int, gone: int, joins: int | None) -> str:
-    """The line in which a lane goes over into one further left, or ends, and those on its right move up."""
+    """The line in which a lane joins one further left, or ends, and the lanes on its right move left."""
     signs = [" "] * (2 * count - 1)
     for lane in range(count):
         if lane < gone:

@@ -1,4 +1,4 @@
-"""Hints of errors in the words of the command line: `overwrite=True` is --overwrite there. Which options there are says the parser of the command."""
+"""Hints of errors in the words of the command line: `overwrite=True` becomes --overwrite. The parser of the command gives the options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUOTED: Final = re.compile(r"""["']([^"']*)["']""")
 
 
 def with_options(hint: str, parser: ArgumentParser) -> str:
-    """A hint in which arguments of Python, such as `now=True`, `mode="copy"` and `skip=`, are options of a command. What is no option of it stays as it is."""
+    """A hint with arguments of Python, such as `now=True`, `mode="copy"` and `skip=`, replaced by options of a command. Arguments that are not options of it stay."""
 
     def option(found: re.Match[str]) -> str:
         name, values = found["name"], _values(found)
@@ -33,7 +33,7 @@ def with_options(hint: str, parser: ArgumentParser) -> str:
 
 
 def _values(found: re.Match[str]) -> list[str]:
-    """The texts and numbers behind a keyword."""
+    """The texts and numbers of a keyword."""
     if found["number"] is not None:
         return [found["number"]]
     return _QUOTED.findall(found["list"] or found["text"] or "")

@@ -1,4 +1,4 @@
-"""Arguments that say how an array is laid out: chunks, shards, codecs, and the memory for writing it."""
+"""Arguments for the layout of an array: chunks, shards, codecs, and the memory for writing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From arguments to the array, group or repository that they name, and to what of it is wanted. A LOCATION is a folder or URL; of a repository, @REF may follow."""
+"""From arguments to the array, group or repository that they name, and to the selection. A LOCATION is a folder or URL; for a repository, @REF may follow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAIN = "main"
 
 
 class InSession(Record):
-    """A place in a session. name: what to call it, the same whoever asks; path: of the node"""
+    """A place in a session. name: its name, the same for all commands; path: of the node"""
 
     session: frazil.Session
     path: str
@@ -67,7 +67,7 @@ def add_repository(parser: ArgumentParser) -> None:
 
 
 def open_node(location: str, path: str = "", prefixes: list[str] | None = None) -> Array | Group:
-    """The node at LOCATION[@REF] and the path in it, to be read. What is a repository is read at `main`, unless a reference is there. Raises NotFoundError, MetadataError."""
+    """The node at LOCATION[@REF] and the path in it, for reading. Without a reference a repository is read at `main`. Raises NotFoundError, MetadataError."""
     named = split_reference(location)
     if named is None:
         try:
@@ -103,19 +103,19 @@ def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array
     try:
         return session.open(below)
     except NotFoundError as error:
-        if not below:  # nothing was ever written, or no node stands for the root
+        if not below:  # nothing was written yet, or the root has no node
             return session.root
         error.hint = f"`frazil tree {named.repository}@{named.reference}` shows what is there"
         raise
 
 
 def in_repository(location: str) -> Named | None:
-    """What a LOCATION names with an @; and the branch main, where it is a repository itself. None elsewhere."""
+    """The repository, reference and path of a LOCATION with an @; the branch main of one that is a repository itself. None for all others."""
     return split_reference(location) or (Named(location, MAIN, "") if has_repository(location) else None)
 
 
 def hierarchy_at(location: str, prefixes: list[str] | None = None) -> Location:
-    """The hierarchy at LOCATION[@REF] as something to read keys of: of a repository its store at this point, else the location itself. Raises NotFoundError."""
+    """The hierarchy at LOCATION[@REF] as something to read keys of: for a repository its store at this point, else the location itself. Raises NotFoundError."""
     named = in_repository(location)
     if named is None:
         return location
@@ -137,7 +137,8 @@ def in_snapshot(location: str, prefixes: list[str] | None = None) -> InSession |
 
 
 def on_branch(location: str, prefixes: list[str] | None = None) -> InSession | None:
-    """A writable session for a LOCATION sea.repo@BRANCH/PATH; None for any other. Raises NotFoundError, InvalidInputError where a reference is named and no repository is there."""
+    """A writable session for a LOCATION sea.repo@BRANCH/PATH; None for any other. Raises NotFoundError, InvalidInputError if it names a reference, but is not a
+    repository."""
     named = split_reference(location)
     if named is None:
         _refuse_reference(location)
@@ -149,7 +150,7 @@ def on_branch(location: str, prefixes: list[str] | None = None) -> InSession | N
 
 
 def _refuse_reference(location: str) -> None:
-    """Refuses the name of a new folder that looks like a point in a repository which is not there."""
+    """Refuses the name of a new folder that looks like a point in a repository that does not exist."""
     for left, right in cuts(location, "@"):
         if has_nothing(f"{left}@{right.partition('/')[0]}"):
             raise InvalidInputError(
@@ -160,8 +161,8 @@ def _refuse_reference(location: str) -> None:
 
 
 def open_to_write(location: str, path: str, target: InSession | None) -> Array | Group:
-    """The node at LOCATION and the path in it, to be written. target: what `on_branch` says of the location. Raises NotFoundError, MetadataError, InvalidInputError for
-    a repository without a branch."""
+    """The node at LOCATION and the path in it, for writing. target: the result of `on_branch` for the location. Raises NotFoundError, MetadataError,
+    InvalidInputError for a repository without a branch."""
     if target is not None:
         return target.session.open("/".join(part for part in (target.path, path.strip("/")) if part))
     try:
@@ -174,12 +175,12 @@ def open_to_write(location: str, path: str, target: InSession | None) -> Array |
 
 
 def is_in_repository(location: str) -> bool:
-    """Whether a LOCATION is one in a repository."""
+    """Whether a LOCATION is in a repository."""
     return (split_reference(location) or at_main(location)) is not None
 
 
 def at_main(location: str) -> Named | None:
-    """The node on `main` that a LOCATION without an @ names, where a repository is there or above it. What is no node, but a folder, comes first (`open_node`)."""
+    """The node on `main` that a LOCATION without an @ names, where it or a parent folder is a repository. A plain node at the location has priority (`open_node`)."""
     if has_repository(location):
         return Named(location, MAIN, "")
     for left, right in cuts(location.rstrip("/"), "/"):
@@ -201,7 +202,7 @@ def add_path(parser: ArgumentParser) -> None:
 
 
 def add_selection(parser: ArgumentParser) -> None:
-    """LOCATION [PATH] [SELECTION]: after an array's location follows a selection, after a group's a path."""
+    """LOCATION [PATH] [SELECTION]: a selection follows the location of an array, a path that of a group."""
     parser.add_argument(
         "path",
         metavar="PATH",
@@ -227,10 +228,10 @@ def add_virtual_prefix(parser: ArgumentParser) -> None:
 
 
 def open_window(options: Namespace, open_at: Callable[[str], Array | Group] | None = None) -> Window:
-    """The array, and what is selected of it. Ends the program where the text of the selection is none.
+    """The selection of the array. Ends the program where the text is not a selection.
 
-    open_at  opens the node at a path below LOCATION; None: to be read
-    Raises NotFoundError, MetadataError, SelectionError, InvalidInputError where a group is there."""
+    open_at  opens the node at a path below LOCATION; None: for reading
+    Raises NotFoundError, MetadataError, SelectionError, InvalidInputError where the node is a group."""
     path, text = options.path, options.selection
     if open_at is None:
         open_at = partial(open_node, options.location, prefixes=options.virtual_prefix)
@@ -251,11 +252,11 @@ def open_window(options: Namespace, open_at: Callable[[str], Array | Group] | No
 
 
 def _path_or_selection(word: str, open_at: Callable[[str], Array | Group]) -> tuple[Array | Group, str | None]:
-    """An array has no nodes below it, and a group no elements: what is there says what the word is."""
+    """A path below a group, a selection of an array: arrays have no nodes below them, and groups no elements."""
     try:
         node = open_at("")
     except NotFoundError as missing:
-        try:  # a folder that is no node may hold nodes
+        try:  # a folder that is not a node may have nodes below it
             return open_at(word), None
         except NotFoundError:
             raise missing from None

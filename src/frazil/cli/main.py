@@ -1,4 +1,4 @@
-"""The command `frazil`: its parser, and what becomes of errors. Each command has a file of its own."""
+"""The command `frazil`: its parser, and how errors end it. Each command has a file of its own."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ error), 2 wrong usage."""
 
 _NEGATIVE: Final = re.compile(
     r"-\d"
-)  # a selection such as -3: or a number; after a space argparse does not take it for an option
+)  # a selection such as -3: or a number; behind a space, so that argparse does not parse it as an option
 _INTERRUPTED: Final = 130  # 128 and the number of the signal, as shells count
 _PIPE_CLOSED: Final = 141
 
@@ -110,7 +110,7 @@ def _group_of_commands(commands: _SubParsersAction[ArgumentParser], name: str) -
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit status."""
+    """Runs one command; returns the exit status."""
     parser = build_parser()
     options = Namespace(parser=parser)
     try:
@@ -125,13 +125,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _warn
             options.run(options)
         sys.stdout.flush()
-    except SystemExit as stop:  # how argparse ends
+    except SystemExit as stop:  # argparse ends like this
         return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
-        if arguments is None:  # as a program: its end would wait for requests that are under way
+        if arguments is None:  # as a program: the normal exit waits for running requests
             os._exit(_INTERRUPTED)
         return _INTERRUPTED
-    except BrokenPipeError:  # whoever reads has enough
+    except BrokenPipeError:  # the reader of the pipe has closed it
         _silence_stdout()
         return _PIPE_CLOSED
     except FrazilError as error:
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def program() -> None:
-    """The program `frazil`. At Ctrl-C it ends at once: the interpreter would wait for requests that are under way, and those of a server that says nothing last long."""
+    """The program `frazil`. Ctrl-C ends it at once: the interpreter waits for running requests, which take long if a server does not respond."""
     status = main()
     if status != _INTERRUPTED:
         sys.exit(status)
@@ -165,10 +165,10 @@ def _fail(message: str) -> int:
 
 
 def _silence_stdout() -> None:
-    """What is still in its buffer goes nowhere, so that the interpreter does not complain when it ends."""
+    """Discards the rest of its buffer, so that the interpreter does not report an error when it ends."""
     try:
         number = sys.stdout.fileno()
-    except OSError:  # no file, as in tests
+    except OSError:  # not a file, as in tests
         return
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, number)

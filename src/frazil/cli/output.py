@@ -1,4 +1,4 @@
-"""Where results go: JSON or text to standard output, bytes to a file that is there whole or not at all."""
+"""Where results go: JSON or text to standard output, bytes to a file that is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def say(text: str) -> None:
 
 
 def say_json(value: Json) -> None:
-    """A value as JSON, in which signs that cannot be printed stand as escapes, and strings for NaN and infinities."""
+    """Prints a value as JSON, with escapes for characters that cannot be printed, and strings for NaN and infinities."""
     text = dump_json(spelt_out(value)).decode().removesuffix("\n")
     say("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")))
 
 
 def say_result(options: Namespace, document: Json, text: str) -> None:
-    """Prints a result: the document where --json is given, else the text, if there is any."""
+    """Prints a result: the document if --json is given, else the text, if it is not empty."""
     if options.json:
         say_json(document)
     elif text:
@@ -42,7 +42,7 @@ def say_result(options: Namespace, document: Json, text: str) -> None:
 
 
 def _escaped(line: str) -> str:
-    """A line of JSON, where such signs are in strings alone."""
+    """A line of JSON, in which such characters occur only in strings."""
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in line)
 
 
@@ -52,9 +52,9 @@ def is_terminal(stream: IO[str]) -> bool:
 
 @contextlib.contextmanager
 def binary_output(path: str | None) -> Iterator[IO[bytes]]:
-    """A stream to the file at `path`, or to standard output for None and "-". The file appears under its name when all is written;
-    what is no plain file (a pipe, a device) is written as it is. Raises OSError that names `path`, also when writing to the stream does; InvalidInputError for a place among
-    the files of a repository."""
+    """A stream to the file at `path`, or to standard output for None and "-". The file appears under its name when it is complete; a path that is not a plain
+    file (a pipe, a device) is written directly. Raises OSError that names `path`, also when writing to the stream fails; InvalidInputError for a place among the
+    files of a repository."""
     if path is None or path == "-":
         sys.stdout.flush()
         yield sys.stdout.buffer
@@ -65,14 +65,14 @@ def binary_output(path: str | None) -> Iterator[IO[bytes]]:
         with _plain_file(path) if os.path.isfile(path) or not os.path.exists(path) else open(path, "wb") as stream:
             yield stream
     except OSError as error:
-        if not isinstance(error, FrazilError):  # those tell of what is read
+        if not isinstance(error, FrazilError):  # a FrazilError is about the data that is read
             error.filename = path
         raise
 
 
 @contextlib.contextmanager
 def _plain_file(path: str) -> Iterator[IO[bytes]]:
-    """A stream to a file beside `path`, which takes its place in the end."""
+    """A stream to a file beside `path`, which replaces `path` at the end."""
     path = os.path.realpath(path)
     part = f"{path}.{os.getpid()}.part"
     try:

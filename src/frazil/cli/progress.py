@@ -1,4 +1,4 @@
-"""What long work shows on standard error, drawn on a terminal alone: a bar of bytes, or what was counted."""
+"""The progress of long work on standard error, drawn only on a terminal: a bar of bytes, or a count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _BETWEEN: Final = 0.1
 
 
 class Progress:
-    """Called with bytes done since the last call. `with Progress("reading", total) as report: ... report(n)`. total: None where nobody knows. Removes its bar at the end."""
+    """Called with bytes done since the last call. `with Progress("reading", total) as report: ... report(n)`. total: None if it is not known. Removes its bar at
+    the end."""
 
     def __init__(self, label: str, total: int | None, stream: IO[str] | None = None, *, shows: bool = True) -> None:
         self._label, self._total, self._done = label, total, 0
@@ -34,7 +35,7 @@ class Progress:
             self._draw(self.line(now - self._start))
 
     def line(self, seconds: float) -> str:
-        """The bar after so many seconds of work; where the total is not known, what is done."""
+        """The bar after this many seconds of work; where the total is not known, the bytes done."""
         if self._total is None:
             return f"{self._label}: {human(self._done)}{f', {human(self._done / seconds)}/s' if seconds else ''}"
         part = min(1.0, self._done / self._total) if self._total else 1.0
@@ -56,8 +57,8 @@ class Progress:
 
 
 class Steps:
-    """Called with what was done and how many since the last call: `with Steps() as report: ... report("chunks listed", 100)`. Shows the last step and its count. Removes its
-    line at the end."""
+    """Called with a step and its count since the last call: `with Steps() as report: ... report("chunks listed", 100)`. Shows the last step and its count.
+    Removes its line at the end."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream

@@ -10,7 +10,7 @@ from frazil.record import Record
 
 
 class Point(Record):
-    """snapshot: an id; error: why it cannot be told"""
+    """snapshot: an id; error: why it cannot be read"""
 
     name: str
     snapshot: str | None
@@ -18,7 +18,7 @@ class Point(Record):
 
 
 def points(names: Iterable[str], look_up: Callable[[str], str]) -> list[Point]:
-    """Where each name points to. A file that makes no sense is told beside the others; what is gone meanwhile is left out."""
+    """Where each name points to. An invalid file gives an error in place of a snapshot; a name that was removed meanwhile is left out."""
     found: list[Point] = []
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""Text to a selection: what stands between brackets in Python, for the command line. Nothing is evaluated; whether it fits an array is indexing's matter."""
+"""Parses the text of a selection for the command line: the part between the brackets in Python. Nothing is evaluated; indexing checks whether it fits an array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INTEGER: Final = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 
 def parse_selection(text: str) -> tuple[object, ...]:
     """Integers, slices, lists of integers and "...", between commas: "10, ::-2, ..." or "[3, 1], 5:". Each item is for its own dimension.
-    Raises SelectionError where the text is none of these."""
+    Raises SelectionError where the text is not one of these."""
     items: list[object] = []
     wants_item = True
     for found in _PARTS.finditer(text):

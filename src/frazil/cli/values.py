@@ -1,4 +1,4 @@
-"""Values as the command line names them: one value in words, a .npy file, or a .npy file from standard input."""
+"""Values on the command line: one value in words, a .npy file, or a .npy file from standard input."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from frazil.operations.window import Values
 
 @contextlib.contextmanager
 def open_values(text: str, data_type: DataType) -> Iterator[Values]:
-    """The values that an argument names: "-" is a .npy file on standard input, what ends in .npy a file, and all else one value of the data type. Files are mapped, not
-    read. Raises InvalidInputError, and OSError that names the file."""
+    """The values that an argument names: "-" is a .npy file on standard input, a name that ends in .npy a file, and any other text one value of the data type.
+    Files are mapped, not read. Raises InvalidInputError, and OSError that names the file."""
     if text == "-":
         with tempfile.NamedTemporaryFile(
             suffix=".npy"
-        ) as copy:  # what comes through a pipe is read once, and shards may want another order
+        ) as copy:  # a pipe can be read only once, but shards may need another order
             shutil.copyfileobj(sys.stdin.buffer, copy, 2**20)
             copy.flush()
             yield _mapped(copy.name, "standard input")
@@ -47,8 +47,8 @@ def _mapped(file: str, name: str) -> Values:
 
 
 def parse_value(text: str, data_type: DataType) -> Values:
-    """One element in words: a number, true or false, NaN, Infinity, 1+2j, a time in ISO 8601, the text itself for types of text, or a fill value as documents have it in
-    JSON. Raises InvalidInputError for what the type does not have."""
+    """One element in words: a number, true or false, NaN, Infinity, 1+2j, a time in ISO 8601, the text itself for types of text, or a fill value in JSON, as in
+    documents. Raises InvalidInputError for a value that the type does not have."""
     value: object = text
     if data_type.dtype.kind not in "SU":
         value = _in_words(text.strip())

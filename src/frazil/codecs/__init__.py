@@ -1,7 +1,7 @@
-"""Codecs: one file for each, in the package of its kind; the chain that they make (chain.py), the registry that knows them by name, and the sharding codec (sharding/).
+"""Codecs: one file for each, in the package of its kind; the chain of codecs (chain.py), the registry that maps names to codecs, and the sharding codec (sharding/).
 
 To add one, derive from ArrayToArray, ArrayToBytes or BytesToBytes (codec.py) and pass the result of Registry.with_codec to the function that opens or creates.
-zarr_names.py and numcodecs.py have the names that zarr.codecs gives to the same codecs.
+zarr_names.py and numcodecs.py have the names of the same codecs in zarr.codecs.
 Not here: which chunks are read or written (array/io/)."""
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The codecs that the default registry knows. Those of the final Zarr v3 are at hand; those of old data are imported when a document names one."""
+"""The codecs of the default registry. Those of the final Zarr v3 are imported at once; those of old data when a document names one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ LATE: Final[dict[str, LateCodec]] = {
 }
 PICKLE: Final = LateCodec(
     "frazil.codecs.array_to_bytes.objects", "Pickle"
-)  # which no registry has: loading a pickle runs code
+)  # is in no registry: loading a pickle runs code
 # other names that zarrs has written
 ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     "endian": Bytes,

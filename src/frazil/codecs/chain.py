@@ -1,7 +1,7 @@
 """A codec chain, checked and compiled once for an array: levels of sharding and an inner chunk.
 
-Here lives what follows from the codecs of a document. Which bytes to fetch and where they go is the array engine's business;
-what a shard looks like is in sharding/shard.py, how an inner chunk is decoded and encoded in compiled_chain.py."""
+Contains everything that is derived from the codecs of a document. The array engine decides which bytes to fetch and where they go;
+the format of a shard is in sharding/shard.py, decoding and encoding of an inner chunk in compiled_chain.py."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ else:
     vlen = LateModule("frazil.codecs.array_to_bytes.vlen")
     whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
-_MOST_DIMENSIONS = 32  # those of NumPy before 2.0
+_MOST_DIMENSIONS = 32  # the limit of NumPy before 2.0
 _MOST_BYTES = 2**48  # of a chunk, decoded: the kernel's limit
 _MOST_INNER_CHUNKS = 2**31  # of a shard
 _LARGEST_BOUND = 2**62
@@ -71,7 +71,7 @@ def split(codecs: Sequence[Codec], path: str) -> Parts:
 
 
 def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") -> Chain:
-    """Checks a chain against the chunks that it is to encode, and compiles it.
+    """Checks a chain against the chunks that it will encode, and compiles it.
 
     Raises MetadataError that names the codec's path in the document."""
     if len(spec.shape) > _MOST_DIMENSIONS:
@@ -87,7 +87,7 @@ def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs"
 
 
 def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], path: str) -> Chain:
-    """`spec` is of the dimensions of the array; `order` says which of them each dimension is that the chain gets to see."""
+    """`spec` has the dimensions of the array. order: for each dimension of the chain's input its dimension in the array."""
     before, (serializer, where), after = split(codecs, path)
     seen = spec._replace(shape=tuple(spec.shape[d] for d in order))
     if isinstance(serializer, Sharding) and all(type(codec) is Transpose for codec, _ in before):
@@ -103,7 +103,7 @@ def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], p
 
 
 def compile_shard(codec: Sharding, spec: ChunkSpec, where: str) -> whole_shard.WholeShard:
-    """A sharding codec as one that runs, for chunks of this kind. Raises MetadataError that names the path beneath `where`, the codec's own."""
+    """A sharding codec that can run, for chunks of this spec. Raises MetadataError that names the path beneath `where`, the codec's own."""
     order = tuple(range(len(spec.shape)))
     level = _level(codec, spec, order, [], where)
     inner = _compile(codec.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
@@ -140,8 +140,8 @@ def _level(codec: Sharding, seen: ChunkSpec, order: tuple[int, ...], after: list
 
 
 def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") -> None:
-    """Raises MetadataError where a codec cannot take as many bytes as each chunk of this kind gives it: for arrays that are made. What a codec gets whose input
-    depends on the values (a compressor behind another, or behind shards) is seen when it is written."""
+    """Raises MetadataError where a codec cannot take as many bytes as each chunk of this spec gives it: for arrays that are created. A codec whose input size
+    depends on the values (a compressor behind another, or behind shards) is checked when it is written."""
     before, (serializer, where), after = split(codecs, path)
     for codec, codec_path in before:
         spec = encoded_spec(codec, spec, codec_path)
@@ -163,7 +163,7 @@ def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") 
 
 
 def _with_limit(level: Level, inner: Chain) -> Chain:
-    """A shard may have gaps, so its size has no bound of its own; twice its fullest form is taken for one."""
+    """A shard may have gaps, so its size has no natural bound. The bound is twice the size of a full shard."""
     full = level.index_codecs.nbytes + level.total * inner.bound
     for codec in level.after:
         full = bound_of(codec, lambda codec=codec, full=full: codec.bound(full), "codecs")  # type: ignore[misc]
@@ -233,7 +233,7 @@ def _inner_chunk(
             break
         native.insert(0, form)
     needed = [first for first, _ in before]
-    while type(codec) is Bytes and needed and needed[-1].keeps_order:  # what follows makes the same bytes without it
+    while type(codec) is Bytes and needed and needed[-1].keeps_order:  # the bytes are the same without it
         needed.pop()
     transpositions = [first for first in needed if type(first) is Transpose]
     itemsize = spec.dtype.itemsize

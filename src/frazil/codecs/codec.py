@@ -1,7 +1,7 @@
-"""What a codec is: the three kinds of Zarr v3, as base classes that a user subclasses to add one.
+"""The port of codecs: the three kinds of Zarr v3, as base classes that a user subclasses to add one.
 
-Here live the port and the value that describes what a codec gets to encode. The codecs themselves have a file each; what a
-whole chain does is in chain.py."""
+Contains the port and the value that describes a decoded chunk. Each codec has a file of its own; the work of
+a whole chain is in chain.py."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChunkSpec(Record):
     """A decoded chunk: its shape, its NumPy dtype in native order, the items of an element that have a byte order, as
     (offset, width, count), and the bytes of the fill value.
 
-    heap: that the views of its elements point into, while a chunk of variable-length elements is encoded or decoded"""
+    heap: the memory that the views of its elements point into, while a chunk of variable-length elements is encoded or decoded"""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
@@ -54,35 +54,35 @@ class ChunkSpec(Record):
 
 ParseCodecs = Callable[
     [object, str], "tuple[Codec, ...]"
-]  # (a list of codecs as in a document, the member it is) -> codecs
+]  # (a list of codecs as in a document, the path of its member) -> codecs
 
 
 class Codec(ABC):
-    """A codec with its configuration: a value, compared by what it would write into a document.
+    """A codec with its configuration: a value, compared by its entry in a document.
 
     Its constructor takes the members of the configuration by name, checks them, and raises MetadataError with the member as `path`."""
 
     __slots__ = ()
     name: ClassVar[str]
-    _part: ClassVar[int]  # of a chain: 0: array to array, 1: array to bytes, 2: bytes to bytes
+    _part: ClassVar[int]  # position in a chain: 0: array to array, 1: array to bytes, 2: bytes to bytes
     required: ClassVar[tuple[str, ...]] = ()  # members of the configuration
     optional: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, object], _parse: ParseCodecs) -> Self:
-        """From the configuration of a document, which has all required members and none beside the optional ones."""
+        """From the configuration of a document, which has all required members and no others except the optional ones."""
         return cast("Callable[..., Self]", cls)(**configuration)
 
     @abstractmethod
     def configuration(self) -> dict[str, object] | None:
-        """What a document says of it, in full; None when the codec has no configuration."""
+        """Its full configuration in a document; None when the codec has no configuration."""
 
     def extension(self) -> Extension:
         """Its entry in the `codecs` of a document."""
         return Extension(self.name, self.configuration())
 
     def resolved(self, spec: ChunkSpec) -> Self:
-        """The same codec with what its user left open settled for chunks of this kind; done once, when an array is created."""
+        """The same codec with all open arguments filled in for chunks of this spec; done once, when an array is created."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -97,9 +97,9 @@ class Codec(ABC):
 
 
 class ArrayToArray(Codec):
-    """Turns an array into another array.
+    """Converts an array into another array.
 
-    keeps_order: the result has the very elements of the input in the same C order, so that `bytes` behind it makes the same bytes."""
+    keeps_order: the result has the same elements as the input in the same C order, so that `bytes` behind it makes the same bytes."""
 
     __slots__ = ()
     _part: ClassVar[int] = 0
@@ -107,7 +107,7 @@ class ArrayToArray(Codec):
 
     @abstractmethod
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
-        """What it makes of such a chunk. Raises MetadataError with `path` when it cannot."""
+        """The chunk that it encodes this one to. Raises MetadataError with `path` when it cannot."""
 
     @abstractmethod
     def encode(self, array: Array, spec: ChunkSpec) -> Array: ...
@@ -118,11 +118,11 @@ class ArrayToArray(Codec):
 
 
 class ArrayToBytes(Codec):
-    """Turns an array into bytes."""
+    """Converts an array into bytes."""
 
     __slots__ = ()
     _part: ClassVar[int] = 1
-    _vlen: ClassVar[bool] = False  # whether its chunks are those that the kernel's decode_elements reads
+    _vlen: ClassVar[bool] = False  # whether the kernel's decode_elements can read its chunks
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         """Raises MetadataError with `path` when it cannot encode such a chunk."""
@@ -139,13 +139,13 @@ class ArrayToBytes(Codec):
         return None
 
     def bound(self, spec: ChunkSpec) -> int:
-        """The most bytes that an encoded chunk may have; what is longer is refused before it is decoded."""
+        """The most bytes that an encoded chunk may have; a longer one is refused before it is decoded."""
         size = self.encoded_size(spec)
         return 2 * spec.nbytes + 2**16 if size is None else size
 
 
 class Sharding(ArrayToBytes):
-    """An array-to-bytes codec that makes shards: chain.py plans it instead of running it. What the members mean is told in sharding_indexed.py."""
+    """An array-to-bytes codec that makes shards: chain.py plans it instead of running it. The members are described in sharding_indexed.py."""
 
     __slots__ = ()
     chunk_shape: tuple[int, ...]
@@ -155,9 +155,9 @@ class Sharding(ArrayToBytes):
 
 
 class BytesToBytes(Codec):
-    """Turns bytes into bytes. One that the kernel knows says how it is called there (`native`) and need not say more.
+    """Converts bytes into bytes. A codec of the kernel returns its form there (`native`) and needs no other methods.
 
-    most_bytes: that it can take at once; None: there is no limit."""
+    most_bytes: the most that it can take at once; None: there is no limit."""
 
     __slots__ = ()
     _part: ClassVar[int] = 2
@@ -182,7 +182,7 @@ class BytesToBytes(Codec):
         return bytes(segments[0])
 
     def encoded_size(self, nbytes: int) -> int | None:
-        """Bytes that it makes of nbytes where that does not depend on their values, else None."""
+        """Bytes that it makes of nbytes if that does not depend on their values, else None."""
         return None
 
     def bound(self, nbytes: int) -> int:
@@ -198,7 +198,7 @@ class BytesToBytes(Codec):
 
 
 class Refusal(str):
-    """The words of a failure, as the kernel tells them of its own, with the error that a codec of the user's raised."""
+    """The text of a failure, as the kernel reports its own, together with the error that a user's codec raised."""
 
     __slots__ = ("error",)
     error: FrazilError
@@ -210,17 +210,17 @@ class Refusal(str):
 
 
 def cause_of(text: str) -> BaseException | None:
-    """What the user's codec raised, where a failure came from there."""
+    """The exception of the user's codec, if a failure came from there."""
     return text.error.__cause__ if isinstance(text, Refusal) else None
 
 
 def codec_call(codec: Codec, path: str) -> ExtensionCall:
-    """What a codec, which may be the user's, is asked when an array is opened or made."""
+    """Wraps calls of a codec, which may be the user's, when an array is opened or created."""
     return ExtensionCall("codec", codec.name, path)
 
 
 def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
-    """codec.encoded_spec; whatever a codec of the user's raises or makes is told as a MetadataError."""
+    """codec.encoded_spec; any exception or invalid result of a user's codec becomes a MetadataError."""
     with codec_call(codec, path) as call:
         made: object = codec.encoded_spec(spec, path)
         if not isinstance(made, ChunkSpec):
@@ -229,7 +229,7 @@ def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
 
 
 def size_of(codec: Codec, ask: Callable[[], object], path: str) -> int | None:
-    """A number of bytes that a codec gives, or None where it depends on what is encoded."""
+    """A number of bytes from a codec, or None where it depends on the values."""
     with codec_call(codec, path) as context:
         made = ask()
         if made is not None and (isinstance(made, bool) or not isinstance(made, int) or made < 0):
@@ -238,7 +238,7 @@ def size_of(codec: Codec, ask: Callable[[], object], path: str) -> int | None:
 
 
 def bound_of(codec: Codec, ask: Callable[[], object], path: str) -> int:
-    """The most bytes that a codec says it makes."""
+    """The most bytes that a codec makes, according to itself."""
     made = size_of(codec, ask, path)
     if made is None:
         raise codec_call(codec, path).wrong(made, "a number of bytes")
@@ -246,7 +246,7 @@ def bound_of(codec: Codec, ask: Callable[[], object], path: str) -> int:
 
 
 def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
-    """codec.decode; whatever a codec of the user's raises or makes is told as a DataError."""
+    """codec.decode; any exception or invalid result of a user's codec becomes a DataError."""
     try:
         made: object = codec.decode(data, limit)
     except FrazilError:
@@ -260,7 +260,7 @@ def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
 
 
 def run_encode(codec: BytesToBytes, data: bytes) -> bytes:
-    """codec.encode; whatever a codec of the user's raises or makes is told as an InvalidInputError."""
+    """codec.encode; any exception or invalid result of a user's codec becomes an InvalidInputError."""
     try:
         made: object = codec.encode(data)
     except FrazilError:
@@ -271,15 +271,15 @@ def run_encode(codec: BytesToBytes, data: bytes) -> bytes:
 
 
 def as_bytes(made: object, name: str, refusal: type[FrazilError]) -> bytes:
-    """What a codec of the user's made, where it is bytes."""
+    """The output of a user's codec, checked to be bytes."""
     if not isinstance(made, bytes | bytearray | memoryview):
         raise refusal(f"codec {name} made {type(made).__name__} instead of bytes")
     return bytes(made)
 
 
 def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
-    """Codecs with what their user left open settled, each for what those before it make of such a chunk. A chain that cannot be stays as it is from
-    there on: compile_chain says why."""
+    """Codecs with all open arguments filled in, each for the output of those before it. An invalid chain stays as it is from the invalid codec
+    on; compile_chain reports the error."""
     settled = list(codecs)
     for i, codec in enumerate(settled):
         with codec_call(codec, f"codecs[{i}]") as call:
@@ -296,7 +296,7 @@ def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
 
 
 def refuse_null(configuration: Mapping[str, object], *names: str) -> None:
-    """Refuses null for members that a constructor takes None for: what a user may leave open, a document may not."""
+    """Refuses null for members for which a constructor takes None: users may leave them open, documents may not."""
     for name in names:
         if name in configuration and configuration[name] is None:
             raise MetadataError(f"{name} is null", path=name, hint="leave it out, or give a value")

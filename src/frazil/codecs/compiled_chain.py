@@ -1,6 +1,6 @@
 """A compiled chain, and running it: many chunks decoded or encoded in one call of the kernel, with the Python codecs among them.
 
-Here lives what one call does with bytes at hand. How a chain is compiled is in chain.py, where bytes come from is the array engine's business."""
+Contains the work of one call on bytes in memory. chain.py compiles a chain; the array engine fetches the bytes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Columns: TypeAlias = "NDArray[np.int64]"
 Chunks = BoxChunks | PointChunks
 Old = tuple[
     "_kernel.Files | None", "Sequence[Buffer]", Columns
-]  # chunks that are kept in part: files, buffers, a row a chunk
+]  # chunks that are kept in part: files, buffers, one row for each chunk
 
 
 class Stage(Protocol):
-    """What an inner chunk does between the encoded bytes and the program of the kernel: python_stage.py, element_stage.py."""
+    """The part of an inner chunk between the encoded bytes and the program of the kernel: python_stage.py, element_stage.py."""
 
     def with_heap(self, heap: Heap) -> Stage:
         """The same for one read or write of variable-length elements."""
@@ -37,20 +37,20 @@ class Stage(Protocol):
     def decode(
         self, files: _kernel.Files | None, buffers: Sequence[Buffer], rows: Columns, threads: int
     ) -> tuple[Sequence[Array], Columns, _kernel.Failures]:
-        """Each row decoded to what the program scatters: buffers, rows over them (MISSING stays MISSING), and what was refused."""
+        """Decodes each row to the input of the program: buffers, rows over them (MISSING stays MISSING), and failures."""
 
     def encode(self, segments: Sequence[_kernel.Segment], rows: Columns, threads: int) -> Encoded:
-        """What the program gathered, each chunk where its row says in `segments`, encoded; length -1 stays."""
+        """Encodes the chunks that the program gathered, each where its row gives it in `segments`; length -1 stays."""
 
 
 class InnerChunk(Record):
     """How an inner chunk (a chunk, where there are no shards) is decoded.
 
     shape    its extent along each dimension of the array
-    program  the kernel's; without codecs of its own where a Python codec stands in the chain
-    stage    what the program cannot do, or None: then it does all
+    program  the kernel's; without bytes-to-bytes codecs if there is a Python codec in the chain
+    stage    the part that the program cannot do, or None: the program does everything
     bound    the most bytes of an encoded chunk
-    heap     of the read or write that goes on, where elements have no fixed size
+    heap     of the current read or write, where elements have no fixed size
     """
 
     shape: tuple[int, ...]
@@ -67,7 +67,8 @@ class InnerChunk(Record):
 
 
 class Chain(Record):
-    """A compiled chain: levels from the outermost shard inwards, and the inner chunk. native: whether the kernel can read chunks by itself, from the outermost index to the inner chunk"""
+    """A compiled chain: levels from the outermost shard inwards, and the inner chunk. native: whether the kernel alone can read chunks, from the outermost index
+    to the inner chunk"""
 
     levels: tuple[Level, ...]
     inner_chunk: InnerChunk
@@ -88,7 +89,7 @@ class Chain(Record):
 
 
 class Encoded(Record):
-    """Encoded chunks: rows, int64[n, 3], of each in the buffers, length -1 where it is all fill value; or what was refused."""
+    """Encoded chunks: rows, int64[n, 3], of each in the buffers, length -1 where all elements are the fill value; or failures."""
 
     buffers: Sequence[_kernel.Segment | bytes]
     rows: Columns
@@ -105,7 +106,7 @@ def decode_chunks(
     out: Array,
     threads: int,
 ) -> _kernel.Failures:
-    """Decodes the encoded bytes of chunks, a row each (MISSING is the fill value), into `out`; what was refused. expect: versions of the files."""
+    """Decodes the encoded bytes of chunks, a row for each (MISSING is the fill value), into `out`. Returns the failures. expect: versions of the files."""
     if inner_chunk.stage is not None:
         buffers, rows, failures = inner_chunk.stage.decode(files, buffers, rows, threads)
         if failures:
@@ -132,7 +133,7 @@ def encode_chunks(
     *,
     keep_fill: bool = False,
 ) -> Encoded:
-    """Encodes chunks from `source`. What they do not cover comes from `old`; groups and keep_fill as in the kernel's encode_chunks."""
+    """Encodes chunks from `source`. Elements outside their boxes come from `old`; groups and keep_fill as in the kernel's encode_chunks."""
     if old is not None and inner_chunk.stage is not None:
         arrays, decoded, failures = inner_chunk.stage.decode(*old, threads)
         if failures:
@@ -165,7 +166,7 @@ def encode_chunks(
 
 
 def segment_rows(lengths: Columns, table: Sequence[int]) -> Columns:
-    """Where each chunk lies in the segments of an encoding: int64[n, 3], segment k being buffer k."""
+    """Where each chunk is in the segments of an encoding: int64[n, 3], segment k being buffer k."""
     bounds = np.asarray(table, np.int64)
     segment = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     ends = np.concatenate(([0], np.cumsum(np.maximum(lengths, 0))))

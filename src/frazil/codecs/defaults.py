@@ -1,4 +1,4 @@
-"""What `"auto"` means: chunk shapes and codecs for a user who names none. Chosen by measuring; docs/design/004-defaults.md says what."""
+"""The meaning of `"auto"`: chunk shapes and codecs if the user gives none. Chosen by measurements, see docs/design/004-defaults.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.codecs.codec import Codec
 
 CHUNK_BYTES = 2**20  # about 1 ms to decode
 SHARD_BYTES = 2**26
-_INTEGERS = "iuMm"  # kinds of NumPy's, datetimes and timedeltas among them
+_INTEGERS = "iuMm"  # NumPy's kinds of integers, with datetimes and timedeltas
 
 
 def default_codecs(dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
@@ -26,7 +26,7 @@ def default_codecs(dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
 
 
 def draft_codecs(dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
-    """The same among the codecs of the 2022 draft, which has no zstd but in blosc's frames."""
+    """The same from the codecs of the 2022 draft, which has zstd only inside blosc."""
     integers = dtype.kind in _INTEGERS
     return (Blosc("lz4" if integers and dtype.itemsize > 1 else "zstd", 5 if integers else 2, None),)
 

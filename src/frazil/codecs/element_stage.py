@@ -1,6 +1,6 @@
-"""The part of an inner chunk that turns chunks of variable-length elements into views, and back: one call of the kernel for all chunks of a batch.
+"""The part of an inner chunk that converts chunks of variable-length elements to views, and back: one call of the kernel for all chunks of a batch.
 
-The codecs are in array_to_bytes/vlen.py. Where a Python codec stands in the chain, python_stage.py runs instead."""
+The codecs are in array_to_bytes/vlen.py. If there is a Python codec in the chain, python_stage.py runs instead."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Columns: TypeAlias = "NDArray[np.int64]"
 
 
 class ElementStage(Record):
-    """shape, dtype  of a chunk of views, as the codec gets it
-    native        the codecs behind it, which are the kernel's
+    """shape, dtype  of a chunk of views, the input of the codec
+    native        the codecs behind it, which the kernel runs
     limit         the most bytes of a chunk before these
-    heap          of the read or write that goes on; None in a compiled chain"""
+    heap          of the current read or write; None in a compiled chain"""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
@@ -44,7 +44,7 @@ class ElementStage(Record):
     def decode(
         self, files: _kernel.Files | None, buffers: Sequence[Buffer], rows: Columns, threads: int
     ) -> tuple[Sequence[Array], Columns, _kernel.Failures]:
-        """The views of all rows in one array, the only buffer; rows over it (MISSING stays MISSING), and what was refused."""
+        """The views of all rows in one array, the only buffer; rows over it (MISSING stays MISSING), and failures."""
         heap, count = self.heap, prod(self.shape)
         assert heap is not None, "a read has one"
         views, lengths = np.empty(len(rows) * count, self.dtype), np.empty(len(rows), np.int64)
@@ -62,7 +62,7 @@ class ElementStage(Record):
         return [views], decoded, failures
 
     def encode(self, buffers: Sequence[Buffer], rows: Columns, threads: int) -> Encoded:
-        """Chunks of views, each where its row says in `buffers`, encoded; length -1 stays."""
+        """Encodes chunks of views, each where its row gives it in `buffers`; length -1 stays."""
         assert self.heap is not None, "a write has one"
         lengths = np.empty(len(rows), np.int64)
         segments, table, failures = _kernel.encode_elements(

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 Dtype = np.dtype[np.generic]
-_OTHER_PACKAGES = 256  # numbers of types that these register with NumPy are not below
+_OTHER_PACKAGES = 256  # types that other packages register with NumPy have numbers from here on
 _NARROW: Final = {
     "bool": 1,
     "int2": 2,
@@ -22,7 +22,7 @@ _NARROW: Final = {
 
 
 def number_type(dtype: Dtype) -> Dtype | None:
-    """The type of the one number that an element is, or of the two of a complex one. None for what is no number."""
+    """The type of the number that an element is, or of the two of a complex one. None for other elements."""
     if dtype.kind == "c":
         return np.dtype(f"f{dtype.itemsize // 2}")
     if dtype.names is not None:  # complex numbers that NumPy has no type for
@@ -34,12 +34,12 @@ def number_type(dtype: Dtype) -> Dtype | None:
 
 
 def bits_of(number: Dtype) -> int:
-    """Those of a number that count; the others of its bytes are unused."""
+    """The bits of a number that are used; the other bits of its bytes are not."""
     return _NARROW.get(number.name, 8 * number.itemsize)
 
 
 def is_integer(number: Dtype) -> bool:
-    """Of NumPy's, or of two or four bits."""
+    """Whether a type is an integer of NumPy, or of two or four bits."""
     return number.kind in "iu" or number.name in {"int2", "int4", "uint2", "uint4"}
 
 

@@ -1,4 +1,4 @@
-"""The names of zarr.codecs.numcodecs: codecs that documents call "numcodecs.*", with the arguments that numcodecs has for them. Nothing is defined here."""
+"""The names of zarr.codecs.numcodecs: codecs with names "numcodecs.*" in documents, with the arguments of numcodecs. Nothing is defined here."""
 
 from frazil.codecs.array_to_array.astype import AsType
 from frazil.codecs.array_to_array.bitround import NumcodecsBitRound as BitRound

@@ -1,4 +1,4 @@
-"""Packages that some codecs need, imported when such a codec is made."""
+"""Packages that some codecs need. They are imported when the codec is created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def required(module: str, codec: str, extra: str) -> ModuleType:
     """The module; UnknownExtensionError that names the extra of this package where it cannot be imported."""
     try:
         return import_module(module)
-    except Exception as error:  # some packages fail at import beside an unexpected version of another one
+    except Exception as error:  # some packages fail at import if another one has an unexpected version
         raise UnknownExtensionError(
             f"the codec {codec} needs the package {module.partition('.')[0]}, which cannot be imported ({error})",
             hint=f"pip install 'frazil[{extra}]'",

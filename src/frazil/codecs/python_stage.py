@@ -1,6 +1,6 @@
-"""The Python part of an inner chunk: what the kernel cannot do, chunk by chunk, between what it does before and after.
+"""The Python part of an inner chunk: the codecs that the kernel does not have, chunk by chunk, between the kernel's work before and after.
 
-Only here does Python run per inner chunk, on threads. Chains that the kernel knows whole never come here (chain.py)."""
+Only here does Python run per inner chunk, on threads. Chains of the kernel's codecs never come here (chain.py)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ Result = TypeVar("Result")
 _CODES: dict[type[FrazilError], int] = {
     ChecksumError: _kernel.FAILED_CHECKSUM,
     FormatError: _kernel.FAILED_RANGE,
-}  # as what kind of failure a codec's error is told
+}  # the kind of failure for each class of errors of codecs
 
 
 class Serializer(Protocol):
-    """What is asked of an array-to-bytes codec here."""
+    """The methods of an array-to-bytes codec that are used here."""
 
     @property
     def name(self) -> str: ...
@@ -54,9 +54,9 @@ class Serializer(Protocol):
 class PythonStage(Record):
     """The codecs of an inner chunk with a Python codec among them.
 
-    order   which dimension of the array each dimension is that the first codec sees
-    before, serializer, after   the chain without the codecs of `native`, which end it and are the kernel's
-    specs   what each array-to-array codec, and then the array-to-bytes codec, starts from
+    order   for each dimension of the first codec's input its dimension in the array
+    before, serializer, after   the chain without the codecs of `native`, which are the kernel's and at its end
+    specs   the input of each array-to-array codec, and then of the array-to-bytes codec
     bounds  the most bytes after the array-to-bytes codec, and after each of `after`
     """
 
@@ -72,7 +72,7 @@ class PythonStage(Record):
         self, files: _kernel.Files | None, buffers: Sequence[object], rows: Columns, threads: int
     ) -> tuple[list[Array], Columns, _kernel.Failures]:
         """Each row decoded to an array in memory, in C order of the array's dimensions: the buffers, rows over them for the
-        inner_chunk's own program (MISSING stays MISSING), and what the kernel or a codec refused."""
+        inner_chunk's own program (MISSING stays MISSING), and the failures of the kernel and of codecs."""
         lengths = np.empty(len(rows), np.int64)
         limits = np.full(len(rows), self.bounds[-1], np.int64)
         segments, failures = _kernel.decode_bytes(self.native, files, buffers, rows, limits, lengths, threads)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ class PythonStage(Record):
         return self._replace(specs=tuple([spec._replace(heap=heap) for spec in self.specs]))
 
     def encode(self, segments: Sequence[_kernel.Segment], rows: Columns, threads: int) -> Encoded:
-        """The raw chunks that the inner chunk's own program gathered, each where its row says in `segments`, encoded; length -1 stays."""
+        """Encodes the raw chunks that the inner chunk's own program gathered, each where its row gives it in `segments`; length -1 stays."""
         kept = np.flatnonzero(rows[:, 2] >= 0)
         views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[kept].tolist()]
         encoded, failures = self._encode(views, threads)
@@ -108,7 +108,7 @@ class PythonStage(Record):
         return Encoded(encoded, rows, [])
 
     def _encode(self, chunks: list[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:
-        """Chunks encoded; and by their number what a codec refused."""
+        """Encoded chunks, and failures of codecs with the number of the chunk."""
         results = _on_threads(lambda chunk: _result_of(self._encode_one, chunk), chunks, threads)
         failures = [
             (i, _kernel.FAILED_ENCODE, Refusal(result))
@@ -154,7 +154,7 @@ class PythonStage(Record):
 
 @contextmanager
 def _running(name: str, refusal: type[FrazilError]) -> Iterator[None]:
-    """While a codec runs, which may be the user's and raise what it likes."""
+    """Runs a codec, which may be the user's and raise any exception."""
     try:
         yield
     except (FrazilError, MemoryError):

@@ -1,5 +1,5 @@
-"""The registry: which codecs, data types, chunk grids, chunk key encodings and storage transformers are known. A value, handed in when something
-is opened or created; a user extends it with `with_codec` and its like, which return a new one."""
+"""The registry of codecs, data types, chunk grids, chunk key encodings and storage transformers. A value, passed in when something
+is opened or created. A user extends it with `with_codec` and similar methods, which return a new one."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["DEFAULT_REGISTRY", "Registry", "RuntimeTransformer", "StorageTransfo
 
 # Never: it is a Store, which this package does not import. From (its entry in the document, a store) to the store that an array's chunks are read from and
 # written to; those of the draft of 2022 have their URI as name, and `type` and `configuration` in the configuration. A generic extension of a hierarchy
-# of the draft is the same, for all of its keys but zarr.json.
+# of the draft is the same, for all of its keys except zarr.json.
 StorageTransformer = Callable[[Extension, Never], object]
-# From a store to a store: a transformer that a user adds when an array is opened, and that leaves no trace in its document
+# From a store to a store: a transformer that a user adds when an array is opened. It is not written into the document
 RuntimeTransformer = Callable[[Never], object]
 
 _NO_DRAFT_EXTENSIONS: Final = DraftExtensions()
@@ -40,7 +40,7 @@ _NO_DRAFT_EXTENSIONS: Final = DraftExtensions()
 
 class Registry(Value):
     """codecs: by name, as pairs; metadata: data types, chunk grids and chunk key encodings; storage_transformers: by name, as pairs;
-    draft: what only documents of the draft of 2022 can name; hierarchy_extensions: generic ones of its zarr.json, by URI, as pairs."""
+    draft: extensions that only documents of the draft of 2022 can name; hierarchy_extensions: generic ones of its zarr.json, by URI, as pairs."""
 
     __slots__ = ("_codecs", "_compiled", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
     _codecs: tuple[tuple[str, type[Codec] | LateCodec], ...]
@@ -51,7 +51,7 @@ class Registry(Value):
     _compiled: ResultCache
 
     def __repr__(self) -> str:
-        """Short, as it stands in signatures: how many extensions are known."""
+        """A short form for signatures: the number of known extensions."""
         return f"<frazil.Registry of {len(self._codecs)} codecs>"
 
     def __init__(
@@ -71,7 +71,7 @@ class Registry(Value):
 
     @property
     def compiled(self) -> ResultCache:
-        """What was compiled with this registry. It is no part of the value."""
+        """Cached results of compilation with this registry. Not part of the value."""
         return self._compiled
 
     def _fields(self) -> Iterator[tuple[str, object]]:
@@ -96,11 +96,11 @@ class Registry(Value):
 
     @property
     def codecs(self) -> tuple[tuple[str, type[Codec]], ...]:
-        """By name, as pairs; the first one of a name counts."""
+        """By name, as pairs; the first one of a name is used."""
         return tuple((name, _loaded(codec)) for name, codec in self._codecs)
 
     def with_codec(self, codec: type[Codec], name: str | None = None) -> Registry:
-        """With one codec more, under its own name or another; it replaces one of that name. Raises InvalidInputError for what is no codec."""
+        """With one more codec, under its own name or another; it replaces one of that name. Raises InvalidInputError if it is not a codec."""
         if not (isinstance(codec, type) and issubclass(codec, ArrayToArray | ArrayToBytes | BytesToBytes)):
             raise InvalidInputError(
                 f"{codec!r} is not a codec: a class derived from ArrayToArray, ArrayToBytes or BytesToBytes"
@@ -112,11 +112,11 @@ class Registry(Value):
         return self._with(metadata=self.metadata.with_data_type(family))
 
     def without_fallbacks(self) -> Registry:
-        """A data type that is not registered is refused, whatever fallback its document names (draft of 2022, Array metadata, data_type)."""
+        """With an error for data types that are not registered, even if their document names a fallback (draft of 2022, Array metadata, data_type)."""
         return self._with(metadata=self.metadata.without_fallbacks())
 
     def without_warnings(self) -> Registry:
-        """The same without a FallbackWarning, for documents whose fallbacks were told of when they were opened."""
+        """The same without a FallbackWarning, for documents whose fallbacks were reported when they were opened."""
         return self.metadata.parsed.get_or_make(
             (self,), lambda: self._with(metadata=self.metadata.without_warnings()), Registry
         )
@@ -130,18 +130,18 @@ class Registry(Value):
         return self._with(metadata=self.metadata.with_chunk_key_encoding(family))
 
     def with_storage_transformer(self, name: str, transformer: StorageTransformer) -> Registry:
-        """With one more storage transformer: from (its entry, the store behind it) to the store to use. It sees the keys of chunks alone.
-        What it makes is a Store, best a WrappedStore, or an object that frazil.stores.adapt takes."""
+        """With one more storage transformer: from (its entry, the store behind it) to the store to use. It gets only the keys of chunks.
+        It returns a Store, preferably a WrappedStore, or an object that frazil.stores.adapt takes."""
         return self._with(storage_transformers=((name, transformer),))
 
     def with_memory_layout(self, uri: str, layout: MemoryLayout) -> Registry:
         """With one more memory layout for documents of the draft of 2022: from (its entry, the shape of a chunk) to the array-to-array codecs that
-        bring a chunk into it."""
+        convert a chunk to it."""
         return self._with(draft=self.draft.with_memory_layout(uri, layout))
 
     def with_array_extension(self, uri: str, extension: ArrayExtension) -> Registry:
-        """With one more generic extension of arrays for documents of the draft of 2022: from (its entry, what the document says without it) to what
-        it says. What is written of an array later are its shape and attributes."""
+        """With one more generic extension of arrays for documents of the draft of 2022: from (its entry, the metadata without it) to the metadata with it.
+        Only the shape and attributes of an array are written later."""
         return self._with(draft=self.draft.with_array_extension(uri, extension))
 
     def with_metadata_encoding(self, uri: str, encoding: MetadataEncodingReader) -> Registry:
@@ -149,12 +149,12 @@ class Registry(Value):
         return self._with(draft=self.draft.with_metadata_encoding(uri, encoding))
 
     def with_hierarchy_extension(self, uri: str, extension: StorageTransformer) -> Registry:
-        """With one more generic extension of hierarchies of the draft of 2022: from (its entry, the store) to the store to use for all keys but
+        """With one more generic extension of hierarchies of the draft of 2022: from (its entry, the store) to the store to use for all keys except
         zarr.json."""
         return self._with(hierarchy_extensions=((uri, extension),))
 
     def hierarchy_extension(self, uri: str) -> StorageTransformer | None:
-        """None where it is not known; whether that matters is for the document to say."""
+        """None if it is not known; the document decides whether that is an error."""
         return look_up(self.hierarchy_extensions, uri)
 
     def _codec(self, name: str) -> type[Codec] | None:
@@ -171,7 +171,7 @@ class Registry(Value):
         return tuple(self._parse(extension, item(path, i)) for i, extension in enumerate(extensions))
 
     def codecs_from_user(self, codecs: object, path: str = "codecs") -> tuple[Codec, ...]:
-        """Codecs as a user writes them: Codec values, Extensions, objects of a document, or names."""
+        """Codecs in the forms that users write: Codec values, Extensions, objects of a document, or names."""
         if isinstance(codecs, str | Codec | Extension | Mapping) or not isinstance(codecs, Iterable):
             alike = (
                 suggestion(codecs, ["auto", *(name for name, _ in self._codecs)]) if isinstance(codecs, str) else None
@@ -194,7 +194,7 @@ class Registry(Value):
         return tuple(parsed)
 
     def transformer(self, extension: Extension, path: str) -> StorageTransformer:
-        """The storage transformer of an entry; UnknownExtensionError where none has its name."""
+        """The storage transformer of an entry; UnknownExtensionError if none has its name."""
         for name, transformer in self.storage_transformers:
             if name == extension.name:
                 return transformer
@@ -230,8 +230,8 @@ class Registry(Value):
                 )
 
         def parse(value: object, member: str) -> tuple[Codec, ...]:
-            # the path of an error within is prefixed below, like that of any member
-            return self.parse_codecs(parse_extensions(value, member), member)  # type: ignore[arg-type] # refused where it is none
+            # the path of an error inside is prefixed below, like that of any member
+            return self.parse_codecs(parse_extensions(value, member), member)  # type: ignore[arg-type] # refused if it is not a list
 
         try:
             with ExtensionCall("codec", extension.name, None) as call:

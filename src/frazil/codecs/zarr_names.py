@@ -1,4 +1,5 @@
-"""The names of zarr.codecs for the codecs of this package, whose arguments are the same: frazil.codecs.BloscCodec is Blosc. Those of zarr.codecs.numcodecs are in numcodecs.py.
+"""The names of zarr.codecs for the codecs of this package, with the same arguments: frazil.codecs.BloscCodec is Blosc. The names of zarr.codecs.numcodecs are in
+numcodecs.py.
 
 Not here: objects of zarr-python's own classes, which array/creation/zarr_arguments.py reads."""
 
@@ -54,7 +55,7 @@ class BloscCname(StrEnum):
 
 
 class BloscShuffle(StrEnum):
-    """What Blosc does with the bytes of elements before it compresses them."""
+    """The shuffle that Blosc applies to elements before it compresses them."""
 
     noshuffle = "noshuffle"
     shuffle = "shuffle"
@@ -69,7 +70,7 @@ class Endian(StrEnum):
 
 
 class ShardingCodecIndexLocation(StrEnum):
-    """Where the index of a shard is."""
+    """The position of the index in a shard."""
 
     start = "start"
     end = "end"

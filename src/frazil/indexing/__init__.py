@@ -1,7 +1,7 @@
 """Selections -> plans in columns for the kernel. Pure: no I/O, no data type, no codec.
 
-selection.py normalises selections; box.py (over axes.py) and points.py make plans of them; single_chunk.py has the short path for one chunk.
-Not here: how a plan is carried out (array/io/)."""
+selection.py normalises selections; box.py (with axes.py) and points.py make plans of them; single_chunk.py has the short path for one chunk. Not here: the
+execution of plans (array/io/)."""
 
 from frazil.indexing.box import BoxBatch, BoxChunks, BoxPlan, box_plan
 from frazil.indexing.points import PointBatch, PointChunks, PointPlan, point_plan

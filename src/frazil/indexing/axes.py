@@ -1,8 +1,8 @@
-"""One axis of a box: the inner chunks that it touches, and the runs of elements within each. Columns are computed for a range of entries on demand, so an axis of 1e8 chunks costs
-nothing until they are needed. box.py multiplies axes.
+"""One axis of a box: the inner chunks that it touches, and the runs of elements within each. Columns are computed for a range of entries on demand, so an axis
+of 1e8 chunks costs nothing before. box.py multiplies axes.
 
-No arithmetic leaves int64, whatever the length of the array: columns stay within the array's bounds, and what may pass them (the end of a chunk or shard beyond the array's) is
-computed in Python integers or as the rest of the array."""
+No arithmetic leaves int64, for arrays of any length: columns stay within the array's bounds. Values that may exceed them (the end of a chunk or shard beyond
+the array's end) are computed in Python integers or as the rest of the array."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 Shards: TypeAlias = (
-    "range | Columns"  # coordinates of shards along one axis, ascending; a range costs nothing, however long it is
+    "range | Columns"  # coordinates of shards along one axis, ascending; a range of any length costs nothing
 )
 
 
 class AxisEntries(Record):
-    """A range of entries; an entry is an inner chunk that is touched along this axis.
+    """A range of entries. An entry is an inner chunk that the selection touches along this axis.
 
     chunk    int64[k], coordinates of the chunks, ascending, unique
     entries  int64[k, 2]: (first run, number of runs), first counted from this range's first run
@@ -37,10 +37,10 @@ class AxisEntries(Record):
 
 
 class RegularAxis:
-    """Elements start, start + step, ...; nothing is kept but numbers.
+    """Elements start, start + step, ...; only numbers are kept.
 
-    size: the length of this axis in the result; count: number of entries; length: the array's; extent: the inner chunk's; complete: whether the entries have
-    all of the result."""
+    size: the length of this axis in the result; count: number of entries; length: the array's; extent: the inner chunk's; complete: whether the entries cover
+    the whole result."""
 
     __slots__ = ("_chunk_extent", "_dense", "_first", "_start", "_step", "count", "extent", "length", "size")
     complete = True
@@ -48,11 +48,11 @@ class RegularAxis:
     def __init__(self, selection: AxisSelection, length: int, extent: int) -> None:
         self.length = length
         self._chunk_extent = extent
-        self.extent = min(extent, max(length, 1))  # a chunk that reaches beyond the array's end ends there
+        self.extent = min(extent, max(length, 1))  # a chunk beyond the array's end is cut there
         self.size = selection.size
         self._start = selection.start
         self._step = selection.step if selection.size > 1 else 1
-        self._dense = self._step <= self.extent  # no chunk between the first and the last is left out
+        self._dense = self._step <= self.extent  # all chunks between the first and the last are touched
         self._first = self._start // self.extent
         last = self._start + (self.size - 1) * self._step
         self.count = 0 if not self.size else last // self.extent - self._first + 1 if self._dense else self.size
@@ -83,7 +83,7 @@ class RegularAxis:
         return AxisEntries(chunk, entries, runs, runs[:, 1] == self._chunk_extent)
 
     def kernel_columns(self, low: int, high: int) -> tuple[int, ...]:
-        """Entries low to high, as the kernel's read_shards takes an axis: numbers, from which it makes the columns itself."""
+        """Entries low to high, in the form of an axis for the kernel's read_shards: numbers, from which it computes the columns."""
         return self._start, self._step, self.size, self.length, self.extent, low, high
 
     def shards(self, low: int, high: int, shard_extent: int) -> Shards:
@@ -94,7 +94,7 @@ class RegularAxis:
         return _distinct(element // self.extent // shard_extent)
 
     def _selected(self, base: Columns, room: Columns) -> tuple[Columns, Columns]:
-        """The range of the selection's numbers that lie within the elements base to base + room."""
+        """The range of the selection's numbers within the elements base to base + room."""
         begin = base - self._start
         end = begin + room
         if self._step > 1:
@@ -104,8 +104,8 @@ class RegularAxis:
         return np.maximum(begin, 0, out=begin), np.maximum(end, 0, out=end)
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
-        """The end of the longest range of entries from `low` of whole shards (shard_extent inner chunks each) and at most `limit` entries;
-        the end of the first shard where that alone is longer."""
+        """The end of the longest range of entries from `low` with whole shards (shard_extent inner chunks each) and at most `limit` entries; the end of the
+        first shard if that is already longer."""
         high: int = min(low + limit, self.count)
         if high == self.count or shard_extent == 1:
             return high
@@ -139,7 +139,7 @@ class RegularAxis:
 
 
 class IndexAxis:
-    """Any elements in any order, repeated ones too. As RegularAxis, but columns of the selection's size are kept."""
+    """Any elements in any order, also repeated. As RegularAxis, but columns of the selection's size are kept."""
 
     __slots__ = (
         *("_chunk", "_chunk_extent", "_covers", "_covers_before", "_first_run", "_runs"),
@@ -152,9 +152,9 @@ class IndexAxis:
         self.complete = positions is None
         self.size = indices.size
         chunk = indices // self.extent
-        at = positions  # None where each is its own position
+        at = positions  # None: each index is at its own position
         if bool((chunk[1:] < chunk[:-1]).any()):
-            # by position within a chunk: of repeated elements the last position wins in a write
+            # by position within a chunk: in a write the last position of a repeated element wins
             order = np.argsort(chunk, kind="stable")
             chunk, indices, at = chunk[order], indices[order], order if positions is None else positions[order]
         joined = (chunk[1:] == chunk[:-1]) & (indices[1:] == indices[:-1] + 1)
@@ -173,7 +173,7 @@ class IndexAxis:
         room = np.minimum(self.length - self._chunk * self.extent, self.extent)
         first_element = np.append(begin, self.size)[self._first_run]
         self._covers = np.diff(first_element) >= room
-        if bool(self._covers.any()):  # as many elements as the chunk has: but are they different ones?
+        if bool(self._covers.any()):  # enough elements; they must also be distinct
             element = np.sort(indices)
             new = np.append(True, element[1:] != element[:-1])
             self._covers = np.add.reduceat(new, first_element[:-1], dtype=np.int64) == room
@@ -242,7 +242,7 @@ def plan_axis(selection: AxisSelection, length: int, extent: int) -> Axis:
 
 
 def _distinct(ascending: Columns) -> Columns:
-    """The different values of a column that ascends."""
+    """The distinct values of an ascending column."""
     first = np.ones(len(ascending), np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
     return ascending[first]

@@ -1,7 +1,7 @@
 """Plans of boxes: the product of axes, expanded batch by batch. axes.py has one axis, points.py has single elements.
 
-An *entry* is a chunk that is touched along one axis. A *chunk* is an inner chunk that is touched: one entry an axis. A *shard* is the object of the outermost level
-that holds chunks; an array without shards has shards of one chunk."""
+An *entry* is a chunk that is touched along one axis. A *chunk* is a touched inner chunk: one entry for each axis. A *shard* is the object of the outermost
+level that holds chunks; an array without shards has shards of one chunk."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BatchAxis:
         self.whole = low == 0 and high == axis.count
 
     def result_index(self, low: int, high: int, regular: bool) -> slice | Columns:
-        """Where the entries low to high lie in the result: one range, or a column of positions."""
+        """The positions of the entries low to high in the result: one range, or a column of positions."""
         first, last = self.entries[low], self.entries[high - 1]
         runs = self.runs[first[0] : last[0] + last[1]]
         if regular:
@@ -60,7 +60,7 @@ class BatchAxis:
 class BoxChunks:
     """Chunks of a batch, ordered by shard, then by inner position in C order of the array's dimensions.
 
-    index, entries, runs  as the kernel's decode_chunks and encode_chunks take them
+    index, entries, runs  as in the kernel's decode_chunks and encode_chunks
     offsets               int64[m + 1]: chunks offsets[i]:offsets[i + 1] are of shard rows[i]
     rows                  int64[m]: rows of batch.shards
     count                 n, the number of chunks"""
@@ -106,7 +106,7 @@ class BoxChunks:
         return np.concatenate([axis.chunk for axis in self._axes])[index] if self._axes else index
 
     def whole(self) -> NDArray[np.bool_]:
-        """bool[n]: every element of the chunk is selected. False for a chunk that reaches beyond the array's end: others may have appended there."""
+        """bool[n]: every element of the chunk is selected. False for a chunk that reaches beyond the array's end, as others may have appended there."""
         total = np.ones(self.count, np.bool_)
         if not all(axis.covers.all() for axis in self._axes):
             column = np.concatenate([axis.covers for axis in self._axes])
@@ -116,9 +116,9 @@ class BoxChunks:
 
 
 class BoxBatch:
-    """A range of entries for each axis, made of whole shards unless parts > 1. Nothing is expanded before it is asked for.
+    """A range of entries for each axis, with whole shards unless parts > 1. Columns are expanded on demand.
 
-    part, parts   where one shard alone is over the limit it comes in `parts` batches, one after the other; else 0, 1
+    part, parts   a single shard over the limit is divided into `parts` consecutive batches; else 0, 1
     chunk_count    number of chunks of all shards"""
 
     __slots__ = ("_axes", "_plan", "_ranges", "_shards", "part", "parts", "chunk_count")
@@ -140,7 +140,7 @@ class BoxBatch:
         return self._axes
 
     def kernel_columns(self) -> list[tuple[object, ...]]:
-        """The axes as the kernel's read_shards takes them."""
+        """The axes in the form of the kernel's read_shards."""
         return [axis.kernel_columns(*of_axis) for axis, of_axis in zip(self._plan.axes, self._ranges, strict=True)]
 
     def shards_along(self) -> list[Shards]:
@@ -157,7 +157,7 @@ class BoxBatch:
 
     @property
     def shards(self) -> Columns:
-        """int64[s, d]: coordinates of the shards touched, in C order. Made anew each time."""
+        """int64[s, d]: coordinates of the shards touched, in C order. Computed for each call."""
         return _product([np.array(shards, np.int64) for shards in self.shards_along()])
 
     def chunks(self, rows: Columns | None = None) -> BoxChunks:
@@ -195,14 +195,14 @@ class BoxBatch:
         return entries, np.concatenate([axis.runs for axis in self.axes]), before
 
     def whole_shards(self) -> NDArray[np.bool_]:
-        """bool[s]: every element of the shard that lies inside the array is selected (by the whole plan, not only by this part)."""
+        """bool[s]: every element of the shard inside the array is selected (by the whole plan, not only by this part)."""
         whole = np.ones((1,), np.bool_)
         for axis, of_batch, extent in zip(self._plan.axes, self.axes, self._plan.shard_extents, strict=True):
             whole = np.logical_and.outer(whole, axis.whole_shards(of_batch.shard, extent))
         return whole.reshape(-1)
 
     def result_index(self, row: int) -> tuple[slice | Columns, ...]:
-        """An index for `out_view` that selects all that a row of `shards` covers of the result, to assign a scalar to it."""
+        """An index for `out_view` that selects the part of the result in a row of `shards`, to assign a scalar to it."""
         index: list[slice | Columns] = []
         for axis, of_batch in zip(reversed(self._plan.axes), reversed(self.axes), strict=True):
             row, ordinal = divmod(row, of_batch.shard.size)
@@ -222,19 +222,19 @@ class BoxPlan:
 
     def __init__(self, axes: tuple[Axis, ...], shard_extents: tuple[int, ...]) -> None:
         self.axes = axes
-        # the last columns of each axis: most batches differ from the one before along few axes
+        # the last columns of each axis, as most batches differ from the one before along few axes
         self._made: list[tuple[tuple[int, int], BatchAxis] | None] = [None] * len(axes)
         self.shard_extents = shard_extents
         self.chunk_count = math.prod(axis.count for axis in axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The array's, as the plan was made for."""
+        """The shape of the array for which the plan was made."""
         return tuple(axis.length for axis in self.axes)
 
     def batches(self, chunk_bytes: int, max_bytes: int, max_chunks: int) -> Iterator[BoxBatch]:
-        """Batches of at most max_chunks chunks and max_bytes // chunk_bytes chunks (one at least), in C order of their ranges. A shard
-        is never in two batches unless it alone is over the limit; then they follow one another (BoxBatch.parts)."""
+        """Batches of at most max_chunks chunks and max_bytes // chunk_bytes chunks (at least one), in C order of their ranges. A shard is in several batches
+        only if it alone is over the limit; then they are consecutive (BoxBatch.parts)."""
         if not self.chunk_count:
             return
         limit = max(1, min(max_chunks, max_bytes // max(1, chunk_bytes)))
@@ -266,7 +266,7 @@ class BoxPlan:
         return tuple(axes)
 
     def _tiles(self, within: _Ranges, shares: Sequence[int], shard_extents: Sequence[int]) -> Iterator[_Ranges]:
-        """The product of ranges that each axis is cut into, in C order."""
+        """The product of the ranges into which each axis is cut, in C order."""
         if not within:
             yield ()
             return
@@ -296,7 +296,7 @@ def _size(ranges: _Ranges) -> int:
 
 
 def _shares(counts: Sequence[int], widths: Sequence[int], limit: int) -> list[int]:
-    """How many entries of each axis go into a batch: multiples of widths, the last axes first as many as the limit allows."""
+    """The number of entries of each axis in a batch: multiples of widths, as many as the limit allows, the last axes first."""
     shares = list(widths)
     for dimension in reversed(range(len(shares))):
         others = math.prod(shares) // shares[dimension]
@@ -331,7 +331,7 @@ def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tupl
         chunks = math.prod(uniform)
         return index.reshape(shards * chunks, dimensions), np.full(shards, chunks, np.int64)
     counts = np.ones(shards, np.int64)
-    row = _numbered(0, shards)  # of each combination so far, its shard
+    row = _numbered(0, shards)  # the shard of each combination so far
     columns: list[Columns] = []
     for dimension in range(dimensions):
         ordinal = ordinals[:, dimension]
@@ -345,7 +345,7 @@ def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tupl
 
 
 def _open_mesh(index: list[slice | Columns]) -> tuple[slice | Columns, ...]:
-    """Columns shaped so that they broadcast to their product; beside slices NumPy then assigns to the product of all."""
+    """Columns in shapes that broadcast to their product; with slices, NumPy then assigns to the product of all."""
     columns = sum(isinstance(item, np.ndarray) for item in index)
     seen, mesh = 0, []
     for item in index:

@@ -21,7 +21,7 @@ _LARGEST = 2**63 - 1
 class PointChunks:
     """Chunks that hold points, ordered by shard, then by inner position in C order of the array's dimensions.
 
-    first, points  as the kernel's decode_points and encode_points take them; of equal positions the last in the selection comes last
+    first, points  as in the kernel's decode_points and encode_points; equal positions keep the order of the selection
     offsets, rows  as in BoxChunks
     count          n, the number of chunks"""
 
@@ -63,12 +63,12 @@ class PointChunks:
         return whole
 
     def whole_inside(self) -> NDArray[np.bool_]:
-        """bool[n]: every element of the chunk that lies inside the array is selected."""
-        elements = np.ones(self.count, np.float64)  # of a chunk; no count of points comes near to where this is inexact
+        """bool[n]: every element of the chunk inside the array is selected."""
+        elements = np.ones(self.count, np.float64)  # of a chunk; float64 is exact for all possible counts of points
         for dimension, (length, extent) in enumerate(zip(self._plan.shape, self._plan.chunk_extents, strict=True)):
             elements *= np.minimum(length - self._coordinates[:, dimension] * extent, extent)
         whole = np.diff(self.first) >= elements
-        full = np.flatnonzero(whole)  # as many points as the chunk has elements: but are they different ones?
+        full = np.flatnonzero(whole)  # enough points; they must also be distinct
         if not full.size:
             return whole
         counts = np.diff(self.first)[full]
@@ -104,7 +104,7 @@ class PointBatch:
 
     @property
     def chunk_count(self) -> int:
-        """Chunks of all of them."""
+        """Chunks of all shards."""
         return self._high - self._low
 
     def chunks(self, rows: Columns | None = None) -> PointChunks:
@@ -123,13 +123,13 @@ class PointBatch:
         return PointChunks(plan, plan.chunks[numbers], _before(of_chunk), points, rows, _before(counts))
 
     def kernel_columns(self, rows: Columns | None) -> tuple[Columns, Columns, Columns, Columns, Columns]:
-        """What the kernel's read_shard_points takes of these rows of `shards`: shards, offsets, chunks, first, points."""
+        """The arguments of the kernel's read_shard_points for these rows of `shards`: shards, offsets, chunks, first, points."""
         chunks = self.chunks(rows)
         shards = self.shards if rows is None else self.shards[rows]
         return shards, chunks.offsets, chunks.coordinates(), chunks.first, chunks.points
 
     def whole_shards(self) -> NDArray[np.bool_]:
-        """bool[s]: every element of the shard that lies inside the array is selected (never so in a part of a shard)."""
+        """bool[s]: every element of the shard inside the array is selected (always False in a part of a shard)."""
         plan = self._plan
         if self.parts > 1:
             return np.zeros(self.shard_count, np.bool_)
@@ -230,7 +230,7 @@ def point_plan(
 def _positions(
     selection: PointSelection, chunks: list[Columns], extents: Sequence[int], within: Sequence[int]
 ) -> Columns:
-    """The number of each point's element in the C order of its inner chunk. `within` are the extents cut off at the array's end."""
+    """The number of each point's element in the C order of its inner chunk. `within`: the extents cut at the array's end."""
     positions = np.zeros(selection.count, np.int64)
     stride = 1
     for dimension in reversed(range(len(chunks))):
@@ -243,10 +243,10 @@ def _positions(
 def _sorted(
     count: int, shards: list[Columns], chunks: list[Columns], sharded: bool
 ) -> tuple[Columns, NDArray[np.bool_]]:
-    """The order of the points by shard, then by chunk, then as given; and which of them, in that order, begin another chunk."""
+    """The order of the points by shard, then by chunk, then as given; and the points that begin another chunk in this order."""
     keys = (
         [*shards, *chunks] if sharded else chunks
-    )  # within one shard the order of chunks is that of their inner positions
+    )  # within one shard chunks are in the order of their inner positions
     new = np.zeros(count, np.bool_)
     new[:1] = True
     if not keys or not count:
@@ -277,7 +277,7 @@ def _columns(columns: list[Columns], rows: Columns) -> Columns:
 
 
 def _before(counts: Columns) -> Columns:
-    """0, and the sum of counts up to each."""
+    """0, followed by the sums of counts up to each."""
     offsets = np.zeros(counts.size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return offsets

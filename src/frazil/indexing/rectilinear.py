@@ -1,7 +1,7 @@
-"""Selections against chunks of several shapes: one plan for all chunks of one shape, each a plan of a regular array.
+"""Plans selections in chunks of several shapes: one plan for all chunks of one shape, each as in a regular array.
 
-In the regular array of a shape every chunk of the grid has that shape; elements are selected in those chunks alone that have it in truth. So chunk c begins at
-element c times its length there, and the plan names the chunks and shards by their true coordinates. Everything is computed in columns, an axis at a time."""
+In the regular array of a shape every chunk of the grid has this shape. Elements are only selected in chunks that really have it. So chunk c begins at element c
+times its length there, and the plan has the true coordinates of chunks and shards. Everything is computed in columns, one axis at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class GridAxis(Record):
-    """One axis of a grid. length: the array's; starts: where chunks begin, and where the last one ends (None: all have the length `step`); inner_chunk: extent of an
+    """One axis of a grid. length: the array's; starts: of the chunks, and the end of the last one (None: all have the length `step`); inner_chunk: extent of an
     inner chunk in a shard, None: there are no shards."""
 
     length: int
@@ -40,7 +40,7 @@ class GridAxis(Record):
         return int(self.starts[:-1].searchsorted(self.length))
 
     def regular_length(self, extent: int) -> int:
-        """The length of the regular array of chunks of an extent."""
+        """The length of the regular array with chunks of an extent."""
         if self.starts is None:
             return self.length
         count = self.chunks
@@ -49,7 +49,7 @@ class GridAxis(Record):
         return count * extent
 
     def regular(self, elements: Columns) -> tuple[Columns, Columns]:
-        """For elements of this axis the extents of their chunks, and the elements of the regular arrays of these extents."""
+        """For elements of this axis: the extents of their chunks, and the elements of the regular arrays with these extents."""
         if self.starts is None:
             return np.full(elements.shape, self.step, np.int64), elements
         chunk = self.starts.searchsorted(elements, side="right") - 1
@@ -59,12 +59,12 @@ class GridAxis(Record):
 
 
 class RunAxis(IndexAxis):
-    """Elements at one distance in some chunks, a run in each. As IndexAxis."""
+    """Equally spaced elements in some chunks, one run in each. As IndexAxis."""
 
     __slots__ = ()
 
     def __init__(self, chunk: Columns, runs: Columns, length: int, extent: int) -> None:
-        """chunk: int64[n], inner chunks that ascend; runs: int64[n, 4] within them."""
+        """chunk: int64[n], ascending inner chunks; runs: int64[n, 4] within them."""
         self._set_extents(length, extent)
         self.complete, self.size = False, int(runs[:, 1].sum())
         self._chunk, self._runs, self.count = chunk, runs, len(chunk)
@@ -76,7 +76,7 @@ class RunAxis(IndexAxis):
 def plans(
     selection: BoxSelection | PointSelection, axes: Sequence[GridAxis]
 ) -> Iterator[tuple[tuple[int, ...], BoxPlan | PointPlan]]:
-    """The shapes of chunks (shards, where there are any) that a selection touches, each with a plan for all chunks of this shape."""
+    """The shapes of the chunks (or shards) that a selection touches, each with a plan for all chunks of this shape."""
     if isinstance(selection, PointSelection):
         yield from _point_plans(selection, axes)
         return
@@ -92,7 +92,7 @@ def _counts(shape: tuple[int, ...], axes: Sequence[GridAxis]) -> tuple[int, ...]
 
 
 def _along(selection: AxisSelection, axis: GridAxis) -> list[tuple[int, Axis]]:
-    """The extents of chunks that are touched along an axis, each with what is selected in chunks of it."""
+    """The extents of the chunks that are touched along an axis, each with the selection in these chunks."""
     if axis.starts is None:
         return [(axis.step, plan_axis(selection, axis.length, axis.inner_chunk or axis.step))] if selection.size else []
     if not selection.size:
@@ -158,7 +158,7 @@ def _point_plans(selection: PointSelection, axes: Sequence[GridAxis]) -> Iterato
 
 
 def block_selection(selection: BoxSelection, axes: Sequence[GridAxis]) -> BoxSelection:
-    """The elements of blocks that were selected by their coordinates in the grid, one range along each axis."""
+    """The elements of blocks that are selected by their coordinates in the grid, one range along each axis."""
     made = []
     for of_axis, axis in zip(selection.axes, axes, strict=True):
         first, behind = of_axis.start, of_axis.start + of_axis.size

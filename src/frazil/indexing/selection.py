@@ -1,4 +1,4 @@
-"""Selections between brackets, checked against a shape and normalised. Chunks are not known here (axes.py, points.py)."""
+"""Selections between brackets, checked against a shape and normalised. Not here: chunks (axes.py, points.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Columns: TypeAlias = "NDArray[np.int64]"
 _Array: TypeAlias = "NDArray[np.generic]"
-# arrays are int64 or bool, and not of 0 dimensions unless bool
+# arrays are int64 or bool; only bool may have 0 dimensions
 IndexItem: TypeAlias = "int | slice | EllipsisType | _Array | None"
 
 _WHOLE = slice(None)
@@ -25,10 +25,10 @@ _DESCENDING = slice(None, None, -1)
 
 
 class AxisSelection(Record):
-    """What is selected along one dimension of the array, in ascending order where it is regular.
+    """The selection along one dimension of the array, ascending if it is regular.
 
-    indices None: elements start, start + step, ... (size of them, step >= 1); else they are the elements, int64[size], in the order
-    of the result, within bounds. flipped: the user wants them in descending order. dropped: an integer; the result lacks this dimension."""
+    indices None: `size` elements start, start + step, ... (step >= 1); else int64[size], the elements in the order of the result, within bounds. flipped: the
+    result has them in descending order. dropped: an integer; the result lacks this dimension."""
 
     start: int
     step: int
@@ -44,7 +44,7 @@ class BoxSelection:
     __slots__ = ("_key", "axes", "result_shape", "shape")
 
     def __init__(self, shape: tuple[int, ...], axes: tuple[AxisSelection, ...], newaxes: tuple[int, ...] = ()) -> None:
-        """newaxes: for each new axis the dimension of the array that it stands before, ascending."""
+        """newaxes: for each new axis the dimension of the array that follows it, ascending."""
         self.shape = shape
         self.axes = axes
         result: list[int] = []
@@ -67,10 +67,10 @@ class BoxSelection:
         self.result_shape = tuple(result)
         self._key = (
             None if plain else (*key, Ellipsis)
-        )  # the Ellipsis keeps a view where an index of integers would make a scalar
+        )  # with the Ellipsis, an index of integers gives a view, not a scalar
 
     def ends(self) -> tuple[int, ...]:
-        """What follows the last selected element along each axis of the array; zeros where nothing is selected."""
+        """The end of the selection along each axis of the array; zeros where nothing is selected."""
         if not all(axis.size for axis in self.axes):
             return (0,) * len(self.axes)
         return tuple(
@@ -79,7 +79,7 @@ class BoxSelection:
         )
 
     def out_view(self, out: _Array) -> _Array:
-        """A view onto `out` (of result_shape, any strides) with the array's dimensions in their order, each ascending; never a copy."""
+        """A view of `out` (of result_shape, any strides) with the array's dimensions in their order, each ascending; never a copy."""
         return out if self._key is None else out[self._key]
 
     def source_view(self, values: _Array) -> _Array:
@@ -89,8 +89,8 @@ class BoxSelection:
 
 
 class PointSelection:
-    """Single elements. shape: the array's; coordinates: for each of its dimensions int64[count], within bounds; result_shape: as the
-    user sees it, its C order being the order of the points."""
+    """Single elements. shape: the array's; coordinates: for each of its dimensions int64[count], within bounds; result_shape: as the user sees it, with the
+    points in C order."""
 
     __slots__ = ("coordinates", "count", "result_shape", "shape")
 
@@ -107,30 +107,29 @@ class PointSelection:
         return tuple(int(column.max(initial=-1)) + 1 for column in self.coordinates)
 
     def out_view(self, out: _Array) -> _Array | None:
-        """A one-dimensional view onto `out` (of result_shape) in C order, or None where its strides allow none (then read into
-        a new buffer and copy)."""
+        """A one-dimensional view of `out` (of result_shape) in C order, or None if its strides do not allow one (then read into a new buffer and copy)."""
         view = out.reshape(-1)
         return view if np.may_share_memory(view, out) or not out.size else None
 
     def source_view(self, values: _Array) -> _Array:
-        """`values` broadcast to result_shape, as one dimension (a copy where there is no other way; a scalar stays of stride 0).
-        SelectionError where they do not broadcast."""
+        """`values` broadcast to result_shape, as one dimension (a copy only if necessary; a scalar keeps stride 0). SelectionError where they do not
+        broadcast."""
         if values.size == 1 and values.ndim <= len(self.result_shape):
             return np.broadcast_to(values.reshape(1), (self.count,))
         return _broadcast(values, self.result_shape).reshape(-1)
 
 
 def basic(selection: object, shape: tuple[int, ...]) -> BoxSelection | PointSelection:
-    """a[selection]: integers, slices of any step, Ellipsis, newaxis; beside them one 1-d integer array, list or mask; or only
-    integer arrays and integers, one for each dimension, or one mask of the array's shape (points); or a 1-d array or mask for
-    each dimension, one mask at least (orthogonal). Whatever else NumPy and orthogonal indexing understand differently is refused."""
+    """a[selection]: integers, slices of any step, Ellipsis, newaxis; beside them one 1-d integer array, list or mask; or only integer arrays and integers, one
+    for each dimension, or one mask of the array's shape (points); or a 1-d array or mask for each dimension, one mask at least (orthogonal). Other selections
+    that NumPy and orthogonal indexing interpret differently are refused."""
     items = _items(selection)
     arrays = [item for item in items if isinstance(item, np.ndarray)]
     if not arrays:
         return _box(items, shape)
     masks = any(array.dtype == np.bool_ for array in arrays)
     indices_only = len(items) == len(shape) and all(isinstance(item, int | np.ndarray) for item in items)
-    if len(arrays) == 1 and arrays[0].ndim == 1:  # where all kinds of indexing do not agree it is orthogonal
+    if len(arrays) == 1 and arrays[0].ndim == 1:  # orthogonal, where kinds of indexing differ
         return _box(items, shape)
     if (masks and len(items) == 1) or (indices_only and not masks):
         return _points(items, shape)
@@ -174,7 +173,7 @@ def _items(selection: object) -> list[IndexItem]:
 
 
 def index_item(part: object) -> IndexItem:
-    """One of what stands between brackets, normalised: int, slice, Ellipsis, None, or an array of int64 or of bools. Raises SelectionError for anything else."""
+    """One item between brackets, normalised: int, slice, Ellipsis, None, or an array of int64 or of bools. Raises SelectionError for anything else."""
     kind = type(part)
     if kind is int or kind is slice or part is None or part is Ellipsis:
         return part  # type: ignore[return-value]
@@ -194,14 +193,14 @@ def index_item(part: object) -> IndexItem:
 def _array(part: object) -> int | _Array:
     try:
         array = np.asarray(part)
-    except FrazilError:  # of an array of ours; some of them are ValueErrors
+    except FrazilError:  # from an array of Frazil; some of them are ValueErrors
         raise
     except ValueError as error:
         raise SelectionError(f"{_part_text(part)} is not an index: {error}") from None
     if array.dtype == np.bool_:
         return array
     if array.size == 0 and not isinstance(part, np.ndarray):
-        array = array.astype(np.int64)  # an empty list is of floats to NumPy
+        array = array.astype(np.int64)  # NumPy makes floats of an empty list
     if array.dtype.kind not in "iu":
         raise SelectionError(f"an index array of type {array.dtype} is neither of integers nor of booleans")
     if array.ndim == 0:
@@ -222,7 +221,7 @@ def _out_of_bounds(asked: int, axis: int, length: int) -> SelectionError:
 
 
 def _box(items: list[IndexItem], shape: tuple[int, ...]) -> BoxSelection:
-    """Each item by itself along its dimension."""
+    """The product of the items, each along its dimension."""
     ellipses = sum(item is Ellipsis for item in items)
     given = len(items) - ellipses - sum(item is None for item in items)
     if ellipses > 1:
@@ -277,7 +276,7 @@ def _along_slice(item: slice, axis: int, length: int) -> AxisSelection:
 
 
 def _regular_or_not(indices: Columns) -> AxisSelection:
-    """Indices at one distance from each other are a slice, which costs no column."""
+    """Equally spaced indices become a slice, which needs no column."""
     count = indices.size
     if count <= 1:
         return AxisSelection(int(indices[0]) if count else 0, 1, count)
@@ -289,7 +288,7 @@ def _regular_or_not(indices: Columns) -> AxisSelection:
 
 
 def _wrapped(indices: _Array, axis: int, length: int) -> Columns:
-    """Checked against the bounds, negative ones counted from the end."""
+    """Indices checked against the bounds; negative ones count from the end."""
     columns: Columns = indices.astype(np.int64, copy=False)
     if not columns.size:
         return columns
@@ -332,7 +331,7 @@ def _points(items: list[IndexItem], shape: tuple[int, ...]) -> PointSelection:
 
 
 def _clamped(value: int) -> int:
-    """Within int64; what is outside is out of bounds all the same."""
+    """The value limited to int64; values outside are out of bounds in any case."""
     return max(-(2**63), min(value, 2**63 - 1))
 
 

@@ -1,4 +1,5 @@
-"""The short path: a basic selection that lies within one inner chunk, in plain Python integers. All else takes the general path (selection.py, box.py), which also raises the errors."""
+"""The short path for a basic selection within one inner chunk, in plain Python integers. Other selections take the general path (selection.py, box.py), which
+also raises the errors."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from operator import index
 
 from frazil.record import Record
 
-_NO_INTEGER = -(2**64)  # out of bounds of every axis
+_NO_INTEGER = -(2**64)  # out of bounds for every axis
 _WHOLE = slice(None)
 
 
@@ -21,8 +22,8 @@ class SingleChunk(Record):
 
 
 def single_chunk(selection: object, shape: tuple[int, ...], extents: tuple[int, ...] | None) -> SingleChunk | None:
-    """None where it does not apply: more than one chunk, nothing selected, another kind of selection, out of bounds, or chunks of several shapes (extents
-    None)."""
+    """The selection as a SingleChunk. None for more than one chunk, an empty selection, another kind of selection, out of bounds, or chunks of several shapes
+    (extents None)."""
     if extents is None:
         return None
     items: tuple[object, ...] = selection if type(selection) is tuple else () if selection is Ellipsis else (selection,)
@@ -68,7 +69,7 @@ def single_chunk(selection: object, shape: tuple[int, ...], extents: tuple[int, 
 
 
 def _integer(item: object) -> int:
-    """NumPy's integers are integers; booleans, and arrays of one element, are not."""
+    """An integer, also NumPy's; booleans, and arrays of one element, are not accepted."""
     if isinstance(item, bool) or getattr(item, "shape", None):
         return _NO_INTEGER
     try:

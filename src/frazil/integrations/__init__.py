@@ -1,3 +1,4 @@
-"""Other programs and their files: files/ imports NetCDF and HDF5, dask/ reads and writes arrays of dask, xarray/ datasets and trees of xarray.
+"""Other programs and their files: files/ imports and exports files of other formats, dask/ reads and writes arrays of dask, xarray/ datasets and trees of xarray,
+zarr/ serves zarr-python.
 
-Not here: anything that lower layers need; none of them knows of this package."""
+Not here: code that lower layers need; no lower layer imports this package."""

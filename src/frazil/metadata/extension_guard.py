@@ -1,6 +1,6 @@
-"""Calls to extensions of users. An exception or a wrong result becomes an error of ours that names the extension and keeps the traceback.
+"""Calls to extensions of users. An exception or a wrong result becomes a FrazilError that names the extension and keeps the traceback.
 
-This is for documents and for opening. Codecs are called in codecs/codec.py and codecs/python_stage.py."""
+This is for documents and for opening. codecs/codec.py and codecs/python_stage.py call codecs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS: Final = ("extension", "encode_one", "encode_all", "decode")
 
 
 class ExtensionCall:
-    """A context for calls to one extension, which `kind` and `name` identify. Errors of ours pass. Any other exception becomes `refusal`, with `path`."""
+    """A context for calls to one extension, which `kind` and `name` identify. A FrazilError passes unchanged. Any other exception becomes `refusal`, with `path`."""
 
     __slots__ = ("kind", "name", "path", "refusal")
 
@@ -49,7 +49,7 @@ class ExtensionCall:
 
 
 def with_methods(call: ExtensionCall, make: Callable[[], T], methods: tuple[str, ...], wanted: str) -> T:
-    """The object that an extension makes. Raises an error where it lacks one of the methods."""
+    """The object that an extension returns. Raises an error if it lacks one of the methods."""
     with call:
         made = make()
         if isinstance(made, type) or not all(callable(getattr(made, name, None)) for name in methods):
@@ -71,7 +71,7 @@ class CheckedKeys:
 
     @property
     def also(self) -> str | None:
-        """As of DraftKeys."""
+        """As in DraftKeys."""
         return getattr(self.keys, "also", None)
 
     def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str:

@@ -1,6 +1,6 @@
-"""The extension value, and what a registry holds of one kind (Zarr v3.1 core, Extension definition and Extension naming).
+"""The extension value, and the entries of one kind in a registry (Zarr v3.1 core, Extension definition and Extension naming).
 
-What each extension means lives where it is implemented: data types, grids and key encodings here, codecs in their own layer."""
+Extensions are implemented elsewhere: data types, grids and key encodings in this package, codecs in codecs/."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 _FIRST: Final = "abcdefghijklmnopqrstuvwxyz"
 _REST: Final = _FIRST + "0123456789-_."
-_BEGINNING: Final = 4  # letters of a name that are taken for its beginning
+_BEGINNING: Final = 4  # letters of a name that count as its beginning
 _MEMBERS: Final = frozenset({"name", "configuration", "must_understand"})
 
 
@@ -26,8 +26,8 @@ class Extension(Value):
 
     name             a registered name ("zstd", "numcodecs.adler32") or a URI with an authority or of the urn scheme
     configuration    plain JSON, copied
-    must_understand  False where the document says that a reader may do without
-    Raises MetadataError for a name or a configuration that breaks the rules; `path` names the member."""
+    must_understand  False where the document allows readers to ignore it
+    Raises MetadataError for an invalid name or configuration; `path` names the member."""
 
     __slots__ = ("configuration", "must_understand", "name")
     name: str
@@ -55,9 +55,9 @@ class Extension(Value):
         assign(self, "must_understand", must_understand)
 
     def to_json(self) -> dict[str, Json]:
-        """The object form; `configuration` and `must_understand` only where they say something."""
+        """The object form; `configuration` and `must_understand` only where they differ from the default."""
         document: dict[str, Json] = {"name": self.name}
-        # zarr-python takes the codecs of numcodecs with a configuration alone, be it empty
+        # zarr-python requires a configuration, even an empty one, for the codecs of numcodecs
         if self.configuration or self.name.startswith("numcodecs."):
             document["configuration"] = as_json(self.configuration, "configuration")
         if not self.must_understand:
@@ -66,7 +66,7 @@ class Extension(Value):
 
 
 def is_extension_name(name: object) -> bool:
-    """Whether the name has a form that the core allows: registered, or a URI as earlier versions of the core required."""
+    """Whether the name has a form that the core allows: registered, or a URI, which earlier versions of the core required."""
     if not isinstance(name, str):
         return False
     if len(name) >= 2 and name[0] in _FIRST and not name.strip(_REST):
@@ -115,21 +115,21 @@ def parse_extensions(value: Json, path: str) -> tuple[Extension, ...]:
 
 
 class ExtensionFamily(Protocol[T_co]):
-    """What a registry holds: a reader for one name, or for many that differ by a parameter."""
+    """An entry of a registry: a reader for one name, or for many that differ by a parameter."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names as messages list them ("r*" for those of a pattern)."""
+        """The names for messages ("r*" for those of a pattern)."""
 
     def matches(self, name: str) -> bool:
         """Whether this family reads extensions of the name."""
 
     def parse(self, extension: Extension, path: str) -> T_co:
-        """The value of an extension whose name matches; MetadataError where its configuration is wrong."""
+        """The value of an extension whose name matches; MetadataError for a wrong configuration."""
 
 
 class NamedExtension(Value, Generic[T]):
-    """A family of one name. `reader` gets the extension and its path; it pickles where that function does."""
+    """A family of one name. `reader` gets the extension and its path; the family can be pickled if that function can."""
 
     __slots__ = ("name", "reader")
     name: str
@@ -150,9 +150,9 @@ class NamedExtension(Value, Generic[T]):
 
 
 def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str, kind: str) -> ExtensionFamily[T]:
-    """The first family that reads the extension; UnknownExtensionError, with all names that are registered, where there is none.
+    """The first family that reads the extension; UnknownExtensionError, with all registered names, if there is none.
 
-    kind  what to call such an extension in the message, such as "data type" """
+    kind  the word for such an extension in the message, such as "data type" """
     for family in families:
         if family.matches(extension.name):
             return family
@@ -165,7 +165,7 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
 
 
 def suggestion(name: str, known: Sequence[str]) -> str | None:
-    """A hint with the known name that a name resembles: mistyped, without the part before its dot, or cut short. None where it resembles none."""
+    """A hint with the known name that is similar to a name: mistyped, without the part before its dot, or shortened. None if no name is similar."""
     from difflib import get_close_matches
 
     short = {one.rpartition(".")[2].lower(): one for one in reversed(known)} | {

@@ -1,6 +1,6 @@
-"""JSON text to values and back, strictly (RFC 8259, UTF-8). What the members of a document mean lives in the dialects' files.
+"""JSON text to values and back, strictly (RFC 8259, UTF-8). The files of the dialects define the members of documents.
 
-A number keeps what the fill value rules need: `1` is an int, `1.0` and `1e0` are floats that remember their text."""
+Numbers keep the information that the fill value rules need: `1` is an int, `1.0` and `1e0` are floats that keep their text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.late import LateModule
 if TYPE_CHECKING:
     import json
 else:
-    json = LateModule("json")  # with the first document; it costs as much as ten modules
+    json = LateModule("json")  # imported with the first document; it costs as much as ten modules
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 _ATOMS: Final = frozenset({str, int, bool, type(None)})
 _ATTRIBUTES: Final = "attributes"  # members with attributes: in documents of v3, and in consolidated metadata of v2
 _ATTRIBUTES_KEY: Final = ".zattrs"
-DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once a level
+DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once for each level
 
 
 class ExactFloat(float):
@@ -44,7 +44,7 @@ class ExactFloat(float):
 
 
 class NonFinite(float):
-    """NaN, Infinity or -Infinity, which programs write into attributes as bare words. Equal to itself, so that documents can be compared."""
+    """NaN, Infinity or -Infinity, which programs write into attributes without quotes. Equal to itself, so that documents can be compared."""
 
     __slots__ = ()
 
@@ -66,13 +66,13 @@ class NonFinite(float):
 
 
 class NegativeZero(int):
-    """The number `-0`, which an integer type reads as 0 and a floating-point type as -0.0."""
+    """The number `-0`: 0 for an integer type, -0.0 for a floating-point type."""
 
     __slots__ = ()
 
 
 class _Refused(dict[str, object]):
-    """Stands where the parser met something that no document may hold, until its place is known."""
+    """Replaces a value that no document may contain, until its path is known."""
 
     def __init__(self, reason: str, member: str | None = None, word: str | None = None) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def item(path: str | None, index: int) -> str:
 
 
 def found(value: object) -> str:
-    """A value as error messages show it: its JSON text where it has one, cut short."""
+    """A value as error messages show it: its JSON text if it has one, shortened."""
     if isinstance(value, ExactFloat):
         text = value.text
     elif isinstance(value, NegativeZero):
@@ -106,7 +106,7 @@ def found(value: object) -> str:
 
 
 def _hint_for(text: str) -> str:
-    """What to do about a text that is no JSON."""
+    """A hint for a text that is not JSON."""
     if text.lstrip().startswith("<"):
         return "it is a page of HTML or XML: check the location, and what answers there"
     return "restore it from a copy, or write it anew" if text else "it is empty; was its writer interrupted?"
@@ -115,10 +115,10 @@ def _hint_for(text: str) -> str:
 def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[str] = frozenset()) -> Json:
     """The JSON value of UTF-8 text.
 
-    free  members of the outermost object in which the bare words NaN, Infinity and -Infinity, which programs do write, are read: within attributes as NonFinite, elsewhere as
-          those strings
+    free  members of the outermost object in which NaN, Infinity and -Infinity without quotes, which programs do write, are accepted: in attributes as NonFinite,
+          elsewhere as those strings
 
-    Refused with a MetadataError: anything that is not RFC 8259 JSON (NaN and Infinity among it), a member that occurs twice, a number
+    Refused with a MetadataError: all text that is not RFC 8259 JSON (including NaN and Infinity), a member that occurs twice, a number
     beyond float64, an integer of more digits than Python converts, and nesting deeper than DEPTH_LIMIT."""
     try:
         text = data if isinstance(data, str) else bytes(data).decode("utf-8")
@@ -181,7 +181,7 @@ def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[
 
 
 def _read_words(value: object, refused: list[_Refused], name: str, within: bool = False) -> Json:
-    """The value of a member with its bare words as numbers, if it is in attributes, or else as strings; those are refused no more."""
+    """The value of a member with its unquoted NaN and infinities as numbers, if it is in attributes, or else as strings; they are no longer refused."""
     within = within or name == _ATTRIBUTES or name.rpartition("/")[2] == _ATTRIBUTES_KEY
     if isinstance(value, _Refused) and value.word is not None:
         refused[:] = [other for other in refused if other is not value]
@@ -214,7 +214,7 @@ def _items(value: Json) -> list[Json]:
 
 
 def _path_of(value: object, wanted: _Refused, path: str | None) -> str | None:
-    """Where `wanted` itself stands beneath `value`; None at the top, and where an object with a doubled member swallowed it."""
+    """The path of `wanted` itself beneath `value`; None at the top, and where an object with a duplicate member has replaced it."""
     if value is wanted:
         return path
     children: list[tuple[str, object]] = []
@@ -231,7 +231,7 @@ def _path_of(value: object, wanted: _Refused, path: str | None) -> str | None:
 def as_json(value: object, path: str | None, depth: int = DEPTH_LIMIT) -> Json:
     """A deep copy of a value as plain JSON: tuples become lists, NumPy scalars and arrays Python numbers.
 
-    Anything that JSON cannot say (NaN and infinities but for NonFinite, sets, members whose names are not strings) is refused with a MetadataError."""
+    Values that JSON cannot express (NaN and infinities except NonFinite, sets, members whose names are not strings) are refused with a MetadataError."""
     try:
         return _copied(value, depth)
     except TypeError:
@@ -239,7 +239,7 @@ def as_json(value: object, path: str | None, depth: int = DEPTH_LIMIT) -> Json:
 
 
 def copied(value: T) -> T:
-    """A value out of a document with lists and dicts of its own, on every level; all else cannot be changed anyway."""
+    """A value of a document with new lists and dicts on every level; other values are immutable."""
     kind = type(value)
     if kind is list:
         return [copied(child) for child in value]  # type: ignore[attr-defined, return-value]
@@ -249,7 +249,7 @@ def copied(value: T) -> T:
 
 
 def _copied(value: object, depth: int) -> Json:
-    """A deep copy of what is plain JSON already, which most values are, without keeping track of its path. Raises TypeError for all else."""
+    """A deep copy of plain JSON, which most values are, without tracking its path. Raises TypeError for other values."""
     kind = type(value)
     if kind in _ATOMS:
         return value  # type: ignore[return-value]
@@ -296,8 +296,8 @@ def _as_json(value: object, path: str | None, depth: int) -> Json:
 
 
 def dump_json(value: Json, indent: int | None = 2) -> bytes:
-    """UTF-8 JSON text: members in the order they have, two spaces a level, a line break at the end. NaN and infinities are refused,
-    but for NonFinite, which are bare words.
+    """UTF-8 JSON text: members in their order, two spaces for each level, a line break at the end. NaN and infinities are refused,
+    except NonFinite, which are written without quotes.
 
     indent  None: all in one line, which takes a tenth of the time, for text that only programs read"""
     words = _has_words(value)
@@ -306,14 +306,14 @@ def dump_json(value: Json, indent: int | None = 2) -> bytes:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=words)
         try:
             return f"{text}\n".encode()
-        except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
+        except UnicodeEncodeError:  # half of a surrogate pair can be written only as an escape
             return json.dumps(value, indent=indent, allow_nan=words).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise MetadataError(f"the document cannot be written as JSON: {error}") from None
 
 
 def spelt_out(value: Json) -> Json:
-    """With strings for NonFinite, as strict JSON has it."""
+    """With strings in place of NonFinite, as in strict JSON."""
     if isinstance(value, dict):
         return {name: spelt_out(child) for name, child in value.items()}
     if isinstance(value, list):
@@ -322,7 +322,7 @@ def spelt_out(value: Json) -> Json:
 
 
 def _has_words(value: Json) -> bool:
-    """Whether there are numbers that are not finite, all of which are NonFinite."""
+    """Whether there are numbers that are not finite, and all of them are NonFinite."""
     found, left = False, [value]
     while left:
         child = left.pop()
@@ -338,7 +338,7 @@ def _has_words(value: Json) -> bool:
 
 
 def _plain(value: Json) -> Json:
-    """With plain floats for NonFinite, which `json` knows by their being equal to themselves or not."""
+    """With plain floats in place of NonFinite: `json` finds NaN by comparing a number with itself."""
     if isinstance(value, dict):
         return {name: _plain(child) for name, child in value.items()}
     if isinstance(value, list):

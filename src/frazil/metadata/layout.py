@@ -1,4 +1,4 @@
-"""The port between nodes and the dialects: where a dialect keeps the documents and chunks of nodes, and how its documents read.
+"""The port between nodes and the dialects: the keys of documents and chunks of nodes in a dialect, and the reading of its documents.
 
 Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py does the I/O, and is the only caller."""
 
@@ -29,7 +29,7 @@ class KnownExtensions(Protocol):
 
 
 class Candidate(Record):
-    """A node that a listing shows. keys: of its document, in order of precedence; group: it is a group even if none of these keys exists."""
+    """A node in a listing. keys: of its document, in order of precedence; group: it is a group even if none of these keys exists."""
 
     path: str
     keys: tuple[str, ...]
@@ -37,9 +37,9 @@ class Candidate(Record):
 
 
 class Layout(Protocol):
-    """The keys of a hierarchy in one dialect; a frozen value that pickles. Paths are normalised, "" is the root.
+    """The keys of a hierarchy in one dialect; a frozen value that can be pickled. Paths are normalised, "" is the root.
 
-    zarr_format      the dialect, as users name it
+    zarr_format      the dialect, under its name for users
     implicit_groups  whether groups need no document
     at_once          whether one listing of documents_prefix shows all nodes below; else each level needs its own listing"""
 
@@ -53,25 +53,25 @@ class Layout(Protocol):
     def at_once(self) -> bool: ...
 
     def entry(self) -> tuple[str, bytes] | None:
-        """Key and value of the document that the hierarchy has beside those of its nodes."""
+        """Key and value of a document of the hierarchy itself, if it has one."""
 
     def has_entry(self, value: bytes) -> bool:
-        """Whether a value found at that key says the same."""
+        """Whether a value found at that key is equivalent."""
 
     def check_name(self, name: str) -> str:
-        """The name itself, where a node may have it; InvalidInputError otherwise."""
+        """The name itself, if a node may have it; InvalidInputError otherwise."""
 
     def document_keys(self, path: str) -> tuple[str, ...]:
-        """Where a node's document may be, the one that wins first."""
+        """The possible keys of a node's document, in order of precedence."""
 
     def document_key(self, path: str, kind: type[Metadata]) -> str:
-        """Where the document of a node of this kind is."""
+        """The key of the document of a node of this kind."""
 
     def attributes_key(self, path: str) -> str | None:
-        """Where the attributes of a node are; None where its document has them."""
+        """The key of the attributes of a node; None if they are in its document."""
 
     def copies_key(self, path: str) -> str | None:
-        """Where the copies of the documents below a group are; None where its document has them."""
+        """The key of the copies of the documents below a group; None if they are in its document."""
 
     def documents_prefix(self, path: str) -> str:
         """The prefix of all documents of nodes below this one."""
@@ -80,22 +80,22 @@ class Layout(Protocol):
         """The prefix of an array's chunks."""
 
     def prefixes(self, path: str) -> tuple[str, ...]:
-        """All that lies below a node: nodes, and chunks."""
+        """The prefixes of everything below a node: nodes, and chunks."""
 
     def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
-        """The direct members that one level of documents_prefix shows, sorted."""
+        """The direct members in one level of documents_prefix, sorted."""
 
     def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
-        """All nodes below that the keys of documents_prefix show, depth first, each level sorted; where at_once."""
+        """All nodes below in the keys of documents_prefix, depth first, each level sorted; only if at_once."""
 
     def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
-        """The metadata of a document, and of that of its attributes. Raises MetadataError, UnknownExtensionError, with the key."""
+        """The metadata of a document, and of the document of its attributes. Raises MetadataError, UnknownExtensionError, with the key."""
 
     def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
-        """Lets `parse` give this metadata for a document that was emitted of it; a dialect that remembers nothing does nothing."""
+        """Lets `parse` return this metadata for the document that was emitted for it. A dialect without such a cache does nothing."""
 
     def emit(self, metadata: Metadata) -> bytes:
-        """The document; MetadataError where the dialect cannot say it."""
+        """The document; MetadataError if the dialect cannot express it."""
 
     def emit_attributes(self, metadata: Metadata) -> bytes | None:
-        """The document of the attributes; None where the other one has them, or there are none."""
+        """The document of the attributes; None if they are in the other one, or there are none."""

@@ -1,6 +1,6 @@
-"""Checks of the members of documents and configurations; every refusal names the member, what was found, and what is allowed.
+"""Checks of the members of documents and configurations. Every error names the member, the value, and the allowed values.
 
-Codecs and other extensions use these for their configurations. Which members there are is said where each extension is read."""
+Codecs and other extensions use these for their configurations. The code that reads an extension lists its members."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ INT64_MAX: Final = 2**63 - 1
 
 
 def refusal(path: str | None, allowed: str, value: object, hint: str | None = None) -> MetadataError:
-    """The error for a value at `path` that is not what is `allowed`."""
+    """The error for a value at `path`. allowed: the allowed values, in words."""
     name = "the document" if path is None else path.rpartition(".")[2]
     return MetadataError(f"{name} must be {allowed}, found {found(value)}", path=path, hint=hint)
 
 
 def between(low: int | None, high: int | None) -> str:
-    """The words for an integer in a range."""
+    """The words for an integer in a range, for messages."""
     if high is None or high == INT64_MAX:
         return "an integer" if low is None else f"an integer of at least {low}"
     if low is None:
@@ -69,13 +69,13 @@ def check_object(value: Json, path: str | None) -> dict[str, Json]:
 
 
 def json_object(value: object, path: str | None) -> dict[str, Json]:
-    """A deep copy of a mapping as a plain JSON object. Raises MetadataError for what JSON cannot say."""
+    """A deep copy of a mapping as a plain JSON object. Raises MetadataError for values that JSON cannot express."""
     return check_object(as_json(value, path), path)
 
 
 def lengths_from_user(value: object, path: str, low: int) -> tuple[int, ...]:
-    """A shape as users write it (one integer, or a sequence of Python or NumPy integers) as ints from low to 2^63 - 1."""
-    if type(value) is tuple:  # as most are, one of ints
+    """A shape from a user (one integer, or a sequence of Python or NumPy integers) as ints from low to 2^63 - 1."""
+    if type(value) is tuple:  # most shapes are tuples of ints
         for number in value:
             if type(number) is not int or not low <= number <= INT64_MAX:
                 break
@@ -104,14 +104,14 @@ def _as_int(value: object) -> int | None:
         return None
     try:
         return index(value)
-    except TypeError:  # a NumPy array of several elements has the method too
+    except TypeError:  # NumPy arrays of several elements also have __index__
         return None
 
 
 class Members:
     """The members of one object, read by name. `finish` refuses members that were not read.
 
-    path  where the object is in its document, such as "codecs[1].configuration"."""
+    path  of the object in its document, such as "codecs[1].configuration"."""
 
     __slots__ = ("_read", "path", "values")
 
@@ -124,7 +124,7 @@ class Members:
         return member(self.path, name)
 
     def has(self, name: str) -> bool:
-        """Whether the member is there; it counts as read."""
+        """Whether the member exists; it counts as read."""
         self._read.append(name)
         return name in self.values
 
@@ -140,7 +140,7 @@ class Members:
     def integer(
         self, name: str, low: int | None = None, high: int | None = INT64_MAX, default: int | None = None
     ) -> int:
-        """An integer from low to high; the default where it is absent, or required where there is none."""
+        """An integer from low to high; `default` if it is absent, required if there is no default."""
         if default is not None and not self.has(name):
             return default
         return check_integer(self.get(name), self.at(name), low, high)

@@ -1,6 +1,6 @@
-"""What documents mean, whatever their dialect: the metadata of an array and of a group, as frozen values.
+"""The content of documents in any dialect: the metadata of an array and of a group, as frozen values.
 
-How each dialect writes them lives in its own file; what codecs do with their extensions is said in their own layer."""
+The file of each dialect defines how it writes them; codecs/ defines the meaning of codecs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ FORMATS: Final[tuple[ZarrFormat, ...]] = (3, 2, "draft", "draft-2021")  # those 
 
 
 def known_format(value: object) -> ZarrFormat | None:
-    """The dialect that a value names, as users and documents name it; None for any other value."""
+    """The dialect that a value names, in the names of users and documents; None for any other value."""
     plain = isinstance(value, int | str) and not isinstance(value, bool)
     return next((known for known in FORMATS if plain and known == value), None)
 
 
 class NodeMetadata(Value):
-    """What the metadata of arrays and of groups have in common."""
+    """The common part of the metadata of arrays and of groups."""
 
     __slots__: tuple[str, ...] = ()
     attributes: Mapping[str, Json]
@@ -55,14 +55,14 @@ class ArrayMetadata(NodeMetadata):
 
     shape                 elements along each dimension, each from 0 to 2^63 - 1 (from users: one integer or any sequence)
     fill_value            of the data type's dtype, exact to the bit
-    codecs                one at least; whether they make a chain is for the codecs' layer to say
+    codecs                at least one; codecs/ checks whether they are a valid chain
     attributes            plain JSON, copied; None: none
     dimension_names       one for each dimension, None for an unnamed one; None: no names at all
     storage_transformers  array side first
-    zarr_format           the dialect that the document has, as users name it
+    zarr_format           the dialect of the document, under its name for users
     unknown               unknown members of the document with `"must_understand": false`; they are written back
-    document              the object that was read, where the dialect says more than the other fields keep: what is written has its members, but
-                          for the shape and the attributes. None: the other fields say all"""
+    document              the object that was read, where the dialect contains more than the other fields: a rewritten document has its members, except
+                          the shape and the attributes. None: the other fields contain everything"""
 
     __slots__ = (
         "attributes",
@@ -141,12 +141,12 @@ class ArrayMetadata(NodeMetadata):
 
     @property
     def fill_is_undefined(self) -> bool:
-        """Whether the document leaves it to the reader what elements are that were never written, as those of Zarr v2 with a fill value of null do."""
+        """Whether the document leaves elements undefined that were never written, as Zarr v2 does with a fill value of null."""
         return self.zarr_format == 2 and self.document is not None and self.document.get("fill_value", 0) is None
 
     @property
     def grid_shape(self) -> tuple[int, ...]:
-        """Chunks (shards, where there are) along each dimension."""
+        """Chunks (shards, if there are any) along each dimension."""
         return self.chunk_grid.grid_shape(self.shape)
 
     def with_shape(self, shape: object) -> ArrayMetadata:
@@ -161,11 +161,11 @@ class ArrayMetadata(NodeMetadata):
         return self.with_plain_members(lengths, json_object(self.attributes, "attributes"))
 
     def with_plain_members(self, shape: tuple[int, ...], attributes: dict[str, Json]) -> ArrayMetadata:
-        """As with_plain_attributes, with other lengths, too: as many, which the grid allows."""
+        """As with_plain_attributes, with other lengths, too: the same number, and allowed by the grid."""
         return self._with_checked(shape=shape, attributes=attributes)
 
     def differs_in_shape_alone(self, other: object) -> bool:
-        """Whether the shape is another, and all else but the attributes the very objects that another one has, as with_shape leaves them. False says nothing."""
+        """Whether the shape differs, and all fields except the attributes are the same objects, as after with_shape. False means nothing."""
         if not isinstance(other, ArrayMetadata) or self.shape == other.shape:
             return False
         return all(map(is_, _BESIDE_SHAPE(self), _BESIDE_SHAPE(other)))
@@ -175,13 +175,13 @@ class ArrayMetadata(NodeMetadata):
         return self.with_members(attributes=attributes)
 
     def with_members(self, **members: object) -> ArrayMetadata:
-        """The same array with these fields instead of its own. Raises MetadataError where they do not fit the others."""
+        """The same array with these fields instead of its own. Raises MetadataError if they do not fit the others."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return ArrayMetadata(**{**fields, **members})
 
 
 class ConsolidatedMetadata(Record):
-    """What the consolidated metadata of a group holds, in the words of zarr-python. metadata: the documents of the nodes by their paths below the group, as JSON."""
+    """The content of the consolidated metadata of a group, with zarr-python's names. metadata: the documents of the nodes by their paths below the group, as JSON."""
 
     metadata: Mapping[str, Json]
     kind: str = "inline"
@@ -189,15 +189,15 @@ class ConsolidatedMetadata(Record):
 
 
 class GroupMetadata(NodeMetadata):
-    """The metadata of one group. Raises MetadataError where attributes are not JSON.
+    """The metadata of one group. Raises MetadataError for attributes that are not JSON.
 
     attributes    plain JSON, copied; None: none
-    consolidated  the member `consolidated_metadata` as it was found, or None. It repeats the documents of the nodes below. It stays right when
-                  the group's own attributes change, and goes stale when a node below does: the code that changes one drops it with
+    consolidated  the member `consolidated_metadata` as it was found, or None. It repeats the documents of the nodes below. It stays valid when
+                  the group's own attributes change, and becomes stale when a node below does: the code that changes a node removes it with
                   `without_consolidated`
-    zarr_format   the dialect that the document has, as users name it
+    zarr_format   the dialect of the document, under its name for users
     unknown       unknown members of the document that readers may ignore; they are written back
-    implicit      the group has no document: it is there because nodes lie below it (draft of 2022, Group metadata)"""
+    implicit      the group has no document: it exists because there are nodes below it (draft of 2022, Group metadata)"""
 
     __slots__ = ("attributes", "consolidated", "implicit", "unknown", "zarr_format")
     consolidated: Mapping[str, Json] | None
@@ -222,7 +222,7 @@ class GroupMetadata(NodeMetadata):
 
     @property
     def consolidated_metadata(self) -> ConsolidatedMetadata | None:
-        """The documents in `consolidated`, or None where the document of the group has none. Those of Zarr v2 are beside it, in .zmetadata."""
+        """The documents in `consolidated`, or None if the document of the group has none. Those of Zarr v2 are in a separate document, .zmetadata."""
         documents = None if self.consolidated is None else self.consolidated.get("metadata")
         return ConsolidatedMetadata(documents) if isinstance(documents, dict) else None
 
@@ -247,7 +247,7 @@ _BESIDE_SHAPE: Final = attrgetter(*[name for name in ArrayMetadata.__slots__ if 
 
 
 def _check_grid(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
-    if type(grid) is RegularGrid:  # as nearly all are
+    if type(grid) is RegularGrid:  # true for nearly all grids
         grid.check(shape, "chunk_grid")
         return
     with ExtensionCall("chunk grid", type(grid).__name__, "chunk_grid"):

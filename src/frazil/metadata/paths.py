@@ -1,6 +1,6 @@
 """Names and paths of nodes in a hierarchy (Zarr v3.1 core, Node names; those of the draft of 2022). A path is names joined by "/"; the root is "".
 
-Where the documents and chunks of a node lie is said in its dialect's file."""
+The file of each dialect defines the keys of the documents and chunks of a node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DRAFT_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 
 
 def check_name(name: str) -> str:
-    """The name itself, where the core allows it; InvalidInputError otherwise."""
+    """The name itself, if the core allows it; InvalidInputError otherwise."""
     if not name:
         reason = "must not be empty"
     elif "/" in name:
@@ -34,12 +34,12 @@ def check_name(name: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether no node may have the name, as it begins with "__"."""
+    """Whether a name is reserved, because it begins with "__"."""
     return name.startswith("__") and name != XARRAY_VARIABLE
 
 
 def check_draft_name(name: str) -> str:
-    """The name itself, where the draft of December 2022 allows it (Node names); InvalidInputError otherwise."""
+    """The name itself, if the draft of December 2022 allows it (Node names); InvalidInputError otherwise."""
     if not name:
         reason = "must not be empty"
     elif not name.strip("."):
@@ -52,14 +52,14 @@ def check_draft_name(name: str) -> str:
 
 
 def check_lenient_name(name: str) -> str:
-    """The name itself, where it can be a part of a key; InvalidInputError otherwise. For what programs wrote that checked nothing more."""
+    """The name itself, if it can be a part of a key; InvalidInputError otherwise. For programs that checked nothing more."""
     if name and name.strip(".") and "/" not in name and "\0" not in name and _is_unicode(name):
         return name
     raise InvalidInputError(f"the name of a node must be text without '/', and not of periods alone, found {name!r}")
 
 
 def normalise(path: str | None, check: Callable[[str], str] = check_name) -> str:
-    """A path as users write it ("a/b", "/a/b", "//a//b/"; "/" or None for the root) as "a/b"; InvalidInputError for names that `check` refuses."""
+    """A path from a user ("a/b", "/a/b", "//a//b/"; "/" or None for the root) as "a/b"; InvalidInputError for names that `check` refuses."""
     if path is None:
         return ""
     if not isinstance(path, str):

@@ -1,4 +1,4 @@
-"""The registry of this layer: which data types, chunk grids and chunk key encodings are known. A value; codecs have their own beside it."""
+"""The registry of data types, chunk grids and chunk key encodings. A value; codecs have their own registry (codecs/registry.py)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class LateTypes(Value):
-    """A family of data types that is imported when none before it reads a type: its module, its class, and what that is made with."""
+    """A family of data types that is imported when no family before it reads a type: its module, its class, and the arguments of that class."""
 
     __slots__ = ("arguments", "module", "name")
     module: str
@@ -62,10 +62,10 @@ class LateTypes(Value):
 
 
 class MetadataExtensions(Value, excluded=("_parsed",)):
-    """What documents may name. `with_...` return a new value in which the new family goes first, so that it may replace an older one.
+    """Extensions that documents may name. `with_...` return a new value in which the new family comes first, so that it may replace an older one.
 
     fallbacks  whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
-    tells      whether a FallbackWarning is given then"""
+    tells      whether a fallback causes a FallbackWarning"""
 
     __slots__ = ("_parsed", "chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "tells")
     data_types: tuple[DataTypeFamily, ...]
@@ -92,15 +92,15 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
 
     @property
     def parsed(self) -> ResultCache:
-        """Nodes of documents of the final dialect that were parsed with these extensions, and without a warning. It is no part of the value."""
+        """Cached nodes of documents of the final dialect that were parsed with these extensions, and without a warning. Not part of the value."""
         return self._parsed
 
     def replaced(self, **fields: object) -> MetadataExtensions:
-        """The same with these arguments of the constructor instead of its own. It shares no parsed nodes, unless `parsed` is given."""
+        """The same with these arguments of the constructor instead of its own. It does not share parsed nodes, unless `parsed` is given."""
         return MetadataExtensions(**{**dict(self._fields()), **fields})  # type: ignore[arg-type]
 
     def with_data_type(self, family: DataTypeFamily) -> MetadataExtensions:
-        """The type may also be that of a field of a struct."""
+        """The type is also allowed as the type of a field in a struct."""
         known = [other.load() if isinstance(other, LateTypes) else other for other in self.data_types]
         others = [other.with_field_type(family) if isinstance(other, structs.StructTypes) else other for other in known]
         return self.replaced(data_types=(family, *others))
@@ -112,20 +112,20 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         return self.replaced(chunk_key_encodings=(family, *self.chunk_key_encodings))
 
     def without_fallbacks(self) -> MetadataExtensions:
-        """A data type that is not registered is refused, whatever fallback its document names."""
+        """With an error for data types that are not registered, even if their document names a fallback."""
         return self.replaced(fallbacks=False)
 
     def without_warnings(self) -> MetadataExtensions:
-        """The same without a FallbackWarning: for documents that gave one when they were opened."""
+        """The same without a FallbackWarning: for documents whose fallbacks were reported when they were opened."""
         return self.replaced(tells=False, parsed=self._parsed)
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
-        """The data type of an extension; UnknownExtensionError where no family has its name."""
+        """The data type of an extension; UnknownExtensionError if no family has its name."""
         family = _family(self.data_types, extension, path, "data type")
         return read_type(family, extension, path)
 
     def chunk_grid(self, extension: Extension, path: str = "chunk_grid") -> ChunkGrid:
-        """The chunk grid of an extension; UnknownExtensionError where no family has its name."""
+        """The chunk grid of an extension; UnknownExtensionError if no family has its name."""
         family = _family(self.chunk_grids, extension, path, "chunk grid")
         if family is REGULAR:
             return REGULAR.parse(extension, path)
@@ -135,7 +135,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
             return usable_grid(made, path)
 
     def chunk_key_encoding(self, extension: Extension, path: str = "chunk_key_encoding") -> ChunkKeyEncoding:
-        """The chunk key encoding of an extension; UnknownExtensionError where no family has its name."""
+        """The chunk key encoding of an extension; UnknownExtensionError if no family has its name."""
         family = _family(self.chunk_key_encodings, extension, path, "chunk key encoding")
         if family is DEFAULT:
             return DEFAULT.parse(extension, path)
@@ -143,9 +143,9 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         return with_methods(call, lambda: family.parse(extension, path), KEYS, "a ChunkKeyEncoding")
 
     def from_numpy(self, dtype: object) -> DataType:
-        """The data type for a dtype in any of NumPy's spellings and either byte order; the type itself is native.
+        """The data type for a dtype in any of NumPy's notations and either byte order; the type itself is native.
 
-        Raises InvalidInputError for what is no dtype, UnknownExtensionError for one that no registered type has."""
+        Raises InvalidInputError for a value that is not a dtype, UnknownExtensionError for one without a registered type."""
         native = native_dtype(dtype)  # type: ignore[arg-type]
         for family in self.data_types:
             if isinstance(family, _OWN):
@@ -178,7 +178,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
             try:
                 np.dtype(dtype)
             except (TypeError, ValueError):
-                return self.data_type(extension)  # raises: it is neither
+                return self.data_type(extension)  # raises, because it is neither
         return self.from_numpy(dtype)
 
 
@@ -189,7 +189,7 @@ def _family(families: Sequence[ExtensionFamily[T]], extension: Extension, path: 
 
 
 def read_type(family: ExtensionFamily[DataType], extension: Extension, path: str) -> DataType:
-    """The data type that a family makes of an extension. Raises MetadataError for what is none."""
+    """The data type that a family returns for an extension. Raises MetadataError for an invalid result."""
     if isinstance(family, _OWN):
         return family.parse(extension, path)
     with ExtensionCall("data type", extension.name, path) as call:
@@ -199,7 +199,7 @@ def read_type(family: ExtensionFamily[DataType], extension: Extension, path: str
 
 
 def _check_type(call: ExtensionCall, made: object) -> None:
-    """Refuses what a family of the user's made where it is no data type that elements can have."""
+    """Refuses the result of a user's family if it is not a data type that elements can have."""
     if not isinstance(made, DataType):
         raise call.wrong(made, "a DataType")
     if not isinstance(made.name, str) or not isinstance(made.dtype, np.dtype) or not made.dtype.itemsize:

@@ -1,4 +1,4 @@
-"""Results of pure functions, remembered under what they were made of. What is made is for the callers to say: documents.py, array/compiled_array.py."""
+"""A cache for results of pure functions, keyed by their inputs. The callers are documents.py and array/compiled_array.py."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _MOST: Final = 256  # results
 
 
 class ResultCache:
-    """At most 256 results by key; when there are more, all are forgotten. Safe to use from many threads, and after a fork: an entry is only added, or all are
-    forgotten. Equal to any other one; pickles without its results."""
+    """At most 256 results by key; when there are more, all are dropped. Safe to use from many threads, and after a fork: an entry is only added, or all are
+    dropped. Equal to any other cache; pickles without its results."""
 
     __slots__ = ("_results",)
 
@@ -29,18 +29,18 @@ class ResultCache:
         return ResultCache, ()
 
     def get(self, key: Hashable, kind: type[T]) -> T | None:
-        """What was put under a key, if it is of this class."""
+        """The value of a key, if it is of this class."""
         found = self._results.get(key)
         return found[1] if found is not None and isinstance(found[1], kind) else None
 
     def put(self, key: Hashable, result: object, kept: object = None) -> None:
-        """kept: values whose identity the key is made of; they live as long as the entry."""
+        """kept: values whose identity is part of the key; they live as long as the entry."""
         if len(self._results) >= _MOST:
             self._results.clear()
         self._results[key] = kept, result
 
     def get_or_make(self, parts: tuple[object, ...], make: Callable[[], T], kind: type[T]) -> T:
-        """The result for these very objects, compared by identity. Where `make` raises, nothing is remembered. kind: of what it makes"""
+        """The result for these objects, compared by identity. If `make` raises, nothing is cached. kind: the class of the result"""
         key = tuple([id(part) for part in parts])
         found = self.get(key, kind)
         if found is None:

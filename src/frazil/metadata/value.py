@@ -1,26 +1,26 @@
-"""The base of the frozen values of this package: fields from `__slots__`, each set once. What they mean lives elsewhere.
+"""The base of the frozen values of this package: fields from `__slots__`, each set once. Derived classes define their meaning.
 
-A dataclass would do the same, but costs 1 to 2 ms each at import."""
+Dataclasses would do the same, but each costs 1 to 2 ms at import."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-# sets a field in the constructor of a value that is made by the dozen, without asking whether it has one
+# sets a field in constructors that run often, without the check whether it is set already
 assign = object.__setattr__
 
 
 class Value:
     """Equality, hash, repr and pickle over the fields in `__slots__`; a field that has a value cannot be set again.
 
-    Mappings count for equality, but not for the hash."""
+    Mappings take part in equality, but not in the hash."""
 
     __slots__ = ()
     _names: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, excluded: tuple[str, ...] = (), **options: object) -> None:
-        """excluded: fields that are no part of the value"""
+        """excluded: fields that are not part of the value"""
         super().__init_subclass__(**options)
         every = [name for kind in reversed(cls.__mro__) for name in kind.__dict__.get("__slots__", ())]
         cls._names = tuple([name for name in every if name not in excluded])

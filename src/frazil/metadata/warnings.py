@@ -1,4 +1,4 @@
-"""Warnings that point to the line of the user's that opened something, however deep in this package it is found out what there is to tell."""
+"""Warnings that point to the line of user code that opened something, also if they are raised deep inside this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OURS: Final = (os.path.dirname(os.path.dirname(__file__)), Mapping.get.__code__
 
 
 def tell(message: str, category: type[Warning]) -> None:
-    """Warns at the innermost frame that is not of this package; where there is none, at the outermost one."""
+    """Warns at the innermost frame that is not of this package; if there is none, at the outermost one."""
     if sys.version_info >= (3, 12):
         warnings.warn(message, category, skip_file_prefixes=_OURS)
         return

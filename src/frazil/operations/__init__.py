@@ -1,3 +1,3 @@
-"""What is done with whole arrays and hierarchies, on top of the engine: copies, conversions, rechunks, checksums, validation, pictures, serving.
+"""Operations on whole arrays and hierarchies, on top of the engine: copies, conversions, rechunks, checksums, validation, pictures, serving.
 
-How elements are read and written is array/'s matter; commands that print are in cli/."""
+Not here: reading and writing of elements (array/), and commands that print (cli/)."""

@@ -1,4 +1,4 @@
-"""The array that an operation reads: an Array as it is, or what lies at a location, with the limits of the operation."""
+"""Opens the array that an operation reads: a given Array, or the array at a location, with the limits of the operation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from frazil.stores.locations import Location
 
 
 def open_source(source: Location | Array, path: str = "", runtime: Runtime | None = None) -> Array:
-    """The array at a location and a path below it; of an Array itself the same, with other limits where a runtime is given. Raises NotFoundError, MetadataError,
-    InvalidInputError where a group is there, or a path is given with an Array."""
+    """The array at a location and a path below it; a given Array itself, with other limits if a runtime is given. Raises NotFoundError, MetadataError,
+    InvalidInputError for a group, or if a path is given with an Array."""
     if runtime is not None and not isinstance(runtime, Runtime):
         raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
     if isinstance(source, Array):
@@ -29,7 +29,7 @@ def open_source(source: Location | Array, path: str = "", runtime: Runtime | Non
 
 
 def with_limit(array: Array, nbytes: int) -> Array:
-    """The same array, whose reads and writes have at most so many bytes in flight."""
+    """The same array, whose reads and writes have at most nbytes in flight."""
     location = array._location
     return _reopened(array, location._replace(runtime=location.runtime._replace(bytes_in_flight=max(1, nbytes))))
 

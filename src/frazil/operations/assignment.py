@@ -1,4 +1,4 @@
-"""Writing a selection of an array from values that may be larger than memory, in bounded memory. What is selected is a Window."""
+"""Writes a selection of an array, a Window, from values that may be larger than memory, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _TILE_BYTES: Final = 2**25
 
 
 def assign(window: Window, values: Values, report: Callable[[int], object]) -> None:
-    """Gives the elements of a window these values, shard by shard.
+    """Writes values to the elements of a window, shard by shard.
 
-    values  broadcast to the window's shape; may be a file that is mapped. Floating-point values are rounded to the array's type; all else has to be the same in it
+    values  broadcast to the window's shape; may be a mapped file. Floating-point values are rounded to the array's type; other values must be exact in it
     report  called with the bytes that were written since the last call
     Raises InvalidInputError before anything is written, ReadOnlyError, StoreError, DataError, ConflictError."""
     dtype = window.array.dtype
@@ -46,7 +46,7 @@ def _may_round(given: np.dtype[np.generic], dtype: np.dtype[np.generic]) -> bool
 
 
 def _check_exact(values: Values, dtype: np.dtype[np.generic], path: str) -> None:
-    """Raises InvalidInputError for a value that the dtype does not have. Reads a mapped file once."""
+    """Raises InvalidInputError for a value that is not exact in the dtype. Reads a mapped file once."""
     rows = max(1, _TILE_BYTES // max(1, values.nbytes // max(1, len(values)))) if values.ndim else 1
     flat = values[None] if not values.ndim else values
     for low in range(0, len(flat), rows):

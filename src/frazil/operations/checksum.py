@@ -1,4 +1,4 @@
-"""The checksum of an array's content: the same however it is stored. How it is defined, and why, is in docs/checksums.md and docs/design/027-checksums.md."""
+"""The checksum of an array's content, independent of its storage. docs/checksums.md has the definition, docs/design/027-checksums.md the reasons."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def checksum(
     progress: Callable[[int], object] | None = None,
 ) -> str:
     """The checksum of an array's content, 64 hexadecimal digits: of its dtype, shape and elements, to the bit. Chunks, shards, codecs, byte order, fill value,
-    attributes and dialect have no part in it (docs/checksums.md).
+    attributes and dialect do not change it (docs/checksums.md).
 
     source    an Array, or the location of one;  path: of the node there
     runtime   bytes_in_flight: bytes in memory; None: that of the Array, or the default
@@ -59,7 +59,7 @@ def checksum(
     digests = _Digests(dtype, array.shape)
     plan = _plan(
         array, digests.blocks, max(half, prod(array.chunks) * dtype.itemsize)
-    )  # one chunk is decoded whole anyway
+    )  # one chunk is decoded whole in any case
     with futures.ThreadPoolExecutor(limits.threads) as pool:
         for slab in read_slabs(with_limit(array, half), plan):
             origins = digests.origins(slab)
@@ -71,8 +71,8 @@ def checksum(
 
 
 def _plan(array: Array, blocks: tuple[int, ...], max_bytes: int) -> SlabPlan:
-    """The walk that reads chunks fewest times. Along the first dimension a slab may end within blocks: their elements follow one another in C order, so that a digest
-    can be resumed, which needs less memory than to keep rows."""
+    """The slab plan that reads chunks the fewest times. Along the first dimension a slab may end within blocks: their elements are consecutive in C order, so
+    that a digest can be resumed, which needs less memory than keeping rows."""
     shape, itemsize = array.shape, array.dtype.itemsize
     plan = plan_slabs(shape, itemsize, blocks, array.chunks, max_bytes, array.shards)
     if not shape:
@@ -91,8 +91,8 @@ def checksum_of_values(values: Values) -> str:
 
 
 def block_shape(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Extents of the blocks of a checksum: from 1 in each dimension the smallest extent that is below the length is doubled (of several the last one), until a block
-    has BLOCK_BYTES or none is left."""
+    """Extents of the blocks of a checksum: starting from 1 in each dimension, the smallest extent below the length (the last of several equal ones) is doubled,
+    until a block has BLOCK_BYTES or all extents reach the length."""
     extents = [1] * len(shape)
     while prod(extents) * itemsize < BLOCK_BYTES:
         growing = [(extent, -axis) for axis, extent in enumerate(extents) if extent < shape[axis]]
@@ -103,8 +103,8 @@ def block_shape(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 class _Digests:
-    """The digests of blocks, added up. Of a block that is not complete the digest so far is kept; its rows come in order, as slabs that end within blocks follow one
-    another along the first dimension."""
+    """The sum of the digests of blocks. For an incomplete block the digest so far is kept; its rows come in order, as slabs that end within blocks are
+    consecutive along the first dimension."""
 
     __slots__ = ("_begun", "_dtype", "_shape", "blocks", "total")
 
@@ -115,7 +115,7 @@ class _Digests:
         self._begun: dict[int, _Hash] = {}
 
     def origins(self, slab: Slab) -> list[tuple[int, ...]]:
-        """The first elements of the blocks of a slab, so far as they are in it, as indices of the array."""
+        """The first elements of the blocks of a slab, or of the parts of blocks in it, as indices of the array."""
         return list(
             product(
                 *(
@@ -126,7 +126,8 @@ class _Digests:
         )
 
     def add(self, slab: Slab, origins: Sequence[tuple[int, ...]]) -> int:
-        """Takes the elements of blocks in; the sum of the digests of those that are complete. Several threads may, each with other blocks."""
+        """Adds the elements of blocks to their digests. Returns the sum of the digests of the complete blocks. Several threads may call it, each with other
+        blocks."""
         total, starts = 0, [part.start for part in slab.box]
         stop = slab.box[0].stop if slab.box else 0
         for origin in origins:
@@ -134,7 +135,7 @@ class _Digests:
             made = self._begun.pop(number, None)
             if made is None:
                 made = hashlib.sha256(number.to_bytes(8, "little"), usedforsecurity=False)
-            inside: tuple[EllipsisType | slice, ...] = (  # ... so that what has no dimensions stays an array
+            inside: tuple[EllipsisType | slice, ...] = (  # ... so that a result without dimensions stays an array
                 ...,
                 *(
                     slice(at - start, (at // block + 1) * block - start)

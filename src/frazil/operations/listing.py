@@ -1,4 +1,4 @@
-"""What lies directly below a location, or all below it: nodes of a hierarchy, and where there is none, keys and folders. No element is read."""
+"""Lists the entries directly below a location, or all below it: nodes of a hierarchy, or keys and folders if there is none. No element is read."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
 
 
 class Entry(Record):
-    """name: below the location, of a key or folder as it is; shape, data_type, chunks, shards: of an array; objects, nbytes: stored, where these were asked for (of a key its
-    bytes); reason: why a node cannot be read."""
+    """name: below the location, unchanged for a key or folder; shape, data_type, chunks, shards: of an array; objects, nbytes: stored, if sizes were requested
+    (for a key its bytes); reason: why a node cannot be read."""
 
     name: str
     kind: Kind
@@ -47,7 +47,7 @@ class Entry(Record):
 
 
 def entries_of_node(node: Array | Group, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
-    """The members of a group, sorted; of an array itself, under the name "". Raises StoreError."""
+    """The members of a group, sorted; for an array the array itself, with the name "". Raises StoreError."""
     if isinstance(node, Array):
         yield _entry("", node.metadata, node._location, sizes)
         return
@@ -57,7 +57,8 @@ def entries_of_node(node: Array | Group, *, recursive: bool = False, sizes: bool
 
 
 def entries_of_prefix(store: Store, prefix: str, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
-    """Where no node is: arrays, groups, repositories and folders directly below, and keys; recursive: all keys. Raises NotFoundError where nothing is, StoreError."""
+    """For a location without a node: arrays, groups, repositories and folders directly below, and keys; recursive: all keys. Raises NotFoundError if there are
+    none, StoreError."""
     keys: list[Entry] = []
     empty = True
     for page in store.list_pages(prefix, delimited=not recursive, details=sizes):
@@ -106,7 +107,7 @@ def _folder(store: Store, prefix: str, folder: str, sizes: bool) -> Entry:
 
 
 def lines(entries: list[Entry]) -> list[str]:
-    """Entries in columns, a line each. Pure."""
+    """Entries in columns, one line each. Pure."""
     rows = [_cells(entry) for entry in entries]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(6)]
     return [

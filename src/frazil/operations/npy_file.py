@@ -1,4 +1,4 @@
-"""Elements as a file of NumPy's own format, .npy, written piece by piece."""
+"""Writes elements as a file of NumPy's format .npy, piece by piece."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object], piece_bytes: int = 2**25) -> None:
-    """NumPy's own format, C order: version 1.0, or a later one where the names of fields need it.
+    """Writes NumPy's format, in C order: version 1.0, or a later one if the names of fields need it.
 
-    report: called with the bytes of elements that were written;  piece_bytes: that are read at once
-    Raises InvalidInputError for a data type that the format has not."""
+    report: called with the bytes of elements written since the last call;  piece_bytes: read at once
+    Raises InvalidInputError for a data type that the format does not have."""
     dtype = window.dtype
-    if dtype.kind in "OT" or dtype.isbuiltin == 2:  # which need pickles, or a package to be read again
+    if dtype.kind in "OT" or dtype.isbuiltin == 2:  # readers need pickles, or a package
         raise InvalidInputError(
             f"NumPy's files have no counterpart of the data type {dtype}", hint="leave it out, or choose another format"
         )
@@ -41,7 +41,7 @@ def _npy_header(header: dict[str, object]) -> bytes:
     for write in (np.lib.format.write_array_header_1_0, np.lib.format.write_array_header_2_0):
         try:
             write(buffer, header)
-        except ValueError:  # too long, or names that are not Latin-1
+        except ValueError:  # too long, or names outside Latin-1
             buffer = BytesIO()
         else:
             return buffer.getvalue()

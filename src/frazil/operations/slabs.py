@@ -1,7 +1,7 @@
-"""An array read whole in slabs: boxes of whole blocks of a given grid, one after the other, within a limit of bytes, so that each chunk is read as few times as the
-limit allows. The blocks are the caller's: those of a checksum, or the shards of another array. What is done with a slab is the caller's matter.
+"""Reads a whole array in slabs: boxes of whole blocks of a given grid, one after the other, within a limit of bytes, so that each chunk is read as few times as
+the limit allows. The caller gives the blocks (those of a checksum, or the shards of another array), and processes the slabs.
 
-Selections are walked through in window.py."""
+Not here: walks through selections (window.py)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from frazil.array.array import Array
 from frazil.operations.window import Values
 from frazil.record import Record
 
-_PIECE: Final = 2**24  # decoded bytes that are read at once by a second thread; one row of chunks, where this has more
-_OF_SHARDS: Final = 0.25  # how much a repeated look into a shard counts beside a repeated reading of a chunk
+_PIECE: Final = 2**24  # decoded bytes that a second thread reads at once; at least one row of chunks
+_OF_SHARDS: Final = 0.25  # the weight of opening a shard again, relative to reading a chunk again
 
 
 class SlabPlan(Record):
-    """How an array is walked through: in columns, which are boxes as long as the array along one axis, and each column slab by slab along that axis.
+    """The order in which an array is read: in columns, which are boxes as long as the array along one axis, and each column slab by slab along this axis.
 
     shape   of the array;  blocks: extents of a block
-    axis    along which slabs follow each other; 0 for an array without dimensions
-    column  extents of a column: multiples of blocks, or the whole length; along `axis` the number of rows that are read at once, any number
+    axis    of consecutive slabs; 0 for an array without dimensions
+    column  extents of a column: multiples of blocks, or the whole length; along `axis` any number, of rows that are read at once
     nbytes  of the buffer that all slabs of a column share"""
 
     shape: tuple[int, ...]
@@ -66,7 +66,7 @@ class SlabPlan(Record):
 
 
 class Slab(Record):
-    """values: of the box of the array, which consists of whole blocks; the caller's until it asks for the next slab. number: counted from 0."""
+    """values: of the box of the array, which consists of whole blocks; valid until the next slab is requested. number: counted from 0."""
 
     number: int
     box: tuple[slice, ...]
@@ -83,10 +83,10 @@ def plan_slabs(
     *,
     axis: int | None = None,
 ) -> SlabPlan:
-    """The walk that reads chunks fewest times with a buffer of max_bytes; of one block, where that is more. Pure.
+    """The plan that reads chunks the fewest times with a buffer of max_bytes, or of one block, if that is larger. Pure.
 
-    blocks  extents of a block, which a slab never cuts;  chunks: extents of what has to be decoded whole;  shards: extents of what holds many chunks
-    axis    along which slabs follow each other; None: the best one"""
+    blocks  extents of a block, which a slab never cuts;  chunks: extents that are decoded whole;  shards: extents of shards, None: there are none
+    axis    of consecutive slabs; None: the best one"""
     lengths = tuple(shape)
     blocks = tuple(max(1, min(block, length)) for block, length in zip(blocks, lengths, strict=True))
     if not prod(lengths) or not lengths:
@@ -103,7 +103,7 @@ _Grids = list[tuple[tuple[int, ...], float]]
 def _grown(
     shape: tuple[int, ...], itemsize: int, blocks: tuple[int, ...], axis: int, grids: _Grids, max_bytes: int
 ) -> SlabPlan:
-    """The plan along one axis: from a column of one block, extents grow where that saves most reading for its bytes, as long as they fit."""
+    """The plan along one axis: starting from a column of one block, the extent grows that saves most reads for its bytes, as long as the column fits."""
     column = blocks
     nbytes = _buffer_bytes(shape, itemsize, blocks, axis, column)
     extents = [_extents(a, shape, blocks, grids, free=a == axis) for a in range(len(shape))]
@@ -118,7 +118,7 @@ def _grown(
                 size = _buffer_bytes(shape, itemsize, blocks, axis, grown)
                 if size > max_bytes:
                     continue
-                # where nothing is saved, the last dimension grows first: fewer and longer runs of elements
+                # without savings the last dimension grows first, for fewer and longer runs of elements
                 gain = (before - _cost(shape, grown, grids)) / (log(size / nbytes) if size > nbytes else 1e-9)
                 if best is None or (gain, a) > best[:2]:
                     best = gain, a, grown, size
@@ -128,7 +128,7 @@ def _grown(
 
 
 def _extents(axis: int, shape: tuple[int, ...], blocks: tuple[int, ...], grids: _Grids, *, free: bool) -> list[int]:
-    """Extents of a column that are worth trying along an axis; free: they may cut blocks."""
+    """Candidates for the extent of a column along an axis; free: they may cut blocks."""
     length, block = shape[axis], blocks[axis]
     bases = {block, *(lcm(block, grid[axis]) for grid, _ in grids), *(grid[axis] for grid, _ in grids if free)}
     found = {length}
@@ -142,7 +142,7 @@ def _extents(axis: int, shape: tuple[int, ...], blocks: tuple[int, ...], grids: 
 def _buffer_bytes(
     shape: tuple[int, ...], itemsize: int, blocks: tuple[int, ...], axis: int, column: tuple[int, ...]
 ) -> int:
-    """Rows that are read at once, and behind which less than a block is kept from before."""
+    """Bytes of the buffer: rows that are read at once, and less than a block of rows kept from before."""
     rows = column[axis] if column[axis] % blocks[axis] == 0 else column[axis] + blocks[axis]
     return itemsize * prod(min(rows, shape[axis]) if a == axis else extent for a, extent in enumerate(column))
 
@@ -157,13 +157,13 @@ def _cost(shape: tuple[int, ...], column: tuple[int, ...], grids: _Grids) -> flo
 
 
 def _cuts(length: int, one: int, other: int) -> int:
-    """Pieces that two regular grids cut a length into together."""
+    """The number of pieces into which two regular grids together cut a length."""
     return -(-length // one) + -(-length // other) - 1 - (length - 1) // lcm(one, other)
 
 
 def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = False) -> Iterator[Slab]:
-    """All elements, slab by slab in the order of the plan. skip: so many slabs are left out at the beginning, and not read. ahead: another thread reads the next
-    slab while the caller has one, into a second buffer, in pieces: who stops early waits for one of these. Raises DataError, StoreError."""
+    """All elements, slab by slab in the order of the plan. skip: the number of first slabs that are not read. ahead: another thread reads the next slab while
+    the caller has one, into a second buffer, in pieces: a caller that stops early waits for one piece. Raises DataError, StoreError."""
     if not prod(plan.shape):
         return
     if not plan.shape:
@@ -171,7 +171,7 @@ def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = Fal
             yield Slab(0, (), array.read())
         return
     size = plan.nbytes // array.dtype.itemsize
-    memory = [np.empty(size, array.dtype) for _ in range(1 + ahead)]  # of all columns
+    memory = [np.empty(size, array.dtype) for _ in range(1 + ahead)]  # for all columns
     ended = Event() if ahead else None
     slabs = _read_columns(array, plan, skip, memory, ended)
     yield from slabs if ended is None else _prefetched(slabs, ended)
@@ -191,7 +191,7 @@ def _read_columns(
 
 
 def _prefetched(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
-    """The same slabs, each made by another thread while the caller has the one before. ended: set when no more are wanted."""
+    """The same slabs, each read by another thread while the caller has the one before. ended: set when the caller needs no more."""
     with ThreadPoolExecutor(1, "frazil slab") as thread:
         try:
             coming = thread.submit(next, slabs, None)
@@ -203,7 +203,7 @@ def _prefetched(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
 
 
 def _slab_starts(plan: SlabPlan) -> list[int]:
-    """The first rows of the slabs of a column, and its length: each slab ends with the last whole block of what was read by then."""
+    """The first rows of the slabs of a column, and its length: each slab ends with the last whole block that was read."""
     length, step, block = plan.shape[plan.axis], plan.column[plan.axis], plan.blocks[plan.axis]
     ends = (length if end >= length else end // block * block for end in range(step, length + step, step))
     return sorted({0, *ends})
@@ -218,15 +218,15 @@ def _read_column(
     memory: Sequence[Values],
     ended: Event | None,
 ) -> Iterator[Slab]:
-    """The slabs of a column from the row starts[0] on. memory: buffers that slabs take in turns, each for the rows that are read at once, and what is kept of
-    those before. ended: a second thread reads, until this is set"""
+    """The slabs of a column from the row starts[0] on. memory: buffers that slabs use in turns, each for the rows that are read at once, and rows kept from
+    before. ended: a second thread reads until this is set"""
     axis, step, length = plan.axis, plan.column[plan.axis], plan.shape[plan.axis]
     whole = [part.stop - part.start for part in column]
     rows = min(length, step if step % plan.blocks[axis] == 0 else step + plan.blocks[axis])
     extents = (*whole[:axis], rows, *whole[axis + 1 :])
     buffers = [buffer[: prod(extents)].reshape(extents) for buffer in memory]
     along = (slice(None),) * axis
-    # a second thread does not hear Ctrl-C: it looks between pieces whether it is to end
+    # a second thread does not receive Ctrl-C: it checks `ended` between pieces
     row = array.dtype.itemsize * max(prod(extents) // rows, 1)
     piece = length if ended is None else max(_PIECE // (row * array.chunks[axis]), 1) * array.chunks[axis]
     base = read = starts[0]

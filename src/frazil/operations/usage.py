@@ -1,4 +1,4 @@
-"""How many bytes the nodes of a hierarchy have, decoded and as they are stored. Keys are listed, nothing is decoded."""
+"""Sizes of the nodes of a hierarchy, decoded and stored. Keys are listed, nothing is decoded."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from frazil.record import Record
 
 
 class NodeUsage(Record):
-    """path: below the node that was asked about, which is ""; kind: "array", "group" or "unreadable".
+    """path: below the requested node, which is ""; kind: "array", "group" or "unreadable".
 
-    nbytes         of all elements, decoded; of a group those of all arrays below it
-    stored_nbytes  of the stored chunks and shards, objects: how many of them; documents do not count
-    unreadable     nodes that cannot be read, of this one and all below it;  reason: why this one cannot"""
+    nbytes         of all elements, decoded; for a group those of all arrays below it
+    stored_nbytes  of the stored chunks and shards, objects: their number; documents do not count
+    unreadable     number of unreadable nodes, of this one and all below it;  reason: why this one is unreadable"""
 
     path: str
     kind: str
@@ -29,7 +29,7 @@ class NodeUsage(Record):
     reason: str | None = None
 
     def plus(self, other: NodeUsage) -> NodeUsage:
-        """This node with what is below it."""
+        """This node with the sizes of a node below it added."""
         return self._replace(
             nbytes=self.nbytes + other.nbytes,
             stored_nbytes=self.stored_nbytes + other.stored_nbytes,
@@ -43,7 +43,7 @@ class NodeUsage(Record):
 
 
 def usage(node: Array | Group) -> list[NodeUsage]:
-    """The node itself and all below it, depth first; groups have the sums of what is below them. Raises StoreError."""
+    """The node itself and all below it, depth first; groups have the sums of the nodes below them. Raises StoreError."""
     if isinstance(node, Array):
         return [_of_node("", node.metadata, node._location)]
     above = len(node.path) + (node.path != "")
@@ -72,7 +72,7 @@ def _of_node(path: str, metadata: Metadata | FrazilError, location: NodeLocation
 
 
 def lines(nodes: list[NodeUsage], *, top: str = ".") -> list[str]:
-    """A table, a line each: decoded bytes, stored bytes, how many times smaller, stored objects, path. Pure. top: what to call the node itself"""
+    """A table, one line for each: decoded bytes, stored bytes, compression ratio, stored objects, path. Pure. top: the name of the node itself"""
     rows = [("decoded", "stored", "ratio", "objects", "path")]
     for node in nodes:
         ratio = f"{node.nbytes / node.stored_nbytes:.1f}" if node.stored_nbytes else "-"

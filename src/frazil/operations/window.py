@@ -1,7 +1,6 @@
-"""A selection as something to walk through: read piece by piece in C order, or at its edges alone, or written tile by tile, in bounded memory.
+"""Walks through a selection in bounded memory: reads it piece by piece in C order, or only at its edges, or writes it tile by tile.
 
-Brackets are understood by indexing/; here a selection that fits an array becomes, for each dimension, which elements it takes. Whole arrays are walked through
-in slabs.py."""
+indexing/ parses brackets; here a checked selection becomes the selected elements of each dimension. slabs.py walks through whole arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ Picks = range | tuple[int, ...]  # elements along one dimension, in the order of
 
 
 class Source(Protocol):
-    """Elements in place of those that an array stores, such as decoded ones: of the same shape, selected along each dimension on its own."""
+    """Elements that replace those of an array, such as decoded ones: of the same shape, selected along each dimension independently."""
 
     dtype: np.dtype[np.generic]
 
@@ -30,8 +29,8 @@ class Source(Protocol):
 
 
 class Window(Record):
-    """picks: for each dimension of the array the elements that are taken. kept: the dimensions that the result has, as an integer drops its own.
-    source: what is read; None: the array itself."""
+    """picks: for each dimension of the array the selected elements. kept: the dimensions of the result, as an integer drops its own.
+    source: of the elements; None: the array itself."""
 
     array: Array
     picks: tuple[Picks, ...]
@@ -40,12 +39,12 @@ class Window(Record):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the result."""
+        """Shape of the result."""
         return tuple(len(self.picks[dimension]) for dimension in self.kept)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """Of the result."""
+        """Data type of the result."""
         return self.array.dtype if self.source is None else self.source.dtype
 
     @property
@@ -53,7 +52,7 @@ class Window(Record):
         return prod(self.shape) * self.dtype.itemsize
 
     def read(self) -> Values:
-        """All of it. Raises DataError, StoreError, and what the source raises."""
+        """All elements. Raises DataError, StoreError, and errors of the source."""
         selection = tuple(map(_index, self.picks))
         values = np.asarray(self.array.oindex[selection] if self.source is None else self.source[selection])
         return values.reshape(self.shape)
@@ -63,19 +62,19 @@ class Window(Record):
         self.array.oindex[tuple(map(_index, self.picks))] = values.reshape([len(picks) for picks in self.picks])
 
     def cut(self, axis: int, start: int, stop: int) -> Window:
-        """Elements start to stop of one axis of the result."""
+        """The window with only the elements start to stop of one axis of the result."""
         return self.pick(axis, slice(start, stop))
 
     def pick(self, axis: int, which: slice | Sequence[int]) -> Window:
-        """Of one axis of the result only these elements, counted within the result."""
+        """The window with only these elements of one axis of the result, counted within the result."""
         dimension = self.kept[axis]
         old = self.picks[dimension]
         new: Picks = old[which] if isinstance(which, slice) else tuple(old[i] for i in which)
         return self._replace(picks=(*self.picks[:dimension], new, *self.picks[dimension + 1 :]))
 
     def pieces(self, max_bytes: int, axis: int = 0) -> Iterator[Window]:
-        """The window in consecutive pieces: their values, one after the other in C order, are the values of the whole. At most max_bytes each, unless
-        one element is more; cut where chunks end, as far as that allows, so that few chunks are decoded twice. axis: those before it are not cut."""
+        """The window in consecutive pieces: their values, one after the other in C order, are the values of the whole. At most max_bytes each, unless one
+        element is more; cut at ends of chunks where possible, so that few chunks are decoded twice. axis: axes before it are not cut."""
         if axis == len(self.shape) or self.nbytes <= max_bytes:
             yield self
             return
@@ -90,14 +89,14 @@ class Window(Record):
                 yield from self.cut(axis, i, i + 1).pieces(max_bytes, axis + 1)
 
     def tiles(self, max_bytes: int, extents: Sequence[int] | None = None) -> Iterator[tuple[tuple[int, ...], Window]]:
-        """The window in tiles of at most max_bytes, unless one chunk is more, each with the position of its first element; cut where chunks end.
-        In C order of the tiles, which is not that of the elements. extents: of what is not to be cut in place of chunks, such as shards."""
+        """The window in tiles of at most max_bytes, unless one chunk is more, each with the position of its first element; cut at ends of chunks. In C order of
+        the tiles, which is not that of the elements. extents: of larger units that are not cut, such as shards; None: of chunks."""
         extents = self.array.chunks if extents is None else extents
         most = [
             max(1, min(length, extents[dimension])) for length, dimension in zip(self.shape, self.kept, strict=True)
         ]
         bytes_of_tile = prod(most) * self.dtype.itemsize
-        for axis in reversed(range(len(most))):  # as wide as it may be, then as high
+        for axis in reversed(range(len(most))):  # as wide as possible, then as high as possible
             grow = min(-(-self.shape[axis] // most[axis]), max_bytes // max(1, bytes_of_tile))
             if grow > 1:
                 most[axis] *= grow
@@ -115,7 +114,8 @@ class Window(Record):
             yield from self.cut(axis, start, stop)._tiles(most, extents, (*origin, start))
 
     def _cuts(self, axis: int, most: int, extents: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Ranges of at most `most` elements along an axis of the result, which end where a chunk (or what has the extents) ends if one ends within."""
+        """Ranges of at most `most` elements along an axis of the result. Each ends at the end of a chunk (or of a unit of `extents`), if one ends within the
+        range."""
         dimension = self.kept[axis]
         picks, chunk = self.picks[dimension], extents[dimension]
         start = 0
@@ -130,7 +130,8 @@ class Window(Record):
 
 
 def window(array: Array, selection: tuple[object, ...] = (...,)) -> Window:
-    """selection: integers, slices, lists of integers and one Ellipsis, each along its own dimension. Raises SelectionError where it does not fit."""
+    """The window of a selection: integers, slices, lists of integers and one Ellipsis, each along its own dimension. Raises SelectionError if it does not
+    fit."""
     box = orthogonal(selection, array.shape)
     picks: list[Picks] = []
     for axis in box.axes:

@@ -1,4 +1,4 @@
-"""Whether two locations have something in common, and what a location is called: for operations that read one and write another."""
+"""Whether two locations overlap, and how a location is named: for operations that read one and write another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.stores.zip.zip_store import ZipStore
 
 
 def address_of(store: Store, root: str) -> tuple[object, str]:
-    """What two locations have in common that are in one store, and where in it they are."""
+    """A value that is equal for two locations in one store, and the place of the location in that store."""
     while isinstance(store, WrappedStore):
         store = store.inner
     if isinstance(store, AdaptedStore):
@@ -34,18 +34,18 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
 
 
 def address_of_zarr(array: object) -> tuple[object, str] | None:
-    """The same of an array of zarr-python; None for anything else."""
+    """address_of for an array of zarr-python; None for anything else."""
     store, path = getattr(array, "store", None), getattr(array, "path", None)
     if type(array).__module__.partition(".")[0] != "zarr" or store is None or not isinstance(path, str):
         return None
     try:
         return address_of(*resolve(store, path))
-    except InvalidInputError:  # it is no location here
+    except InvalidInputError:  # not a location of Frazil
         return None
 
 
 def origin_of(store: Store, root: str) -> str:
-    """A location as another process would call it too."""
+    """A location by a name that is valid in other processes too."""
     kind, where = address_of(store, root)
     return repr((store, where)) if isinstance(kind, int) else f"{kind} {where}"
 
@@ -62,7 +62,7 @@ def check_no_overlap(source: tuple[object, str], destination: tuple[object, str]
 
 
 def shown(store: Store, root: str) -> str:
-    """A location as a user would name it, where there is such a name."""
+    """A location as a user would name it, where it has such a name."""
     if isinstance(store, LocalStore):
         return os.path.join(store.path, root).rstrip("/") or "/"
     if isinstance(store, MemoryStore) and store.name is not None:

@@ -1,4 +1,4 @@
-"""From what a user calls a location, and a path in it, to a store and a prefix of keys."""
+"""From a location and a path in it, as users give them, to a store and a prefix of keys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _REMOTE: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "http
 
 
 class StorePath(Record):
-    """A path in a store, as a location: what zarr-python's class of this name is there. `path / "below"` is a path below it."""
+    """A path in a store, as a location, like zarr-python's class of this name. `path / "below"` is a path below it."""
 
     store: Store
     path: str = ""
@@ -61,12 +61,13 @@ def resolve(
 ) -> tuple[Store, str]:
     """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
 
-    location  the path of a folder or a zip archive, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, or of a zip archive there, a Store,
-              an object of obstore, a store of zarr-python, a StorePath of it or of Frazil, fsspec's FSMap or (file system, path), or what stores.adapt makes one of: a StoreWithPartialAccess, a
-              dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders. An archive is the first part of a path that ends in
-              ".zip" and is no folder, and of a URL the first part that does; the rest is a path in it
-    requests_in_flight, bytes_in_flight, redirects  of an object store that is made here; threads: of a LocalStore
-    Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
+    location  the path of a folder or a zip archive, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, or of a zip
+              archive there, a Store, an object of obstore, a store of zarr-python, a StorePath of it or of Frazil, fsspec's FSMap or (file system, path), or
+              anything that stores.adapt accepts: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two letters or more, so that
+              "C://x" and "a:b" are folders. An archive is the first part of a path that ends in ".zip" and is no folder; in a URL, the first part that ends in
+              ".zip". The rest is a path in the archive
+    requests_in_flight, bytes_in_flight, redirects  for an object store that is created here; threads: for a LocalStore
+    Raises InvalidInputError, which names the kind of location, for other kinds. Nothing is opened or created."""
     below = key_prefix(path)
 
     def made(objects: connections.ObjectClient | str) -> Store:
@@ -86,7 +87,7 @@ def resolve(
         )
         if foreign is not None:
             return foreign[0], foreign[1] + below
-    text = location_text(location)  # type: ignore[arg-type] # of objects of obstore none is left
+    text = location_text(location)  # type: ignore[arg-type] # no object of obstore is left here
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
     if scheme in {"", "file"}:
         where = text if scheme == "" else _file_path(text, rest)
@@ -117,8 +118,8 @@ def resolve(
 
 
 def given_location(location: Location | None, store: Location | None, options: Mapping[str, object] | None) -> Location:
-    """The location that is given by one of two names; with storage_options of zarr-python an ObjectStore. Raises InvalidInputError where none or both are given, and for
-    options that the location has no use for."""
+    """The location that is given by one of two names. With storage_options of zarr-python it is an ObjectStore. Raises InvalidInputError where none or both are
+    given, and for options that do not apply to the location."""
     if (location is None) == (store is None):
         problem = "no location is given" if location is None else "the location is given twice, also as store="
         raise InvalidInputError(problem, hint=f"allowed are {_ALLOWED}")
@@ -135,7 +136,7 @@ def given_location(location: Location | None, store: Location | None, options: M
     chosen: dict[str, Any] = storage_options.object_options(where, options)
     archive = split_archive(str(where), is_url=True)
     if archive is None:
-        return object_store.ObjectStore(where, **chosen)  # type: ignore[arg-type] # a URL, and options that are checked there
+        return object_store.ObjectStore(where, **chosen)  # type: ignore[arg-type] # a URL, and options that ObjectStore checks
     if archive[1]:
         raise InvalidInputError(
             "with storage_options a location ends with the zip archive",
@@ -146,12 +147,12 @@ def given_location(location: Location | None, store: Location | None, options: M
 
 
 def split_archive(text: str, *, is_url: bool) -> tuple[str, str] | None:
-    """The zip archive in a path or URL, and what follows it: the path of a node. None where there is none. Folders whose name ends in ".zip" are folders."""
+    """The zip archive in a path or URL, and the rest, the path of a node. None without an archive. Folders whose name ends in ".zip" are folders."""
     lower = text.lower()
     at = lower.find(".zip", text.find("://") + 3 if is_url else 0)
     while at >= 0:
         end = at + 4
-        bucket = is_url and text.find("/", text.find("://") + 3) in {-1, end}  # a host or a bucket, no object
+        bucket = is_url and text.find("/", text.find("://") + 3) in {-1, end}  # a host or a bucket, not an object
         if lower[end : end + 1] in {"", "/"} and not bucket and (is_url or not os.path.isdir(text[:end])):
             return text[:end], text[end:].strip("/")
         at = lower.find(".zip", end)
@@ -170,7 +171,7 @@ def key_prefix(path: str) -> str:
 
 
 def location_text(location: str | os.PathLike[str]) -> str:
-    """A location as text. Raises InvalidInputError for what cannot be one."""
+    """A location as text. Raises InvalidInputError for a value that cannot be a location."""
     try:
         text = os.fspath(location)
     except TypeError:
@@ -190,7 +191,7 @@ def location_text(location: str | os.PathLike[str]) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """(scheme, what follows) of a URL; ("", text) of other text."""
+    """(scheme, rest) of a URL; ("", text) of other text."""
     scheme, mark, rest = text.partition("://")
     plain = scheme.replace("+", "").replace("-", "").replace(".", "")
     if mark == "" or len(scheme) < 2 or not (plain.isascii() and plain.isalnum() and scheme[0].isalpha()):

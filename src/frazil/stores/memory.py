@@ -37,21 +37,21 @@ _ALL = Capabilities(direct=True, appendable=True)
 
 
 class _Table:
-    """The content of a store, shared by all stores of one name. Readers take no lock: a value is put in place whole, together with its version."""
+    """The content of a store, shared by all stores of one name. Readers take no lock: a value and its version are replaced together."""
 
     __slots__ = ("__weakref__", "_sorted", "lock", "mark", "objects", "times", "written")
 
     def __init__(self, objects: dict[str, tuple[bytes, Version | None]], written: int) -> None:
         self.lock = threading.Lock()
-        self.mark = os.urandom(16).hex()  # no other content has it
+        self.mark = os.urandom(16).hex()  # unique to this content
         self.objects = objects
-        self.times: dict[str, int] = {}  # when each was put, ns since 1970
+        self.times: dict[str, int] = {}  # when each value was put, ns since 1970
         self.written = written  # values ever put: the next version, never used twice
         self._sorted: list[str] | None = None
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """In the child: what another thread of the parent may have held or left half done there."""
+        """In the child of a fork: replaces what another thread of the parent may have held or left half done."""
         self.lock = threading.Lock()
         self.mark = os.urandom(16).hex()
         self._sorted = None
@@ -80,8 +80,8 @@ class _Table:
             self._sorted = None
 
 
-# The named stores of this process, so that "memory://name" means the same everywhere in it. They last as long as the process; erase_prefix("") frees
-# what one holds. A fork has copies.
+# The named stores of this process: "memory://name" is the same store everywhere in it. They last as long as the process; erase_prefix("") frees
+# their memory. A fork has copies.
 _named: dict[str, _Table] = {}
 
 
@@ -97,7 +97,7 @@ class MemoryStore(Store):
 
     @property
     def mark(self) -> str:
-        """What tells this content from any other, also from one that takes its place in memory."""
+        """Identifies this content, and is never equal to the mark of another one, not even of one at the same address in memory."""
         return self._table.mark
 
     def __repr__(self) -> str:
@@ -203,7 +203,7 @@ def _level(keys: list[str], prefix: str, at: int, last: int) -> Iterator[str]:
 
 
 def _end(keys: list[str], prefix: str, first: int, last: int | None = None) -> int:
-    """The place behind the keys that begin with prefix: all of them come before the prefix with its last "/" made a "0", the next character."""
+    """The index after the last key that begins with prefix. All of them come before the prefix with its last "/" replaced by "0", the next character."""
     last = len(keys) if last is None else last
     return last if prefix == "" else bisect_left(keys, prefix[:-1] + "0", first, max(first, last))
 

@@ -42,8 +42,8 @@ class StorePort(ABC):
 
     @property
     def identity(self) -> str | None:
-        """Names this store in every process and at any time, such as a URL without credentials: two stores with one identity have, under one key and version,
-        the same bytes. None: there is no such name; then `cache=` keeps nothing of this store on disk."""
+        """Names this store in every process and at any time, such as a URL without credentials: two stores with one identity have the same bytes under one key
+        and version. None: it has no such name; then `cache=` keeps nothing of this store on disk."""
         return None
 
     def kernel_root(self) -> KernelRoot | None:
@@ -65,13 +65,13 @@ class StorePort(ABC):
         """Byte ranges of objects, in one batch.
 
         names          may repeat; a name without a span is only looked up (status, version, size)
-        spans          int64[n, 3]: (row in names, start, length); start < 0 counts from the end, length < 0 means up to the end. A length of -1 - n says that the
-                       caller expects n bytes at most (up_to): a store that downloads them refuses more. A suffix longer than the object is the whole object; a
-                       range that reaches beyond the end is answered, and fails where it is read (FAILED_RANGE)
-        expect         for each name the version it must have (None: any); another, or none at all, makes the name STALE and its rows MISSING. ABSENT: the
-                       name must not be there
-        continue_from  the answer of an earlier fetch of the same names: both answers then come from one version of each object
-        single_read    the caller reads each object no second time: the kernel may open it later (status UNKNOWN)
+        spans          int64[n, 3]: (row in names, start, length); start < 0 counts from the end, length < 0 means up to the end. A length of -1 - n means that
+                       the caller expects n bytes at most (up_to): a store that downloads refuses more. A suffix longer than the object is the whole object. A
+                       range that reaches beyond the end is returned, and reading it fails (FAILED_RANGE)
+        expect         for each name the version it must have (None: any). With another version, or no object, the name is STALE and its rows MISSING. ABSENT:
+                       the name must not exist
+        continue_from  the result of an earlier fetch of the same names: both results then come from one version of each object
+        single_read    the caller reads each object only once: the kernel may open it later (status UNKNOWN)
         Raises StoreError when the store fails; a missing object is a status, not an error."""
 
     @abstractmethod
@@ -81,15 +81,15 @@ class StorePort(ABC):
         """Publishes each value whole: a reader sees the old object or the new one, also after a crash. Names are distinct. The store keeps no buffer of the caller's.
 
         expect[i]  ANY (None); ABSENT; a version; or CREATE_ONLY: as ABSENT, for keys that all writers only create and never replace, such as reference files. A
-                   store may do without locks then. Of many creators one gets a version, the others Changed. An error does not say whether the value is there. A
-                   store that syncs what it writes also syncs before it answers Changed: an earlier call may have created the key and failed to sync it"""
+                   store may then work without locks. Of many creators one gets a version, the others Changed. After an error the value may exist or not. A
+                   store that syncs its writes also syncs before it returns Changed: an earlier call may have created the key and failed to sync it"""
 
     @abstractmethod
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
         """Removes objects; one that is not there is no error with ANY (nor with ABSENT). Names are distinct.
 
-        A store with the capability erases_prefixes also takes prefixes ("", or ending in "/"), with ANY: it removes all keys below, and what else it keeps there,
-        such as folders."""
+        A store with the capability erases_prefixes also takes prefixes ("", or ending in "/"), with ANY: it removes all keys below, and whatever else it keeps
+        there, such as folders."""
 
     @abstractmethod
     def list_page(
@@ -99,9 +99,9 @@ class StorePort(ABC):
 
         prefix     "" or ending in "/"
         after      rows come after this text; `next` of the page before
-        delimited  what is directly below the prefix: keys, and prefixes in place of the keys below them
-        details    sizes, versions and times are wanted too. Versions are those of `fetch` where the store lists them: good to compare, not to remember
-        limit      rows of the page at most, 1 or more; None: as many as the store finds at once"""
+        delimited  only the level directly below the prefix: keys, and prefixes in place of the keys below them
+        details    also sizes, versions and times. Versions are those of `fetch` where the store lists them: valid for comparing, not for remembering
+        limit      the most rows of the page, 1 or more; None: as many as the store finds at once"""
 
     def copy_in(
         self,
@@ -112,12 +112,12 @@ class StorePort(ABC):
         limit: int = 2**26,
         shares: bool = False,
     ) -> builtins.list[int]:
-        """Gives each name the value that a key of another store (or of this one) has, byte for byte: the size of each, -1 where no value is there; that name stays as it is.
+        """Copies values of another store (or of this one), byte for byte: for each name the size. -1: the source has no value, and the name is not changed.
 
-        Keys are valid, names distinct. What a name had is replaced; the caller makes sure that nobody else writes it meanwhile. A value is that of one version of its
-        source, also where others replace it; the port's own way tries that a few times.
+        Keys are valid, names distinct. Old values are replaced; the caller ensures that no other process writes these names meanwhile. A copy has the bytes of
+        one version of its source, even while others replace it; the default implementation retries a few times.
         limit   bytes that may be in memory; for larger values too where the store has the capability `streams`
-        shares  source is this store and no source is a name; both keys may have their bytes in common, as hard links have, or the server may copy them. The answer is 0
-                or more where a value is there
+        shares  source is this store and no source is a name; both keys may share their bytes, like hard links, or the server may copy them. The result is 0
+                or more for each source that has a value
         Raises StoreError with the key; others of the call may have been copied."""
         return value_copies.copy_by_put(self, names, source, sources, limit)

@@ -1,6 +1,7 @@
 """What users and the rest of Frazil do with a store, written once on top of the port (port.py): single keys, whole values, changes, listings.
 
-Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port and overrides nothing of this but `require` and `direct`, which a store may answer without a look at all that it can."""
+Partial values and the other operations of the Zarr v3 draft are in operations/, and only named here. A store implements the port and overrides nothing here but
+`require` and `direct`, which a store may answer without determining all its capabilities."""
 
 from __future__ import annotations
 
@@ -49,11 +50,11 @@ else:
 
 __all__ = ["NO_SPANS", "KernelRoot", "Store"]
 
-_LARGEST = 2**24  # bytes of a document, where get_many is not told otherwise; a store's bytes_in_flight may be more
+_LARGEST = 2**24  # bytes of a document, the default of get_many; a store's bytes_in_flight may be more
 
 
 class Store(StorePort):
-    """Keys to bytes: the port, and what is made of it. Keys and prefixes are checked here.
+    """Keys to bytes: the port, and the operations built on it. Keys and prefixes are checked here.
 
     Raises InvalidInputError for bad keys, StoreError for what the store cannot do, ReadOnlyError where it is not writable."""
 
@@ -79,7 +80,7 @@ class Store(StorePort):
 
     @final
     def get_versioned(self, key: str) -> tuple[bytes, Version | None] | None:
-        """The value of a key and its version, in one request; None where nothing is there. To change a value that you read, see `update`."""
+        """The value of a key and its version, in one request; None without a value. To change a value that you read, see `update`."""
         check_key(key)
         self.require("readable")
         names = [key]
@@ -89,7 +90,7 @@ class Store(StorePort):
 
     @final
     def get_many(self, keys: Sequence[str], largest: int | None = _LARGEST) -> builtins.list[bytes | None]:
-        """The values of keys, in that order; None where nothing is there. largest: bytes of a value, None: any number; a store that downloads refuses more."""
+        """The values of keys, in that order; None for a missing key. largest: most bytes of a value (None: no limit), which a store that downloads enforces."""
         for key in keys:
             check_key(key)
         root = self.kernel_root()
@@ -104,7 +105,7 @@ class Store(StorePort):
         return values
 
     def _read(self, names: Sequence[str], spans: Columns) -> builtins.list[bytes | None]:
-        # Sizes and versions are not wanted; but of local files the kernel alone could read an answer without them.
+        # Sizes and versions are not needed, but only the kernel could read an answer of local files without them.
         single_read = self.kernel_root() is None and not self.capabilities.local
         return read_values(self.fetch(names, spans, single_read=single_read), names, spans)
 
@@ -113,7 +114,7 @@ class Store(StorePort):
         self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]
     ) -> builtins.list[bytes | None]:
         """The bytes of each (key, (start, length)), in that order; None for a missing key. A length of None means up to the end, a start < 0
-        counts from the end. What reaches beyond the end of a value is cut."""
+        counts from the end. The part beyond the end of a value is cut off."""
         return partial_access.get_partial_values(self, key_ranges)
 
     def exists(self, key: str) -> bool:
@@ -124,7 +125,7 @@ class Store(StorePort):
 
     @final
     def sizes(self, keys: Sequence[str]) -> Columns:
-        """Bytes of each value, int64; -1 where nothing is there."""
+        """Bytes of each value, int64; -1 for a missing key."""
         self.require("readable")
         for key in keys:
             check_key(key)
@@ -136,9 +137,9 @@ class Store(StorePort):
 
     @final
     def has_version(self, key: str, version: Version) -> bool:
-        """Whether the value of a key has this version. One request, or a look at the file; an array asks it of its document before it writes. The key is valid.
+        """Whether the value of a key has this version. One request, or a look at the file; arrays check their document before they write. The key is valid.
 
-        A store may answer False of a value that has it: then read the value."""
+        A store may return False for the current version: then read the value."""
         root = self.kernel_root()
         if root is not None:
             return file_version(root.fd, key) == version
@@ -148,30 +149,30 @@ class Store(StorePort):
 
     @final
     def set(self, key: str, value: Buffer) -> None:
-        """Stores a value under a key, whatever is there."""
+        """Stores a value under a key, whatever its old value."""
         self.put(key, value)
 
     @final
     def put(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
-        """Stores a value if the key has the version `expect` (ANY; ABSENT; CREATE_ONLY; a version): its new version, or the one that is there instead."""
+        """Stores a value if the key has the version `expect` (ANY; ABSENT; CREATE_ONLY; a version). Returns the new version, or the present one."""
         self._check_put(key, expect)
         return self.put_many([key], pieces_of([value]), [expect])[0]
 
     @final
     def create(self, key: str, value: Buffer) -> bool:
-        """Stores a value under a key that has none, and that nobody ever replaces: whether it did (see CREATE_ONLY in `put_many`)."""
+        """Stores a value under a key that has none and that is never replaced. Returns whether it was stored (see CREATE_ONLY in `put_many`)."""
         return not isinstance(self.put(key, value, CREATE_ONLY), Changed)
 
     @final
     def put_own(self, names: Sequence[str], pieces: Pieces) -> None:
-        """Stores values under valid keys that nobody else writes, such as new ids, and that are never replaced: what is there already stays. As put_many, of what may be there when it fails."""
-        # a disk needs no locks then; a request is repeated when its answer is lost, where a condition would be in the way
+        """Stores values under valid keys that no other process writes, such as new ids, and that are never replaced: existing values stay. Fails as put_many."""
+        # a disk needs no locks for CREATE_ONLY; a request is repeated when its answer is lost, and a condition would make the repetition fail
         expect = CREATE_ONLY if self.capabilities.local else ANY
         self.put_many(names, pieces, [expect] * len(names))
 
     @final
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
-        """As put, with the value behind the one that is there. Whether the old bytes pass through this process, capabilities.appendable says."""
+        """As put, but appends to the present value. capabilities.appendable says whether the old bytes pass through this process."""
         self._check_put(key, expect)
         return append.append_many(self, [key], pieces_of([value]), [expect])[0]
 
@@ -183,17 +184,17 @@ class Store(StorePort):
 
     @final
     def update(self, key: str, change: Callable[[bytes | None], Buffer | None]) -> Version | None:
-        """Reads, changes and stores a value, again where somebody else was quicker, so that no write is lost (where the store is conditional).
+        """Reads, changes and stores a value, and repeats this where another writer was faster, so that no write is lost (where the store is conditional).
 
-        change  gets the present value (None: not there), returns the new one, or None to leave it as it is; it may be called several times
-        Returns the new version, None where nothing was changed."""
+        change  gets the present value (None: no value), returns the new one, or None to keep the present one; it may be called several times
+        Returns the new version, None if nothing was changed."""
         check_key(key)
         return self.update_many([key], lambda _, old: change(old))[0]
 
     def update_many(
         self, keys: Sequence[str], change: Callable[[str, bytes | None], Buffer | None]
     ) -> builtins.list[Version | None]:
-        """`update` of several keys, which are valid and distinct; at most so many as may be open at once. KeepingStore overrides it: what it keeps may be old."""
+        """`update` of several keys, which are valid and distinct; at most as many as may be open at once. KeepingStore overrides it: its values may be old."""
         self.require("readable")
         self.require("writable")
         conditional = self.capabilities.expects
@@ -221,14 +222,14 @@ class Store(StorePort):
 
     @final
     def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        """Stores (key, start, value): `value` becomes the bytes of the key's value from `start`, which may grow. Bytes of other writers are kept (see
+        """Stores (key, start, value): `value` becomes the bytes of the key's value from `start`; the value may grow. Bytes of other writers are kept (see
         `update`). Raises InvalidInputError, before anything is written, for ranges of one key that overlap, and for a start < 0 or beyond the end
-        (of a missing key: other than 0)."""
+        (for a missing key: other than 0)."""
         partial_access.set_partial_values(self, key_start_values)
 
     @final
     def erase(self, key: str) -> None:
-        """Removes a key and its value; no error where nothing is there."""
+        """Removes a key and its value; no error for a missing key."""
         self.erase_values([key])
 
     @final
@@ -240,7 +241,7 @@ class Store(StorePort):
             self.erase_many(names[page], [ANY] * len(names[page]))
 
     def erase_immutable(self, keys: Sequence[str]) -> None:
-        """Removes valid keys, each named once, whose values are never replaced, so that no writer can be in between. In one call, as servers take a thousand in one request."""
+        """Removes valid, distinct keys whose values are never replaced, so that no writer can interfere. One call, as servers take 1000 per request."""
         self.require("erasable")
         self.erase_many(keys, [ANY] * len(keys))
 
@@ -273,7 +274,7 @@ class Store(StorePort):
 
     @final
     def list_dir(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
-        """The keys, and the prefixes (ending in "/"), directly below prefix, each sorted; whole, that is, with `prefix` before them."""
+        """The keys, and the prefixes (ending in "/"), directly below prefix, each sorted and with `prefix` at the beginning."""
         check_prefix(prefix)
         self.require("listable")
         rows = [row for page in self.list_pages(prefix, delimited=True) for row in page.keys]
@@ -291,8 +292,8 @@ class Store(StorePort):
             following = page.next
 
     def list_column(self, prefix: str, length: int, *, sizes: bool = False) -> NameColumn:
-        """The names directly below a prefix ("chunks/") that are `length` ASCII letters and digits, for millions of them, without a Python object each; with the sizes of their
-        values where these are asked for, and then without values that go meanwhile. Raises StoreError."""
+        """The names directly below a prefix ("chunks/") that are `length` ASCII letters and digits, for millions of them, without a Python object each. With
+        `sizes` also the sizes of their values; values that are removed meanwhile are then left out. Raises StoreError."""
         parts = [no_names(length, sizes=sizes)]
         for page in self.list_pages(prefix, details=sizes):
             names = [key[len(prefix) :] for key in page.keys]
@@ -319,30 +320,30 @@ class Store(StorePort):
 
     @property
     def uncached(self) -> Store:
-        """The store beneath caches, which says what is there now."""
+        """The store beneath caches, which returns the current values."""
         return self
 
     def unsynced(self) -> Store:
-        """The same store, of which a write may return before its value is on the medium; itself where that is no difference."""
+        """The same store, but its writes may return before the values are on the medium; itself where both are the same."""
         return self
 
     def sync_values(self, keys: Sequence[str]) -> builtins.list[str]:
-        """When it returns, what these keys have is on the medium, also what was written through `unsynced`. Returns the keys that are not there. Raises
-        StoreError: with `done` False where nothing was lost, and the call may be repeated; else what the keys had may be lost, whatever a later call says."""
+        """When it returns, the values of these keys are on the medium, also those written through `unsynced`. Returns the keys that are missing. Raises
+        StoreError: with `done` False nothing was lost, and the call may be repeated; else the values may be lost, even if a later call succeeds."""
         return []
 
     def erase_leftovers(self, prefix: str, before: int) -> int:
-        """Removes files below a prefix that are no keys, left by writers that ended early, and were changed before a time of the store (ns since 1970); how many. Stores
-        without such files have none to remove."""
+        """Removes files below a prefix that are no keys, were left by writers that ended early, and were changed before a time of the store (ns since 1970).
+        Returns how many. Some stores never have such files."""
         return 0
 
     @property
     def direct(self) -> bool:
-        """Capabilities.direct. Reads ask for it alone: to know all that it can, a store may have to look at its disk."""
+        """Capabilities.direct. Reads need it alone: to determine all its capabilities, a store may have to look at its disk."""
         return self.capabilities.direct
 
     def require(self, capability: str) -> None:
-        """Raises StoreError, or ReadOnlyError, where the store has not this capability."""
+        """Raises StoreError, or ReadOnlyError, if the store does not have this capability."""
         can = self.capabilities
         if getattr(can, capability):
             return

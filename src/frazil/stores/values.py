@@ -63,27 +63,27 @@ Version = bytes  # opaque; equal versions of a key mean equal bytes
 
 
 class CreateOnly(bytes):
-    """Equal to ABSENT, for stores that make no difference."""
+    """Equal to ABSENT, for stores that treat both alike."""
 
 
-ABSENT: Final[Version] = b""  # expect: the key must not be there
-CREATE_ONLY: Final[Version] = CreateOnly()  # expect: as ABSENT, of a key that is only ever created and never replaced
-ANY: Final = None  # expect: whatever is there
+ABSENT: Final[Version] = b""  # expect: the key must not exist
+CREATE_ONLY: Final[Version] = CreateOnly()  # expect: as ABSENT, for a key that is only created and never replaced
+ANY: Final = None  # expect: any version, or no value
 
 FOUND, ABSENT_KEY, STALE, UNKNOWN, FOLDER = 0, 1, 2, 3, 4  # status of a name in Fetched
-MISSING: Final = -(2**63)  # the blob of a row that is not there; the kernel's number
+MISSING: Final = -(2**63)  # the blob of a row without an object; the same number as in the kernel
 
 WHOLE: Columns = np.array([[0, 0, -1]], np.int64)  # the spans of one whole object
 NO_SPANS: Columns = np.zeros((0, 3), np.int64)  # a fetch that only looks names up
 WHOLE.flags.writeable = NO_SPANS.flags.writeable = False
 
 OPEN_AT_ONCE: Final = 256  # objects of one fetch: a process may often have 1024 files open
-_FEW = 8  # up to so many spans Python's integers are quicker than columns
+_FEW = 8  # up to this many spans, Python's integers are faster than columns
 _LOWEST_START = -(2**62)
 
 
 class Capabilities(Record):
-    """What a store can do, as a value. Asking for what it cannot is a StoreError, writing to what is not writable a ReadOnlyError."""
+    """What a store can do, as a value. Requiring a missing capability is a StoreError, writing to a store that is not writable a ReadOnlyError."""
 
     readable: bool = True
     writable: bool = True
@@ -91,40 +91,38 @@ class Capabilities(Record):
     erasable: bool = True
     conditional: bool = True  # put and erase honour `expect`
     case_sensitive: bool = True  # "a" and "A" are two keys
-    direct: bool = (
-        False  # a fetch costs nothing by the span: the kernel reads files itself, or the values are in memory
-    )
-    appendable: bool = False  # put_many takes pieces that go behind the old value (Pieces.append)
+    direct: bool = False  # the number of spans does not add to the cost of a fetch: the kernel reads files itself, or the values are in memory
+    appendable: bool = False  # put_many takes pieces that are appended to the old value (Pieces.append)
     streams: bool = False  # put_many takes a value that comes in parts (Pieces.parts)
     erases_prefixes: bool = False  # erase_many takes prefixes: "", and names that end in "/"
-    conditions_seen: bool = True  # conditions hold in fact: the server has refused one, or there is no server
+    conditions_seen: bool = True  # conditions are known to hold: the server has refused one, or there is no server
     conditional_erase: bool = True  # erase honours `expect`, where put does
     local: bool = False  # keys are paths of files on a local disk
     guarded: bool = False  # put_many and erase_many honour `expect` among writers of this process, but not elsewhere
 
     @property
     def expects(self) -> bool:
-        """Whether giving put_many and erase_many an `expect` saves anybody's write."""
+        """Whether an `expect` for put_many and erase_many prevents lost writes."""
         return self.conditional or self.guarded
 
 
 class Sources(Record):
-    """What the kernel reads from: rows name a file of `files` (>= 0) or a buffer (< 0); see _kernel.pyi."""
+    """The sources that the kernel reads: rows name a file of `files` (>= 0) or a buffer (< 0); see _kernel.pyi."""
 
     files: _kernel.Files | None
     buffers: Sequence[SourceBuffer]
 
 
 class Fetched(Record):
-    """The answer to a fetch: where the kernel finds the bytes of each span.
+    """The result of a fetch: where the kernel finds the bytes of each span.
 
-    status    a code a name: FOUND, ABSENT_KEY, STALE (not the version expected), UNKNOWN (opened only when it is read) or
-              FOLDER (not there, and a local disk has a folder in its place)
-    versions  a version a name; None where nothing is there or it is not known (never for what a conditional store found)
-    sizes     int64, bytes of each object; -1 where not known or not there
-    rows      int64[n, 3], a row a span: (blob, start, length) in `sources`, or MISSING as its blob
-    version_may_repeat  for each name, whether the next object may have the same version, as time stamps are coarse. Such a version is good to expect as long as
-              this Fetched is kept, which holds the object, and is not to be remembered longer. None: no version may
+    status    a code for each name: FOUND, ABSENT_KEY, STALE (not the version expected), UNKNOWN (opened only when it is read) or
+              FOLDER (no object, but a folder of a local disk)
+    versions  a version for each name; None without an object, or if it is not known (it is known for every object that a conditional store finds)
+    sizes     int64, bytes of each object; -1 if not known or without an object
+    rows      int64[n, 3], a row for each span: (blob, start, length) in `sources`, or MISSING as its blob
+    version_may_repeat  for each name, whether the next object may have the same version, as time stamps are coarse. Such a version is valid for `expect` while
+                        this Fetched, which holds the object, is kept, and must not be remembered longer. None: no version may repeat
     """
 
     sources: Sources
@@ -135,18 +133,18 @@ class Fetched(Record):
     version_may_repeat: Sequence[bool] | None = None
 
 
-PAGE: Final = 2**16  # rows of a page, where a listing begins anew with each page
+PAGE: Final = 2**16  # rows of a page, where a listing starts again for each page
 
 
 class Page(Record):
     """A page of a listing, a row for each key or prefix.
 
     keys      sorted by their UTF-8 bytes; those that end in "/" are prefixes, which have keys below them
-    next      `after` of the next page; None: the listing ends here. There need not be anything on the next page
-    sizes     int64, bytes of each value; -1 of a prefix, and of a value that has gone meanwhile
-    versions  of each value; None of a prefix, and where the store lists none
-    modified  int64, when each value was stored, ns since 1970; -1 where that is not known
-    The last three are None where no details were asked for."""
+    next      `after` of the next page, which may be empty; None: the listing ends here
+    sizes     int64, bytes of each value; -1 for a prefix, and for a value that was removed meanwhile
+    versions  of each value; None for a prefix, and where the store lists none
+    modified  int64, when each value was stored, ns since 1970; -1 if not known
+    The last three are None if no details were requested."""
 
     keys: Sequence[str]
     next: str | None = None
@@ -162,14 +160,14 @@ class Page(Record):
 class NameColumn(Record):
     """The names of one length directly below a prefix, n of them.
 
-    names   bytes, sorted;  sizes: int64[n], bytes of each value, None where they were not asked for"""
+    names   bytes, sorted;  sizes: int64[n], bytes of each value, None if not requested"""
 
     names: NDArray[np.bytes_]
     sizes: Columns | None = None
 
 
 def no_names(length: int, *, sizes: bool) -> NameColumn:
-    """A column of no names."""
+    """An empty column."""
     return NameColumn(np.zeros(0, f"S{length}"), np.zeros(0, np.int64) if sizes else None)
 
 
@@ -180,8 +178,8 @@ class Pieces(Record):
     """New values, put together from pieces: value i is rows[offsets[i]:offsets[i + 1]] of the sources, one after the other.
     Rows are resolved: 0 <= start, 0 <= length, inside their object.
 
-    append  each value goes behind the one that is there. Only for stores with the capability `appendable`
-    parts   the bytes of the only value, which is then in no source: its one row says how many they are. Only for stores with the capability
+    append  each value is appended to the present one. Only for stores with the capability `appendable`
+    parts   the bytes of the only value, which are then in no source: its one row has their number. Only for stores with the capability
             `streams`, and with ANY: no version is compared"""
 
     sources: Sources
@@ -194,15 +192,15 @@ class Pieces(Record):
 class Changed(Record):
     """A conditional put or erase found another version than it expected; `version` is the present one (ABSENT: none).
 
-    lost  the answer to an earlier try of the same write did not arrive: it may have been done, and been replaced since. Who writes the same again does no harm; who
-          counts or appends must not do it twice"""
+    lost  the answer to an earlier try of the same write did not arrive: that write may have been done, and been replaced since. Repeating a write of the same
+          value is safe; counting or appending must not be repeated"""
 
     version: Version
     lost: bool = False
 
 
 def check_not_lost(key: str, answer: Changed) -> None:
-    """Raises StoreError where a change that may have been made would be made again."""
+    """Raises StoreError where the next try might apply a change twice."""
     if answer.lost:
         raise StoreError(
             "whether the value was stored is not known: the answer was lost, and another writer has stored one since",
@@ -212,7 +210,7 @@ def check_not_lost(key: str, answer: Changed) -> None:
 
 
 def pages(keys: Sequence[str]) -> Iterator[slice]:
-    """Parts of the keys, each for one fetch."""
+    """The keys in parts, each for one fetch."""
     for first in range(0, len(keys), OPEN_AT_ONCE):
         yield slice(first, first + OPEN_AT_ONCE)
 
@@ -225,14 +223,14 @@ def whole_spans(count: int, length: int = -1) -> Columns:
 
 
 def up_to(most: int) -> int:
-    """The length of a span up to the end of its object, of which `most` bytes are expected at most."""
+    """The length of a span up to the end of its object, for which at most `most` bytes are expected."""
     return -1 - most
 
 
 def resolve_span(start: int, length: int, size: int) -> tuple[int, int]:
     """(start, length) of a span in an object of `size` bytes, both >= 0.
 
-    A suffix (start < 0) is clipped to the object, a length < 0 means up to its end; other ranges stay as they were asked for, also where they
+    A suffix (start < 0) is clipped to the object, a length < 0 means up to its end; other ranges are not changed, even where they
     reach beyond the end."""
     if start < 0:
         begin = size + start
@@ -254,7 +252,7 @@ def resolve_spans(start: Columns, length: Columns, size: Columns) -> tuple[Colum
 
 
 def clip_span(start: int, length: int, size: int) -> tuple[int, int]:
-    """resolve_span, cut to the object: what there is of a range."""
+    """resolve_span, clipped to the object."""
     start, length = resolve_span(start, length, size)
     start = min(start, size)
     return start, min(length, size - start)
@@ -292,14 +290,14 @@ def object_rows(spans: Columns, status: Sequence[int], sizes: Columns, *, files:
 
 
 def replaced_between_requests(fetched: Fetched, expect: Sequence[Version | None] | None) -> bool:
-    """Whether a name is STALE of which no version was expected: its object was replaced between two requests of one fetch, which is to begin again."""
+    """Whether a name is STALE without an expected version: its object was replaced between two requests of one fetch, which must start again."""
     if STALE not in fetched.status:
         return False
     return expect is None or (STALE, None) in zip(fetched.status, expect, strict=True)
 
 
 def pieces_of(values: Sequence[Buffer]) -> Pieces:
-    """Whole values, one piece each. Raises InvalidInputError for what is not a buffer of bytes."""
+    """Whole values, one piece each. Raises InvalidInputError for a value that is not a buffer of bytes."""
     buffers = [flat_buffer(value) for value in values]
     rows = np.zeros((len(buffers), 3), np.int64)
     for i, buffer in enumerate(buffers):
@@ -308,7 +306,7 @@ def pieces_of(values: Sequence[Buffer]) -> Pieces:
 
 
 def flat_buffer(value: Buffer) -> bytes | memoryview:
-    """The bytes of any buffer, in C order, one after the other; copied only where they are not so in memory."""
+    """The bytes of any buffer, contiguous and in C order; copied only if they are not so in memory."""
     if isinstance(value, bytes):
         return value
     try:

@@ -1,4 +1,4 @@
-"""Stores over a store: the base that hands every operation on, the one that hands out buffers, and the one that refuses to write."""
+"""Stores over a store: the base class that forwards every operation, the one that returns buffers, and the one that refuses to write."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["BufferedStore", "ReadOnlyStore", "WrappedStore", "read_only"]
 
 
 class WrappedStore(Store, PartialWriter):
-    """A store that hands every operation on to `inner`. Subclasses override what they change; one that changes names in erase_many handles prefixes there too, or says
-    that it does not (Capabilities.erases_prefixes)."""
+    """A store that forwards every operation to `inner`. Subclasses override what they change. One that changes names in erase_many must handle prefixes there
+    too, or declare that it does not (Capabilities.erases_prefixes)."""
 
     __slots__ = ("inner",)
 
@@ -51,7 +51,7 @@ class WrappedStore(Store, PartialWriter):
         return self.inner.erase_leftovers(prefix, before)
 
     def write_parts(self, writes: Writes) -> None:
-        """By `inner`, where the subclass changes neither how values are read nor how they are put; else whole values are read and put."""
+        """Uses `inner`'s, where the subclass changes neither how values are read nor how they are put; else whole values are read and put."""
         kind = type(self)
         if kind.put_many is WrappedStore.put_many and kind.fetch is WrappedStore.fetch:
             write_parts(self.inner, writes)
@@ -68,7 +68,7 @@ class WrappedStore(Store, PartialWriter):
 
 
 class BufferedStore(WrappedStore):
-    """A wrapped store that hands out buffers, a span each, and never files, so that what it does to bytes is what its user sees."""
+    """A wrapped store that returns one buffer for each span, and never files, so that its users see the bytes as it changed them."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ class BufferedStore(WrappedStore):
             for page in self.list_pages(names[0]):
                 self.erase_values(
                     page.keys
-                )  # key by key, through this store; then what else `inner` keeps there, such as folders
+                )  # key by key, through this store; then whatever else `inner` keeps there, such as folders
         return self.inner.erase_many(names, expect)
 
 
@@ -136,5 +136,5 @@ class ReadOnlyStore(WrappedStore):
 
 
 def read_only(store: Store) -> Store:
-    """The store itself where it cannot be written, else a ReadOnlyStore over it."""
+    """The store itself if it cannot be written, else a ReadOnlyStore over it."""
     return ReadOnlyStore(store) if store.capabilities.writable else store

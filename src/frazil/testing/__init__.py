@@ -1,4 +1,4 @@
-"""Suites and stores for testing what implements Frazil's ports; importable by third parties, needing nothing but NumPy."""
+"""Suites and stores for testing implementations of Frazil's ports. Third parties can import them; they need only NumPy."""
 
 from __future__ import annotations
 

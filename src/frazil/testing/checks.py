@@ -12,7 +12,7 @@ E = TypeVar("E", bound=FrazilError)
 
 
 def refusal(kind: type[E], call: Callable[[], object]) -> E:
-    """The error of `kind` that the call raises; AssertionError when it raises none."""
+    """The error of `kind` that the call raises; AssertionError if it raises none."""
     try:
         answer = call()
     except kind as error:
@@ -21,7 +21,7 @@ def refusal(kind: type[E], call: Callable[[], object]) -> E:
 
 
 def run_threads(calls: Iterable[Callable[[], object]]) -> None:
-    """Runs the calls at the same time, each on a thread of its own; raises the first error of them."""
+    """Runs the calls at the same time, each on a thread of its own; raises their first error."""
     todo = list(calls)
     errors: list[BaseException] = []
     barrier = Barrier(len(todo))

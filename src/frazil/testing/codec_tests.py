@@ -1,4 +1,4 @@
-"""What every codec must do, as a class of tests that a codec's own test class inherits:
+"""The requirements of every codec, as a class of tests that a codec's own test class inherits:
 
     class TestMyCodec(CodecTests):
         registry = frazil.codecs.DEFAULT_REGISTRY.with_codec(MyCodec)
@@ -6,7 +6,7 @@
         def make_cases(self) -> Iterable[tuple[Codec, ChunkSpec]]:
             return [(MyCodec(level=1), chunk_spec("uint16", (4, 3)))]
 
-pytest finds the tests by their names; any runner that calls the `test_` methods of a new instance will do."""
+pytest finds the tests by their names. Other runners call the `test_` methods of a new instance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def chunk_spec(dtype: object, shape: tuple[int, ...], fill: object = None) -> Ch
 
 
 def random_chunk(spec: ChunkSpec, seed: int = 0) -> Array:
-    """A chunk of any bits (NaN payloads and negative zeros among them), a third of its elements the fill value."""
+    """A chunk of random bits (including NaN payloads and negative zeros), with a third of its elements the fill value."""
     rng = np.random.default_rng(seed)
     raw = rng.integers(0, 256, (*spec.shape, spec.dtype.itemsize), np.uint8)
     if spec.dtype.kind == "b":
@@ -48,16 +48,16 @@ def random_chunk(spec: ChunkSpec, seed: int = 0) -> Array:
 
 
 class CodecTests:
-    """Subclasses define make_cases. registry: one that knows the codec."""
+    """Subclasses define make_cases. registry: a registry with the codec."""
 
     registry: ClassVar[Registry] = DEFAULT_REGISTRY
 
     def make_cases(self) -> Iterable[tuple[Codec, ChunkSpec]]:
-        """Codecs, as a document would have them (nothing left open), each with a chunk that it can encode."""
+        """Codecs in the form of documents (with all arguments given), each with a chunk that it can encode."""
         raise AssertionError(f"{type(self).__name__} does not define make_cases")
 
     def kept(self, codec: Codec, array: Array) -> Array:
-        """What is left of a chunk after encoding and decoding; lossy codecs override it."""
+        """A chunk after encoding and decoding; lossy codecs override it."""
         return array
 
     # --- as a value and in documents -------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _same(left: Array, right: Array) -> bool:
 
 
 def _views(array: Array) -> Iterator[Array]:
-    """The same values, lying otherwise in memory."""
+    """The same values in other memory layouts."""
     yield array.copy(order="F")
     backwards: tuple[slice | EllipsisType, ...] = (..., *(slice(None, None, -1),) * array.ndim)
     alternate: tuple[slice | EllipsisType, ...] = (..., *(slice(None, None, 2),) * array.ndim)
@@ -232,7 +232,7 @@ def _views(array: Array) -> Iterator[Array]:
 
 
 def _damaged(data: bytes) -> Iterator[bytes]:
-    """Bytes that were cut short, went on, or were changed in one place."""
+    """Bytes that were shortened, extended, or changed in one place."""
     yield b""
     yield from (data[:at] for at in range(0, len(data), max(len(data) // 8, 1)))
     yield data + b"\0"

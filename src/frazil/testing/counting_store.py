@@ -1,4 +1,4 @@
-"""A store that counts its operations as requests of a remote store."""
+"""A store that counts its operations as the requests that a remote store would make."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Request(Record):
-    """One request. operation: "fetch" (a span), "look up" (a name without a span), "put" (a creation too), "append", "erase" or "list"; nbytes: of the values that it
-    carried."""
+    """One request. operation: "fetch" (a span), "look up" (a name without a span), "put" (also a creation), "append", "erase" or "list"; nbytes: of the values in
+    it."""
 
     operation: str
     key: str
@@ -26,7 +26,7 @@ class Request(Record):
 
 
 class CountingStore(BufferedStore):
-    """Counts the requests to a store: one for each span of a fetch, each name put or erased, each listing. Hands out buffers."""
+    """Counts the requests to a store: one for each span of a fetch, each name put or erased, each listing. Returns buffers."""
 
     __slots__ = ("requests",)
 
@@ -35,7 +35,7 @@ class CountingStore(BufferedStore):
         self.requests: list[Request] = []
 
     def count(self, operation: str | None = None, key: str | None = None) -> int:
-        """Requests so far, of one operation or one key where these are given."""
+        """Requests so far, only of one operation or one key if these are given."""
         return sum(operation in {None, done.operation} and key in {None, done.key} for done in self.requests)
 
     @property
@@ -47,7 +47,7 @@ class CountingStore(BufferedStore):
         return sum(done.nbytes for done in self.requests if done.operation in {"put", "append"})
 
     def clear(self) -> None:
-        """Starts anew."""
+        """Resets the counts."""
         self.requests.clear()
 
     def fetch(
@@ -64,7 +64,7 @@ class CountingStore(BufferedStore):
         for (name, start, length), blob in zip(spans.tolist(), fetched.rows[:, 0].tolist(), strict=True):
             nbytes = 0 if blob == MISSING else len(buffers[-1 - blob])
             self.requests.append(Request("fetch", names[name], start, max(length, -1), nbytes))  # -1: up to the end
-        if continue_from is None:  # else they are known
+        if continue_from is None:  # with continue_from the names were looked up before
             self.requests += [
                 Request("look up", names[row]) for row in sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
             ]

@@ -1,4 +1,4 @@
-"""A store that fails by a plan, to test code that uses stores."""
+"""A store that fails according to a plan, to test code that uses stores."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _KINDS: Final[dict[str, tuple[Kind, ...]]] = {
 
 
 class Fault(Record):
-    """What happens at the `call`-th call (1 is the first) of an operation.
+    """The fault of the `call`-th call (1 is the first) of an operation.
 
     fail  StoreError, and nothing was done
-    cut   of a fetch: every body comes with the first half of its bytes, without an error; of put_many and erase_many: the first half of the names is
-          done (of one name: none), then StoreError
-    lose  everything was done, but the answer is lost: StoreError
+    cut   of a fetch: every body has only the first half of its bytes, without an error; of put_many and erase_many: the first half of the names is
+          done (none of one name), then StoreError
+    lose  everything was done, but the reply is lost: StoreError
     """
 
     operation: Operation
@@ -44,7 +44,7 @@ class Fault(Record):
 
 
 class FaultPlan:
-    """Which calls fail: the faults that are named, and besides, with a `seed`, each call with probability `rate`, always the same ones."""
+    """The calls that fail: the given faults, and in addition, with a `seed`, each call with probability `rate`, always the same ones."""
 
     __slots__ = ("faults", "rate", "seed")
 
@@ -57,7 +57,7 @@ class FaultPlan:
         self.faults, self.seed, self.rate = tuple(faults), seed, rate
 
     def fault(self, operation: Operation, call: int) -> Kind | None:
-        """What happens at a call."""
+        """The fault of a call."""
         for fault in self.faults:
             if (fault.operation, fault.call) == (operation, call):
                 return fault.kind
@@ -69,7 +69,7 @@ class FaultPlan:
 
 
 class FaultyStore(BufferedStore):
-    """A store over a store whose operations fail by a plan. Calls are counted by operation; list_page is "list", append_many and create are put_many."""
+    """A store over a store whose operations fail according to a plan. Calls are counted by operation; list_page is "list", append_many and create are put_many."""
 
     __slots__ = ("_lock", "calls", "plan")
 

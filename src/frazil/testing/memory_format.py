@@ -1,7 +1,8 @@
-"""A second format of repositories, for tests of all that stands on the port (repository/format.py): one object that is compared and swapped holds branches, tags and history.
+"""A second format of repositories, for tests of all code that uses the port (repository/format.py): one object that is compared and swapped holds branches, tags
+and history.
 
-Snapshots, manifests and chunks are those of the alpha (repository/alpha/), but no array lists two manifests with one chunk, and no snapshot names its ancestors. Nothing reads such
-repositories but this module, and the object may change its form."""
+Snapshots, manifests and chunks are those of the alpha (repository/alpha/), but no array lists two manifests with one chunk, and no snapshot names its ancestors.
+Only this module reads these repositories, and the form of the object may change."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, Changed, Version
 
 _NAME: Final = "state"
-_LOST: Final = 4  # answers of one update
+_LOST: Final = 4  # lost replies of one update after which it gives up
 _RULES: Final = Rules(
     overlays=False,
     extents=False,
@@ -66,7 +67,8 @@ _RULES: Final = Rules(
 
 
 class _State(Record):
-    """The object. identity: of the repository; branches: number of changes and snapshot (None: deleted) by name; parents: of each snapshot that was ever committed"""
+    """The object. identity: of the repository; branches: number of changes and snapshot (None: deleted) by name; parents: the parent of each snapshot that was
+    ever committed"""
 
     identity: str
     branches: dict[str, tuple[int, str | None]]
@@ -75,7 +77,7 @@ class _State(Record):
 
 
 class MemoryFormat(AlphaSnapshots):
-    """A repository in a store, beneath a prefix. Arguments as those of Files."""
+    """A repository in a store, beneath a prefix. The arguments are those of Files."""
 
     __slots__ = ()
 
@@ -97,10 +99,10 @@ class MemoryFormat(AlphaSnapshots):
         return self.store.put(self.key(_NAME), json.dumps(plain).encode(), expect)
 
     def _update(self, change: Callable[[_State], Answer | None], done: Callable[[_State], Tip | None]) -> Answer:
-        """Changes the object, behind whatever others write meanwhile.
+        """Changes the object, after the changes of other writers.
 
-        change  alters the state; an answer instead where that is not to be
-        done    the tip that the change made, where the state has it already: the answer to an earlier try was lost"""
+        change  alters the state, or returns an answer if the change is not allowed
+        done    the tip of the change, if the state contains it already: the reply to an earlier try was lost"""
         lost = 0
         for _ in attempts(WRITES):
             try:
@@ -125,7 +127,7 @@ class MemoryFormat(AlphaSnapshots):
         raise ConflictError(f"others changed the repository before each of {WRITES.attempts} attempts")
 
     def create(self) -> Tip:
-        """Makes the repository, with an empty branch `main`. Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
+        """Creates the repository, with an empty branch `main`. Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
         check_commits(self)
         first = first_snapshot(compatible=False)
         self.write_snapshot(first.metadata.id, first)
@@ -236,7 +238,7 @@ class MemoryFormat(AlphaSnapshots):
         return self._moved_to(name, encode_id(snapshot), expect)
 
     def former_tips(self, branch: str) -> Iterator[Tip]:
-        """Where it stands, then the parents of that, which is all that this format keeps."""
+        """The current tip, then the parents of its snapshot: this format keeps no other former tips."""
         state, _ = self._state()
         if branch not in state.branches:
             raise NotFoundError(f"there is no branch of this name: {branch!r}", key=self.key(_NAME))
@@ -278,9 +280,9 @@ class MemoryFormat(AlphaSnapshots):
         return self._changed(name, snapshot, change)
 
     def _changed(self, name: str, snapshot: str | None, change: Callable[[_State], Answer | None]) -> Tip:
-        """Points a branch to a snapshot (None: deletes it). Where an answer is lost and others changed the branch meanwhile, nothing says whether this change came first."""
+        """Points a branch to a snapshot (None: deletes it). If a reply is lost and others changed the branch meanwhile, the order of the changes cannot be determined."""
         check_commits(self)
-        tried = -1  # the number that this change gives the branch
+        tried = -1  # the number of changes of the branch after this one
 
         def numbered(state: _State) -> Answer | None:
             nonlocal tried
@@ -346,7 +348,7 @@ class MemoryFormat(AlphaSnapshots):
             raise CommitUnknownError(f"whether the tag {name!r} was deleted is not known")
 
     def history_fault(self, snapshot: ObjectId) -> str | None:
-        self.snapshot(snapshot)  # which says nothing of those before it
+        self.snapshot(snapshot)  # does not check the snapshots before it
         return None
 
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
@@ -404,7 +406,7 @@ def _after(tip: Tip, snapshot: ObjectId) -> Tip:
 def create_memory_repository(
     location: Location, *, chunk_packing: str = "auto", runtime: Runtime = DEFAULT, **_: object
 ) -> Repository:
-    """A new repository of this format, with the API of every other one. What other formats take beside these is ignored."""
+    """A new repository of this format, with the same API as all others. Other arguments of other formats are ignored."""
     files = _files(location, runtime)
     files.create()
     return Repository(files, Options(packing=chunk_packing == "auto", runtime=runtime), DEFAULT_REGISTRY)
@@ -413,7 +415,7 @@ def create_memory_repository(
 def open_memory_repository(
     location: Location, *, chunk_packing: str = "auto", runtime: Runtime = DEFAULT, **_: object
 ) -> Repository:
-    """A repository of this format that is there. Raises NotFoundError. Arguments as for create_memory_repository."""
+    """An existing repository of this format. Raises NotFoundError. The arguments are those of create_memory_repository."""
     files = _files(location, runtime)
     files.require()
     return Repository(files, Options(packing=chunk_packing == "auto", runtime=runtime), DEFAULT_REGISTRY)

@@ -1,4 +1,4 @@
-"""A store with the latency of a remote one, to test what runs at the same time, without a network."""
+"""A store with the latency of a remote one, to test which calls overlap, without a network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPERATIONS = ("fetch", "put", "append", "erase", "list")
 
 
 class StoreCall(Record):
-    """One call of a store that is over. requests: of those that CountingStore counts; rounds: one after the other; others: calls that were under way when it began."""
+    """One finished call of a store. requests: as CountingStore counts them; rounds: one after the other; others: calls that were under way when it began."""
 
     operation: Operation
     requests: int
@@ -32,10 +32,10 @@ class StoreCall(Record):
 
 
 class SlowStore(BufferedStore):
-    """A store over a store, in which every request takes `seconds`; of the requests of one call `in_flight` are made at a time, so that a call of n requests
-    takes ceil(n / in_flight) rounds. Hands out buffers.
+    """A store over a store in which every request takes `seconds`. At most `in_flight` requests of one call are made at a time, so that a call of n requests
+    takes ceil(n / in_flight) rounds. Returns buffers.
 
-    calls  those that are over, in the order in which they ended"""
+    calls  the finished calls, in the order in which they ended"""
 
     __slots__ = ("_barrier", "_lock", "_skip", "_under_way", "calls", "in_flight", "seconds")
 
@@ -59,21 +59,21 @@ class SlowStore(BufferedStore):
 
     @property
     def rounds(self) -> int:
-        """Rounds of all calls so far: what they would have taken one after the other, in units of `seconds`."""
+        """Rounds of all calls so far: the time that they would take one after the other, in units of `seconds`."""
         return sum(call.rounds for call in self.calls)
 
     @property
     def most_at_once(self) -> int:
-        """The most calls that were under way together."""
+        """The largest number of calls that were under way together."""
         return max((call.others + 1 for call in self.calls), default=0)
 
     def clear(self) -> None:
-        """Starts anew."""
+        """Resets the calls."""
         self.calls.clear()
 
     def meet(self, number: int, operation: Operation = "fetch", *, skip: int = 0, timeout: float = 30.0) -> None:
-        """Holds the next `number` calls of an operation, after `skip` others, until all of these are under way together. Where they are made one after the other,
-        that ends after `timeout` seconds, and they raise StoreError: so a test can tell that calls overlap, and needs no clock for it."""
+        """Holds the next `number` calls of an operation, after `skip` others, until all of them are under way together. If they are made one after the other,
+        that ends after `timeout` seconds, and they raise StoreError. So a test can check that calls overlap without a clock."""
         if operation not in _OPERATIONS:
             raise InvalidInputError(f"there is no operation {operation!r}", hint=f"there are {', '.join(_OPERATIONS)}")
         with self._lock:

@@ -1,4 +1,4 @@
-"""What the parts of StoreTests have in common."""
+"""Shared code of the parts of StoreTests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def columns(*spans: tuple[int, int, int]) -> Columns:
 
 
 class StoreTestBase:
-    """Subclasses define make_store: a store of theirs, new and empty at every call. What cannot be written by itself is filled by another filled_with.
+    """Subclasses define make_store: a new and empty store at every call. A store that cannot be written also needs filled_with.
 
-    profile  which keys and values the store takes (store_profiles.py); any, if nothing is said"""
+    profile  which keys and values the store takes (store_profiles.py); any by default"""
 
     profile: ClassVar[StoreProfile] = ANY_KEYS
 

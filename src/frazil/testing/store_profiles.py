@@ -1,5 +1,5 @@
-"""Which keys and values the suites of stores use. A store that takes any key and any bytes needs none of these; a store of a Zarr hierarchy alone, such as that of a repository's
-session, has `profile = CHUNK_KEYS` and `profile = DOCUMENT_KEYS` in two test classes:
+"""The keys and values that the suites of stores use. A store that takes any key and any bytes needs no profile; a store of only a Zarr hierarchy, such as that of
+a repository's session, has `profile = CHUNK_KEYS` and `profile = DOCUMENT_KEYS` in two test classes:
 
     class TestChunks(StoreTests):
         profile = CHUNK_KEYS
@@ -7,7 +7,7 @@ session, has `profile = CHUNK_KEYS` and `profile = DOCUMENT_KEYS` in two test cl
         def make_store(self) -> Store:
             return my_repository().writable_session("main").store
 
-A profile is put over the store that is tested, and gives each key of the suite one of Zarr's of the same order, below a prefix of the same place."""
+A profile is a store over the tested one. It maps each key of the suite to a key of Zarr in the same order, and prefixes to prefixes."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 
 _DOCUMENT: Final = "zarr.json"
-_MARK: Final = " "  # ends the names of nodes that stand for whole keys: it comes before "/", so that they come before what lies below a node of that name
+_MARK: Final = " "  # ends the names of nodes for whole keys: it sorts before "/", so that they come before the keys below a node of that name
 
 
 class StoreProfile:
-    """Any keys, any bytes: the store is tested as it is.
+    """Any keys, any bytes: the store is tested directly.
 
-    versions_come_back  whether a value that is stored again may have the version it had before: versions that are made from values"""
+    versions_come_back  whether a value that is stored again may get its former version: if versions are derived from values"""
 
     versions_come_back: bool = False
 
@@ -63,14 +63,15 @@ class StoreProfile:
 
 
 class _ChunkProfile(StoreProfile):
-    """Keys of chunks: `a/7` is a chunk of an array of one dimension, `a/b` one of an array without dimensions. The documents of these arrays are set when they are needed, and not shown."""
+    """Keys of chunks: `a/7` is a chunk of an array of one dimension, `a/b` one of an array without dimensions. The documents of these arrays are set when needed,
+    and not listed."""
 
     def over(self, store: Store) -> Store:
         return _OnChunks(store)
 
 
 class _DocumentProfile(StoreProfile):
-    """Keys of documents, of groups and of arrays, whose attributes are the value: documents are compared by what they say."""
+    """Keys of documents, of groups and of arrays, whose attributes are the value: documents are compared by their content."""
 
     versions_come_back = True
 
@@ -91,20 +92,20 @@ def _is_number(component: str) -> bool:
 
 
 class _Over(WrappedStore):
-    """A store with the keys of a suite over one with keys of Zarr's."""
+    """A store with the keys of a suite over one with keys of Zarr."""
 
     __slots__ = ()
 
     @abstractmethod
     def _inner_key(self, key: str) -> str:
-        """The key of Zarr's for one of the suite's."""
+        """The key of Zarr for a key of the suite."""
 
     @abstractmethod
     def _outer_key(self, key: str) -> str | None:
-        """Undoes _inner_key; None for a key that is none of the suite's."""
+        """Undoes _inner_key; None for a key that is not in the suite."""
 
     def _inner_prefixes(self, prefix: str) -> list[str]:
-        """What keys below a prefix of the suite's begin with."""
+        """The beginnings of the keys for a prefix of the suite."""
         return [prefix]
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
@@ -127,7 +128,7 @@ class _Over(WrappedStore):
         return with_details(page, self.fetch) if details else page
 
     def _listed(self, prefix: str, last: str, limit: int | None) -> Iterator[str]:
-        """The keys of the suite's below a prefix of Zarr's, page by page; all of them come sorted by their bytes."""
+        """The keys of the suite below a prefix of Zarr, page by page, all sorted by their bytes."""
         following: str | None = last
         while following is not None:
             page = self.inner.list_page(prefix, following, limit=limit)
@@ -139,7 +140,7 @@ class _Over(WrappedStore):
 
 
 class _OnChunks(_Over):
-    """Chunks as any keys. Numbers at the end of a key are coordinates; what is before them an array, or the whole key one where there are none."""
+    """Chunks as arbitrary keys. Numbers at the end of a key are coordinates; the part before them is an array, or the whole key if there are none."""
 
     __slots__ = ()
 
@@ -197,7 +198,7 @@ class _OnChunks(_Over):
 
 
 class _OnDocuments(_Over):
-    """Documents as any keys and values. Of keys of an even length they are a group's, of others an array's."""
+    """Documents as arbitrary keys and values: keys of an even length are groups, others arrays."""
 
     __slots__ = ()
 
@@ -256,7 +257,7 @@ def _value(document: bytes) -> bytes:
 
 
 def _array_document(shape: list[int], attributes: dict[str, str]) -> bytes:
-    """Of an array of bytes, one a chunk; but what chunks hold is not looked at by stores."""
+    """A document of an array of bytes, one element in each chunk; stores do not check the content of chunks."""
     document = {
         "zarr_format": 3,
         "node_type": "array",

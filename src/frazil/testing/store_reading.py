@@ -15,7 +15,7 @@ TREE = ["b", "a/b", "a/c", "a/d/e", "a/f/g", "a/d/h/i", "a!/x", "a0", "é/\U0001
 
 
 class StoreReadingTests(StoreTestBase):
-    """Tests of what reads and lists. Stores that can only be read define filled_with besides make_store: a store of theirs that holds these values."""
+    """Tests of reading and listing. Stores that can only be read define filled_with besides make_store: a store of theirs that holds these values."""
 
     # --- get -------------------------------------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class StoreReadingTests(StoreTestBase):
         again = store.fetch(names, spans, continue_from=held)
         values = read_values(again, names, spans)
         for value, name, old in zip(values, spans[:, 0].tolist(), before, strict=True):
-            # what cannot be kept, or lies in one object with what is replaced, is told to be another one by now
+            # a value that cannot be kept, or is in one object with the replaced one, is reported as another one
             kept = FOUND if name != 3 else ABSENT_KEY
             assert (again.status[name], value) in {(kept, old), (STALE, None)}
         assert all(again.versions[i] == held.versions[i] for i, status in enumerate(again.status) if status == FOUND), (
@@ -322,7 +322,7 @@ class StoreReadingTests(StoreTestBase):
         assert store.get("a") == b"1"
 
     def test_keys_that_the_document_allows(self) -> None:
-        """a-z, A-Z, 0-9 and /.-_ in any order, but no "/" at the end; that no name is empty or only "." or ".." is this port's own rule."""
+        """a-z, A-Z, 0-9 and /.-_ in any order, but no "/" at the end. This port adds the rule that no name is empty, "." or ".."."""
         letters = "".join(map(chr, range(ord("a"), ord("z") + 1)))
         keys = [
             "0123456789",

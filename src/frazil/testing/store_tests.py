@@ -1,11 +1,11 @@
-"""What every store must do, as a class of tests that a store's own test class inherits:
+"""The requirements of every store, as a class of tests that a store's own test class inherits:
 
     class TestMyStore(StoreTests):
         def make_store(self) -> Store:
             return MyStore(...)  # new and empty at every call
 
-pytest finds the tests by their names; any runner that calls the `test_` methods of a new instance will do. What a store's capabilities exclude is
-tested to be refused. A store that takes the keys of a Zarr hierarchy alone says so by its `profile` (store_profiles.py). The three classes that StoreTests is made of live in files of their own."""
+pytest finds the tests by their names. Other runners call the `test_` methods of a new instance. Operations that a store's capabilities exclude are tested to be
+refused. A store that takes only the keys of a Zarr hierarchy sets its `profile` (store_profiles.py). The three base classes of StoreTests are in files of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StoreTests, part two: put, erase, partial writes, conditions, and what must leave everything as it is."""
+"""StoreTests, part two: put, erase, partial writes, conditions, and calls that must leave everything as it is."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class StoreWritingTests(StoreTestBase):
             for call in (lambda: store.erase("a"), lambda: store.erase_values(["a"])):
                 refusal(StoreError, call)
             assert store.get("a") == b"1"
-            try:  # which it may be able to do all the same
+            try:  # the store may be able to do it anyway
                 store.erase_prefix("b/")
             except StoreError:
                 assert store.get_partial_values([("b/c", (0, 1)), ("b/d", (0, 1))]) == [b"2", b"3"]
@@ -130,7 +130,7 @@ class StoreWritingTests(StoreTestBase):
         assert self.shared(store, [], []) == []
 
     def shared(self, store: Store, names: list[str], sources: list[str]) -> list[bool]:
-        """copy_in with `shares`: where a value was."""
+        """copy_in with `shares`: whether each value existed."""
         return [size >= 0 for size in store.copy_in(names, store, sources, shares=True)]
 
     def test_copy_in(self) -> None:
@@ -298,7 +298,7 @@ class StoreWritingTests(StoreTestBase):
     def test_append_many(self) -> None:
         store = self.filled(a=b"aa", b=b"bb", c=b"cc")
         fetched = store.fetch(["c"], WHOLE)
-        piece, first, _ = fetched.rows[0].tolist()  # the value may lie in a part of what the store reads from
+        piece, first, _ = fetched.rows[0].tolist()  # the value may be a part of the blob that the store returns
         files, buffers = fetched.sources
         rows = columns((piece, first, 1), (piece, first + 1, 1), (-1 - len(buffers), 0, 2))
         pieces = Pieces(Sources(files, [*buffers, b"!?"]), rows, np.array([0, 2, 2, 3]))
@@ -367,7 +367,7 @@ class StoreWritingTests(StoreTestBase):
         assert store.get_partial_values([(f"k/{i}", (0, None)) for i in range(300)]) == [b"%d" % i for i in range(300)]
 
     def test_operations_say_the_same(self) -> None:
-        """The fallbacks of the document, in both directions: each operation is what the others would make of it."""
+        """The fallbacks of the document, in both directions: the operations are equivalent to each other."""
         store = self.new_store()
         store.set("a", b"one")
         store.set_partial_values([("b", 0, b"one")])
@@ -437,7 +437,7 @@ class StoreWritingTests(StoreTestBase):
         version = store.get_versioned("a/b")
         try:
             other = pickle.loads(pickle.dumps(store))
-        except InvalidInputError as error:  # a store of what there may be only one of, such as a writable session
+        except InvalidInputError as error:  # a store that must be unique, such as a writable session
             assert error.hint is not None
             return
         assert other.get_versioned("a/b") == version

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,15 +135,18 @@ def test_source_chunks_are_read_as_often_as_is_said() -> None:
     assert done.reads == 1
 
 
-def test_a_chunk_that_is_larger_than_the_bytes_is_read_once() -> None:
-    """It was read, and decoded, once for each slab of a part of it."""
+@pytest.mark.parametrize("codecs", ["auto", []])
+def test_a_chunk_that_is_larger_than_the_bytes(codecs: Any) -> None:
+    """A compressed one was decoded once for each slab of a part of it. Of a plain one parts are read, so that slabs stay small."""
     counting = CountingStore(MemoryStore())
     values = np.arange(128 * 256, dtype="f4").reshape(128, 256)
-    frazil.create_array(counting, data=values, chunks=(128, 128))
+    frazil.create_array(counting, data=values, chunks=(128, 128), codecs=codecs)
     counting.clear()
     target, limit = MemoryStore(), Runtime(bytes_in_flight=2**14)
-    frazil.rechunk(counting, target, chunks=(16, 16), shards=(64, 64), runtime=limit)
-    assert [counting.count("fetch", f"c/0/{i}") for i in range(2)] == [1, 1]
+    done = frazil.rechunk(counting, target, chunks=(16, 16), shards=(64, 64), runtime=limit)
+    assert done.slab_nbytes == (128 * 128 if codecs else 64 * 64) * 4
+    if codecs:
+        assert [counting.count("fetch", f"c/0/{i}") for i in range(2)] == [1, 1]
     np.testing.assert_array_equal(frazil.open_array(target)[...], values)
 
 

@@ -20,7 +20,7 @@ import frazil
 from frazil import Runtime
 from frazil.codecs import Bytes, Gzip, ShardingIndexed
 from frazil.codecs.sharding.shard import encode_indexes
-from frazil.errors import ChecksumError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import ChecksumError, FormatError, InvalidInputError, NotFoundError, StoreError
 from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.validate.report import Problem
 from frazil.stores import LocalStore, MemoryStore
@@ -341,10 +341,10 @@ def test_a_copy_of_a_torn_shard_names_the_append_and_is_repaired_on_request(tmp_
         tmp_path / "b", "r+" if writable else "r", shard_writes="append" if writable else "rewrite"
     )
     for read in (lambda: array[...], lambda: array[25, 3], lambda: array.vindex[[25, 26], [3, 4]]):
-        with pytest.raises(ChecksumError, match=r"copied while an append .* validate --repair"):
+        with pytest.raises(ChecksumError, match=r"copied during an append.* validate --repair"):
             read()
     if writable:
-        with pytest.raises(ChecksumError, match="copied while an append"):
+        with pytest.raises(ChecksumError, match="copied during an append"):
             array[25, 3] = 5
     assert (array[:20] == VALUES[:20]).all()
     assert [found.error is None for found in frazil.shards(tmp_path / "b").shards] == [True, True, False, True]
@@ -358,6 +358,61 @@ def test_a_copy_of_a_torn_shard_names_the_append_and_is_repaired_on_request(tmp_
     assert (frazil.open_array(tmp_path / "b")[...] == VALUES).all()
 
 
+def torn_copy(folder: Path) -> Path:
+    """A copy of an array, of which an append to the shard c/1/0 was broken off; the path of this shard."""
+    _, shard, _ = torn_array(folder / "a")
+    subprocess.run(["cp", "-a", folder / "a", folder / "b"], check=True)
+    shutil.rmtree(folder / "a")
+    return folder / "b" / shard.relative_to(folder / "a")
+
+
+def test_a_journal_beside_a_good_shard_hides_no_other_damage(tmp_path: Path) -> None:
+    """The error of one shard named another one."""
+    shard = torn_copy(tmp_path)
+    journal = Path(f"{shard}{JOURNAL}").read_bytes()
+    assert frazil.validate(tmp_path / "b", repair=True).ok
+    Path(f"{shard}{JOURNAL}").write_bytes(journal)  # of another file, which a writer of another program replaced
+    other = tmp_path / "b/c/0/0"
+    tear(other)
+    array = frazil.open_array(tmp_path / "b", "r+", shard_writes="append")
+    assert array.nchunks_initialized == 24  # the torn shard is restored
+    tear(other)
+    array[15:25, 0:3] = 7
+    other.write_bytes(other.read_bytes()[:-1])
+    Path(f"{shard}{JOURNAL}").write_bytes(journal)
+    for do in (lambda: array[15:25, 0:3], lambda: array.nchunks_initialized, lambda: array.__setitem__(0, 1)):
+        with pytest.raises((ChecksumError, FormatError)) as caught:
+            do()
+        assert caught.value.key == "c/0/0"
+        assert "copied" not in str(caught.value)
+
+
+@pytest.mark.parametrize("operation", ["copy", "convert"])
+def test_a_torn_copy_is_not_copied_without_its_journal(tmp_path: Path, operation: str) -> None:
+    torn_copy(tmp_path)
+
+    def run() -> None:
+        if operation == "copy":
+            frazil.copy(tmp_path / "b", tmp_path / "c", overwrite=True)
+        else:
+            frazil.convert(tmp_path / "b", tmp_path / "c", zarr_format="draft", overwrite=True)
+
+    with pytest.raises(ChecksumError, match="copied during an append"):
+        run()
+    assert frazil.validate(tmp_path / "b", repair=True).ok
+    run()
+    assert (frazil.open_array(tmp_path / "c")[...] == VALUES).all()
+
+
+def test_a_copy_that_stays_damaged_is_not_called_repaired(tmp_path: Path) -> None:
+    shard = torn_copy(tmp_path)
+    damaged = bytearray(shard.read_bytes())
+    damaged[-400 - 90] ^= 1  # in the old index, before the sample of the journal
+    shard.write_bytes(damaged)
+    found = frazil.validate(tmp_path / "b", repair=True)
+    assert ([one.kind for one in found.problems], found.repaired) == (["index"], ())
+
+
 def test_the_journal_of_another_file_restores_none_that_can_be_read(tmp_path: Path) -> None:
     """A shard that was replaced by a program which knows no journals, and begins with the same bytes."""
     array, shard, before = torn_array(tmp_path)
@@ -369,6 +424,4 @@ def test_the_journal_of_another_file_restores_none_that_can_be_read(tmp_path: Pa
     found = frazil.validate(tmp_path, decode=True, repair=True)
     assert (found.ok, found.repaired) == (True, ())
     assert shard.read_bytes() == before + b"waste" * 20 + index
-    array[25, 3] = 5  # the writer that comes next removes it
     assert not Path(f"{shard}{JOURNAL}").exists()
-    assert frazil.open_array(tmp_path)[25, 3] == 5

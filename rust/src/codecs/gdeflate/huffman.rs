@@ -1,4 +1,4 @@
-//! What DEFLATE and GDeflate share: bits, Huffman codes, lengths and distances.
+//! The common parts of DEFLATE and GDeflate: bits, Huffman codes, lengths and distances.
 
 use crate::failures::{Code, Fault, Outcome};
 
@@ -12,7 +12,7 @@ pub fn corrupt(what: &str) -> Fault {
     Fault::new(Code::Decode, format!("gdeflate: {what}"))
 }
 
-/// Bits of a stream, the lowest first. Beyond its end `peek` gives zeros; `skip` refuses to pass it.
+/// Bits of a stream, the lowest first. Beyond its end `peek` returns zeros; `skip` refuses to pass it.
 pub trait Bits {
     fn peek(&self) -> u32;
     fn skip(&mut self, count: u32) -> Outcome;
@@ -24,11 +24,11 @@ pub trait Bits {
     }
 }
 
-/// A Huffman code: for all bits that may follow, the symbol and the length of its code, 0 where there is none.
+/// A Huffman code: for all possible next bits, the symbol and the length of its code, 0 if there is none.
 pub struct Table {
     bits: u32,
     entries: Vec<u16>,
-    /// For each symbol its code, the first bit lowest, and the length of it.
+    /// For each symbol its code, the first bit lowest, and its length.
     pub codes: Vec<(u16, u8)>,
 }
 
@@ -70,7 +70,7 @@ impl Table {
     }
 }
 
-/// The codes of a block: of literals and lengths, and of distances.
+/// The codes of a block: for literals and lengths, and for distances.
 pub struct Codes(pub Table, pub Table);
 
 impl Codes {
@@ -115,7 +115,7 @@ pub fn distance_of(symbol: u32) -> (u32, u32) {
     (((2 + symbol % 2) << extra) + 1, extra)
 }
 
-/// The lengths of the codes of a block, run by run: one symbol of the precode is one turn.
+/// The lengths of the codes of a block, run by run: each call adds one symbol of the precode.
 pub fn add_run(lengths: &mut Vec<u8>, symbol: u32, extra: u32) -> Outcome {
     let (value, count) = match symbol {
         0..16 => (symbol as u8, 1),

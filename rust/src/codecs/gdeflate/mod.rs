@@ -1,8 +1,8 @@
-//! GDeflate: DEFLATE (RFC 1951) whose bits are dealt to 32 lanes, in the container of `zarrs.gdeflate`. Pages of 64 KiB are packed one by one.
+//! GDeflate: DEFLATE (RFC 1951) with its bits distributed over 32 lanes, in the container of `zarrs.gdeflate`. Pages of 64 KiB are packed separately.
 //!
-//! A lane holds at least 32 bits whenever a symbol is read from it; it is refilled with the next word of the page. A symbol goes to one lane, the next
-//! symbol to the next lane. The distance of a match comes from the lane of its length, when its turn comes again. Length code 285 has 16 more bits.
-//! Encoding lets libdeflate choose the symbols, and deals them to the lanes.
+//! A lane holds at least 32 bits whenever a symbol is read from it; it is refilled with the next word of the page. Consecutive symbols are in consecutive
+//! lanes. The distance of a match is in the same lane as its length, at the next turn of that lane. Length code 285 has 16 more bits.
+//! For encoding, libdeflate chooses the symbols, which are then distributed over the lanes.
 
 mod huffman;
 mod page_reader;

@@ -9,7 +9,7 @@ struct Lanes<'a> {
     bits: [u64; LANES],
     left: [u32; LANES],
     lane: usize,
-    /// The matches whose distance is still to come: (length, where they go).
+    /// The matches whose distance is still to be read: (length, destination).
     copies: [Option<(usize, usize)>; LANES],
 }
 
@@ -71,7 +71,7 @@ impl<'a> Lanes<'a> {
         Codes::of(&lengths[..literals + distances], literals)
     }
 
-    /// Makes the copy whose distance this lane has next, if there is one.
+    /// Makes the copy whose distance is next in this lane, if there is one.
     fn copy(&mut self, distances: &Table, out: &mut [u8]) -> Outcome<bool> {
         let Some((length, to)) = self.copies[self.lane].take() else { return Ok(false) };
         let (base, extra) = distance_of(distances.read(self)?);

@@ -1,10 +1,10 @@
-//! Writing a page of GDeflate: the symbols of a DEFLATE stream, dealt to the lanes.
+//! Writing a page of GDeflate: the symbols of a DEFLATE stream, distributed over the lanes.
 
 use super::huffman::{Bits, Codes, END_OF_BLOCK, LAST_LENGTH, PRECODE_ORDER, Table, add_run, corrupt, distance_of, length_of, run_bits};
 use super::{LANES, WORD};
 use crate::failures::Outcome;
 
-/// What a decoder will read: the bits of each lane, and the lanes in the order in which it refills them.
+/// The data for a decoder: the bits of each lane, and the lanes in the order in which it refills them.
 struct LaneWriter {
     bits: [Vec<u32>; LANES],
     used: [u32; LANES],
@@ -62,14 +62,14 @@ impl LaneWriter {
         self.put(u32::from(code), u32::from(length));
     }
 
-    /// Writes the distance that this lane owes, if it does.
+    /// Writes the pending distance of this lane. Returns whether there was one.
     fn settle(&mut self) -> bool {
         let Some((bits, count)) = self.distances[self.lane].take() else { return false };
         self.put(bits, count);
         true
     }
 
-    /// Leads to a lane that owes nothing.
+    /// Advances to a lane without a pending distance.
     fn next_free(&mut self) {
         while self.settle() {
             self.advance();
@@ -86,7 +86,7 @@ impl LaneWriter {
     }
 }
 
-/// The symbols of a DEFLATE stream that libdeflate made.
+/// The symbols of a DEFLATE stream from libdeflate.
 struct Stream<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -1,6 +1,6 @@
-"""Garbage collection and expiry as users ask for them: the arguments of Repository.garbage_collect and Repository.expire, checked.
+"""Checks the arguments of Repository.garbage_collect and Repository.expire, and calls the garbage collection and the expiry.
 
-What is done is in repository/maintenance/."""
+Both are in repository/maintenance/."""
 
 from __future__ import annotations
 
@@ -70,4 +70,4 @@ def _ns(duration: timedelta) -> int:
 
 
 def _nobody(_what: str, _count: int) -> None:
-    """Nobody is told."""
+    """Progress is not reported."""

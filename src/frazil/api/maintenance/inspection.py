@@ -1,4 +1,4 @@
-"""Inspection as users ask for it: Repository.stats, show and usage, their arguments checked. What is found out, and how, is in repository/inspection/."""
+"""Repository.stats, show and usage, with checks of their arguments. The inspection itself is in repository/inspection/."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ Progress = Callable[[str, int], object]
 
 
 class Inspected:
-    """The part of Repository that tells what it consists of."""
+    """The part of Repository that describes its content."""
 
     __slots__ = ()
     _files: RepositoryFormat
 
     def stats(self, *, largest: int = 10, progress: Callable[[str, int], object] | None = None) -> Statistics:
-        """What the repository consists of: bytes by kind, live and dead, by array and by commit, how chunks are packed, and the largest objects. It reads listings, snapshots and
-        manifests, no chunk, and writes nothing. What cannot be read is among its `problems`.
+        """The content of the repository: bytes by kind, live and dead, by array and by commit, how chunks are packed, and the largest objects. Reads listings,
+        snapshots and manifests, no chunk, and writes nothing. Unreadable files are among its `problems`.
 
-        largest   how many of the largest objects are listed
-        progress  is called with what was done and how many since the last call
+        largest   number of the largest objects to list
+        progress  called with the kind and number of objects done since the last call
         Raises NotFoundError, FormatError for a repository of another format, InvalidInputError, StoreError. See docs/maintenance.md."""
         return _stats(self._files, largest, progress)
 
     def show(self, name: str) -> ShownCommit | ShownObject:
-        """One commit, by a branch, a tag, an id or the beginning of one: its message, time and parent, what it changed and what it wrote. Or one object, by its whole id: a manifest,
-        a chunk file or an attribute file, and what refers to it at the tips of branches and tags. Raises NotFoundError, FormatError, StoreError."""
+        """One commit, by a branch, a tag, an id or the beginning of one: its message, time and parent, its changes and the files that it wrote. Or one object,
+        by its whole id: a manifest, a chunk file or an attribute file, and the references to it from the tips of branches and tags. Raises NotFoundError,
+        FormatError, StoreError."""
         return _show(self._files, name)
 
     def usage(
         self, name: str = MAIN, path: str = "", *, progress: Callable[[str, int], object] | None = None
     ) -> tuple[PathUsage, ...]:
-        """What each path at and below one has, in a branch, tag or snapshot: chunks and their bytes, and the bytes that all histories keep of it. Arrays that are not there any more
-        and whose chunks are kept are listed, too. Groups have sums. Raises NotFoundError, FormatError, StoreError."""
+        """The usage of each path at and below one, in a branch, tag or snapshot: chunks and their bytes, and the bytes that all histories keep of it. Removed
+        arrays whose chunks are kept are listed, too. Groups have sums. Raises NotFoundError, FormatError, StoreError."""
         return _usage(self._files, name, path, progress)
 
 
@@ -70,7 +71,7 @@ def _show(files: RepositoryFormat, name: str) -> ShownCommit | ShownObject:
         try:
             found = show_object(fresh, decode_id(name)) if len(name) == ID_CHARACTERS else None
         except FormatError as damaged:
-            if damaged.key is None:  # no id at all
+            if damaged.key is None:  # not an id
                 raise error from damaged
             raise
         if found is None:
@@ -86,4 +87,4 @@ def _checked(progress: Progress | None) -> Progress:
 
 
 def _nobody(_what: str, _count: int) -> None:
-    """Nobody is told."""
+    """Progress is not reported."""

@@ -1,6 +1,6 @@
-"""Repair as users ask for it: the arguments of Repository.repair, checked, and what cannot be decoded found through the engine.
+"""Checks the arguments of Repository.repair, finds undecodable chunks through the engine, and calls the repair.
 
-What is done is in repository/repair/."""
+The repair itself is in repository/repair/."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repair(
     *,
     dry_run: bool,
 ) -> Repair:
-    """As Repository.repair. open_session: for reading a snapshot of the repository as it is given."""
+    """As Repository.repair. open_session: opens a snapshot of the given repository for reading."""
     for name, value in (*consents._asdict().items(), ("dry_run", dry_run)):
         check_flag(value, name)
     report = check_progress(progress)

@@ -1,6 +1,6 @@
-"""Verification as users ask for it: Repository.verify, its arguments checked, and the chunks of branches and tags decoded through the engine.
+"""Checks the arguments of Repository.verify, and decodes the chunks of branches and tags through the engine.
 
-What is checked without decoding is in repository/verification/."""
+Checks without decoding are in repository/verification/."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Checks", "check_progress", "decoder", "verify"]
 
-_TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, one chunk at least
+_TOGETHER: Final = 2**26  # bytes of elements that are decoded at once, at least one chunk
 
 
 class Checks(Record):
-    """What a user wants to be looked at, beside files and references. See Repository.verify."""
+    """The checks that a user requests in addition to those of files and references. See Repository.verify."""
 
     decode: bool
     digests: bool
@@ -47,7 +47,7 @@ class Checks(Record):
     history: bool = True
 
     def depth(self, options: Options, report: Callable[[str, int], object]) -> Depth:
-        """As the verification takes it. Raises InvalidInputError for what is no flag."""
+        """The checks in the form of the verification. Raises InvalidInputError for a value that is not a flag."""
         for name, value in self._asdict().items():
             check_flag(value, name)
         threads = options.runtime.checked().threads if self.digests else 0
@@ -61,7 +61,7 @@ def verify(
     checks: Checks,
     progress: Callable[[str, int], object] | None,
 ) -> Verification:
-    """As Repository.verify. open_session: for reading a snapshot of the repository as it is given."""
+    """As Repository.verify. open_session: opens a snapshot of the given repository for reading."""
     report = check_progress(progress)
     depth = checks.depth(options, report)
     fresh = files.anew()
@@ -75,7 +75,7 @@ def verify(
 
 
 def check_progress(progress: Callable[[str, int], object] | None) -> Callable[[str, int], object]:
-    """Whom to tell what was done. Raises InvalidInputError."""
+    """The function that receives progress. Raises InvalidInputError."""
     if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function")
     return progress or _nobody
@@ -86,7 +86,7 @@ def decoder(
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
     report: Callable[[str, int], object],
 ) -> Callable[[str, ObjectId, tuple[Problem, ...]], tuple[Problem, ...]]:
-    """Adds to the problems of a tip, "branch NAME" or "tag NAME" with its snapshot, the chunks of it that cannot be decoded."""
+    """Returns a function that adds the undecodable chunks of a tip, "branch NAME" or "tag NAME" with its snapshot, to the problems of the tip."""
 
     def decode(ref: str, snapshot: ObjectId, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         run = _Decoding(files, problems, report)
@@ -97,7 +97,7 @@ def decoder(
 
 
 class _Decoding:
-    """Decodes what tips have, each array once, however many tips have it so."""
+    """Decodes the arrays of tips, each array once, even if several tips have it."""
 
     __slots__ = ("_bad", "_files", "_report", "_seen", "decoded", "found")
 
@@ -109,7 +109,7 @@ class _Decoding:
         self._seen: set[tuple[object, ...]] = set()
         self._bad: dict[
             tuple[str, str], list[Columns]
-        ] = {}  # by path and key of the manifest: chunks of which a problem is known
+        ] = {}  # by path and key of the manifest: chunks with a known problem
         for problem in problems:
             if problem.chunks is not None and problem.key is not None:
                 self._bad.setdefault((problem.path, problem.key), []).append(problem.chunks)
@@ -163,7 +163,7 @@ class _Decoding:
             self._report("chunks decoded", len(run))
 
     def _known(self, node: NodeSnapshot, chunks: Columns, parts: Columns) -> NDArray[np.bool_]:
-        """Of which chunks a problem is known. parts: the number of the manifest in which readers find each"""
+        """The chunks with a known problem. parts: the number of the manifest in which readers find each chunk"""
         assert node.array is not None
         known = np.zeros(len(chunks), np.bool_)
         for number, reference in enumerate(node.array.manifests):
@@ -173,7 +173,7 @@ class _Decoding:
         return known
 
     def _read(self, array: Array, chunks: Columns, shape: tuple[int, ...], subject: Subject) -> None:
-        """Reads chunks that lie side by side; where they cannot be read, each half of them."""
+        """Reads adjacent chunks; if that fails, each half of them."""
         box = tuple(
             slice(low * length, min((high + 1) * length, extent))
             for low, high, length, extent in zip(
@@ -189,17 +189,17 @@ class _Decoding:
             middle = len(chunks) // 2
             self._read(array, chunks[:middle], shape, subject)
             self._read(array, chunks[middle:], shape, subject)
-        except FrazilError as error:  # of the array, such as a codec that is not there
+        except FrazilError as error:  # of the array, such as a missing codec
             self._say_once(error, subject, chunks)
 
     def _say_once(self, error: FrazilError, subject: Subject, chunks: Columns | None = None) -> None:
-        """What is wrong with an array or its manifests, where that was not told before."""
+        """Adds the problem of an array or its manifests, unless it was added before."""
         if not any(error.message == problem.text and problem.path == subject.path for problem in self.found.problems):
             self.found.add("decode", error.message, subject, error.key, chunks)
 
 
 def _runs(chunks: Columns, together: int) -> Iterator[Columns]:
-    """Chunks in order, cut into runs that follow each other along the last dimension."""
+    """Chunks in order, cut into runs that are contiguous along the last dimension."""
     if chunks.shape[1] == 0:
         yield from [chunks[:1]] if len(chunks) else []
         return
@@ -211,4 +211,4 @@ def _runs(chunks: Columns, together: int) -> Iterator[Columns]:
 
 
 def _nobody(_what: str, _count: int) -> None:
-    """Nobody is told."""
+    """Progress is not reported."""

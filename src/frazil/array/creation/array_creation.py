@@ -37,10 +37,11 @@ def new_array(
     replaces: str | None = None,
     **arguments: object,
 ) -> Array:
-    """Creates an array from the arguments of array_metadata, which `data`, where given, completes, and writes the data. Others as in create_array and create_nodes.
+    """Creates an array from the arguments of array_metadata, completed from `data` where given, and writes the data. Other arguments as in create_array and
+    create_nodes.
 
-    Where the data cannot be read or written the new array is removed again. Raises InvalidInputError for data that is read from what overwrite removes, as far as
-    addresses_read finds it."""
+    If the data cannot be read or written, the new array is removed again. Raises InvalidInputError for data that is read from a node that overwrite removes, as
+    far as addresses_read finds it."""
     report = checked_progress(progress)
     source = None if data is None else _source(data, location)
     write_data = arguments.pop("write_data", True)
@@ -58,7 +59,7 @@ def new_array(
         _check_format(arguments, location)
     metadata = array_metadata(location.registry, zarr_format=location.layout.zarr_format, **arguments)  # type: ignore[arg-type]
     metadata = as_stored(location, metadata)
-    array = Array(location._replace(nodes=None), metadata)  # before anything that is there may be removed
+    array = Array(location._replace(nodes=None), metadata)  # before an existing node may be removed
     if source is not None:
         _check(source, array)
     if source is not None and source.sliced is not None and overwrite:
@@ -69,7 +70,7 @@ def new_array(
     try:
         if (
             location.nodes is not None
-        ):  # which gives the chunks of arrays that are there, and may keep less than the metadata says
+        ):  # which gives the chunks of existing arrays, and may store only part of the metadata
             array = Array(location, stored_array(location))
         if source is not None:
             _fill(array, source, report)
@@ -82,7 +83,7 @@ def new_array(
 
 
 def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
-    """Takes zarr_format and zarr_version out of the arguments. Raises InvalidInputError for another format than that of the hierarchy."""
+    """Takes zarr_format and zarr_version out of the arguments. Raises InvalidInputError for a format other than that of the hierarchy."""
     given: Any = arguments.pop("zarr_format", None)
     asked, present = zarr_arguments.format_of(given, arguments), location.layout.zarr_format
     if asked not in (None, present):
@@ -94,7 +95,7 @@ def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
 
 
 def _fill(array: Array, source: DataSource, report: Callable[[int], object]) -> None:
-    """Writes all elements. The document has just been written: the first write needs no look at it."""
+    """Writes all elements. The document has just been written: the first write need not compare it."""
     array._access.document.mark_new()
     most = array._location.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
     for box, values in source.parts(array.shape, array.shards or array.chunks, array.chunks, most):
@@ -119,7 +120,7 @@ def _check(source: DataSource, array: Array) -> None:
 
 
 def _check_no_overlap(data: object, location: NodeLocation, replaces: str | None) -> None:
-    """Refuses data that would be read after it was removed: as fill values, in a plain store. replaces: as in create_nodes"""
+    """Refuses data that would be removed before it is read: a plain store would then give fill values. replaces: as in create_nodes"""
     erased = [(location.store, prefix) for prefix in location.layout.prefixes(location.path)]
     if replaces is not None:
         erased.append((location.entry_store or location.store, replaces))
@@ -133,7 +134,7 @@ def _check_no_overlap(data: object, location: NodeLocation, replaces: str | None
 
 
 def stored_array(location: NodeLocation) -> ArrayMetadata:
-    """The metadata that a new array has been given."""
+    """The metadata that a new array has, as stored."""
     node = find_node(location)
     if not isinstance(node, ArrayMetadata):
         raise ConflictError(

@@ -50,7 +50,7 @@ _POINTS = ("extensions", "data_type", "chunk_grid", "chunk_memory_layout")
 def check_arguments(
     given: Mapping[str, object], also: Iterable[str] = (), *, required: Iterable[str] = (), path: str | None = None
 ) -> None:
-    """Raises InvalidInputError for a name that is no argument of array_metadata, nor among `also`, and for a required one that is missing or None."""
+    """Raises InvalidInputError for a name that is neither an argument of array_metadata nor in `also`, and for a required argument that is missing or None."""
     ours = {*array_metadata.__annotations__, *also} - {"registry", "zarr_format", "zarr", "return"}
     for name in set(given) - ours:
         known = {*ours, *zarr_arguments.ZarrArguments.__annotations__}
@@ -94,10 +94,10 @@ def array_metadata(
         _codecs(registry, codecs, zarr, default, data_type.itemsize, any_kind=zarr_format == 2),
         registry.parse_codecs([serializer]),
     )
-    if zarr_format == 2 and zarr.get("order") == "F" and len(extents) > 1:  # elsewhere the order is that of results
+    if zarr_format == 2 and zarr.get("order") == "F" and len(extents) > 1:  # in other formats it is that of results
         chain = (Transpose(range(len(extents))[::-1]), *chain)
     if shards is not None:
-        # a storage transformer, which is what makes shards in the draft, knows no checksum of the index
+        # in the draft a storage transformer makes shards, whose index has no checksum
         index = [Bytes("little")] if draft else None
         chain = (ShardingIndexed(inner, chain, index, index_location),)
     fill = data_type.fill_from_user(None if fill_value is DEFAULT_FILL else fill_value)
@@ -118,8 +118,8 @@ def array_metadata(
     else:
         others = _transformers(storage_transformers)
     for i, extension in enumerate(others, len(storage_transformers) - len(others)):
-        if not (draft and draft_transformers.is_sharding(extension.name)):  # which is run as a store there
-            registry.transformer(extension, item("storage_transformers", i))  # raises where it is not known
+        if not (draft and draft_transformers.is_sharding(extension.name)):  # which runs as a store there
+            registry.transformer(extension, item("storage_transformers", i))  # raises for an unknown one
     parsed, spec = registry.parse_codecs(codecs_of), chunk_spec(data_type, grid.chunk_shape, fill)
     compile_chain(parsed, spec)
     check_sizes(parsed, spec)
@@ -143,7 +143,7 @@ def array_metadata(
 def _data_type(
     registry: Registry, dtype: object, codecs: object, zarr: ZarrArguments, zarr_format: ZarrFormat
 ) -> tuple[DataType, Extension, object, ZarrArguments]:
-    """The data type and its array-to-bytes codec, and the other arguments: without the codec of objects, which says both for object arrays of Zarr v2."""
+    """The data type and its array-to-bytes codec, and the other arguments: without the codec of objects, which determines both for object arrays of Zarr v2."""
     if zarr_format == 2 and v2_objects.is_object(dtype):
         held, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
         return held.data_type, held.extension, codecs, zarr
@@ -164,7 +164,7 @@ def _draft_keys(keys: ChunkKeyEncoding, zarr_format: ZarrFormat) -> ChunkKeyEnco
 
 
 def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> ArrayMetadata:
-    """The metadata with members of its document that no other argument can say."""
+    """The metadata with members of its document that no other argument can give."""
     if metadata.zarr_format in (2, 3):
         raise InvalidInputError("document is for the draft of 2022 alone", path="document")
     members = json_object(document, "document")
@@ -184,7 +184,8 @@ def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> A
 def _extents(
     value: Lengths | str | None, name: str, extents: tuple[int, ...], default: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Elements along each dimension. A whole number is for all dimensions, -1 and None among others for the whole extent, True for "auto", False for all extents."""
+    """Elements along each dimension. A whole number is for all dimensions, -1 and None in a sequence for the whole extent, True for "auto", False for all
+    extents."""
     if isinstance(value, str):
         if value != "auto":
             raise MetadataError(f'{name} is {value!r}; it must be whole numbers, or "auto"', path=name)
@@ -208,7 +209,7 @@ def _extents(
 def _shards(
     shards: Lengths | str | Mapping[str, object] | None, index_location: str
 ) -> tuple[Lengths | str | None, str]:
-    """The shape of shards and the location of their index, from zarr-python's {"shape": ..., "index_location": ...} too; False: no shards."""
+    """The shape of shards and the location of their index, also from zarr-python's {"shape": ..., "index_location": ...}; False: no shards."""
     if isinstance(shards, Mapping):
         if not {"shape"} <= set(shards) <= {"shape", "index_location"}:
             raise MetadataError(f"shards is {shards!r}; it has shape and index_location", path="shards")
@@ -221,7 +222,8 @@ def _shards(
 def _chunk_shapes(
     chunks: Lengths | str, shards: Lengths | str | None, extents: tuple[int, ...], itemsize: int, *, draft: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...], RectilinearGrid | None]:
-    """Extents of a chunk, and of a shard (the same where there are none); and the grid, where it is none of equal chunks. Extents are then the largest ones."""
+    """Extents of a chunk, and of a shard (the same where there are none); and the grid, where chunks have different shapes. Extents are then the largest
+    ones."""
     sharded = shards is not None
     varied = _varied(shards if shards is not None else chunks, "shards" if sharded else "chunks", draft)
     if varied is not None:
@@ -240,7 +242,7 @@ def _chunk_shapes(
 
 
 def _varied(value: Lengths | str | None, name: str, draft: bool) -> RectilinearGrid | None:
-    """The grid that chunks (or shards) of several shapes make; None where all have one shape."""
+    """The grid of chunks (or shards) that have several shapes; None where all have one shape."""
     grid: object = value
     if isinstance(value, Sequence) and any(isinstance(lengths, list | tuple) for lengths in value):
         grid = rectilinear.RectilinearGrid(value, path=name)
@@ -280,7 +282,7 @@ def _codecs(
 
 
 def _with_serializer(codecs: tuple[Codec, ...], serializer: tuple[Codec, ...]) -> tuple[Codec, ...]:
-    """The codecs with the serializer where an array-to-bytes codec has to stand and the user named none."""
+    """The codecs, with the serializer in the place of the array-to-bytes codec if the user named none."""
     if any(isinstance(codec, ArrayToBytes) for codec in codecs):
         return codecs
     at = next((i for i, codec in enumerate(codecs) if not isinstance(codec, ArrayToArray)), len(codecs))
@@ -288,7 +290,7 @@ def _with_serializer(codecs: tuple[Codec, ...], serializer: tuple[Codec, ...]) -
 
 
 def _transformers(transformers: Sequence[object]) -> list[Extension]:
-    """Storage transformers as a user writes them: Extensions, objects of a document, or names."""
+    """Storage transformers as a user gives them: Extensions, objects of a document, or names."""
     extensions = []
     for i, transformer in enumerate(transformers):
         location = item("storage_transformers", i)

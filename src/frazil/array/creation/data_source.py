@@ -1,4 +1,4 @@
-"""The data of a new array, in boxes of whole shards: values in memory, array-likes that are read box by box, and iterables of blocks.
+"""The data of a new array, in boxes of whole shards: values in memory, array-likes that are read box by box, or iterables of blocks.
 
 Nothing is written here (docs/design/043-shard-writer.md)."""
 
@@ -25,14 +25,14 @@ else:
 
 __all__ = ["DataSource", "addresses_read", "as_array", "boxes", "data_source"]
 
-_WRAPPERS: Final = 16  # of one array, at most
+_WRAPPERS: Final = 16  # the most wrappers around one array
 
 Values: TypeAlias = "NDArray[np.generic]"
 Box = tuple[slice, ...]
 
 
 class Sliced(Protocol):
-    """An array elsewhere: of dask, h5py, zarr, xarray, or of Frazil."""
+    """An array that is not in memory: of dask, h5py, zarr, xarray, or of Frazil."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -42,9 +42,9 @@ class Sliced(Protocol):
 
 
 class DataSource(Record):
-    """values: an array in memory; sliced: one elsewhere; blocks: rows that come one block after the other. One of them is given.
+    """values: an array in memory; sliced: an array that is not; blocks: rows, one block after the other. One of the three is given.
 
-    shape  None where it is not known;  dtype: or a data type of the registry"""
+    shape  None where it is not known;  dtype: NumPy's, or a data type of the registry"""
 
     values: Values | None
     sliced: Sliced | None
@@ -57,8 +57,9 @@ class DataSource(Record):
     ) -> Iterator[tuple[Box, ArrayLike]]:
         """Boxes of an array of this shape and their values.
 
-        parts  extents of a shard, of a chunk where there are none;  chunks: of an inner chunk;  most: elements of a box, where that is not less than a shard (an inner chunk, for blocks)
-        Raises InvalidInputError where blocks do not fit."""
+        parts  extents of a shard, of a chunk where there are none;  chunks: of an inner chunk;  most: elements of a box, which has at least a shard (an inner
+               chunk, for blocks)
+        Raises InvalidInputError for blocks that do not fit."""
         if self.values is not None:
             yield tuple(slice(0, length) for length in shape), self.values
         elif self.sliced is not None:
@@ -70,7 +71,7 @@ class DataSource(Record):
 
 
 def data_source(data: object) -> DataSource:
-    """What is given as data. Raises InvalidInputError for what is no array, and none of the like."""
+    """The source for an argument `data`. Raises InvalidInputError for a value that is not an array-like."""
     if isinstance(data, Iterator) or (
         isinstance(data, Iterable) and not hasattr(data, "__len__") and not hasattr(data, "__array__")
     ):
@@ -90,25 +91,25 @@ def data_source(data: object) -> DataSource:
 
 
 def as_array(data: object) -> Values:
-    """Data as an array in memory. Raises InvalidInputError for what is none."""
+    """Data as an array in memory. Raises InvalidInputError for data that is not an array."""
     try:
         return np.asarray(data)
-    except FrazilError:  # some of which are ValueErrors, too
+    except FrazilError:  # some of which are also ValueErrors
         raise
     except ValueError as error:
         raise InvalidInputError(f"data is not an array: {error}") from error
 
 
 def _is_sliced(data: object) -> bool:
-    """Whether boxes of it can be asked for; what has no dimensions is read whole."""
+    """Whether it can be read box by box; data without dimensions is read whole."""
     shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
     whole = isinstance(shape, tuple) and bool(shape) and all(isinstance(length, int) for length in shape)
     return whole and isinstance(dtype, np.dtype) and hasattr(data, "__getitem__")
 
 
 def addresses_read(data: object) -> list[tuple[object, str]]:
-    """The locations that data is read from, as address_of says them: of an array of Frazil or zarr-python, the array of a view, and arrays that a dask array names in its
-    graph. What others read is not known."""
+    """The locations that data is read from, as address_of gives them: for an array of Frazil or zarr-python, the array of a view, and arrays in the graph of a
+    dask array. For other data the locations are not known."""
     if isinstance(data, LazyView):
         data = data.array
     graph = getattr(data, "__dask_graph__", None)
@@ -117,7 +118,7 @@ def addresses_read(data: object) -> list[tuple[object, str]]:
 
 
 def _address(data: object) -> tuple[object, str] | None:
-    """The location of an array; None for anything else. Wrappers, as xarray has them, name what they wrap `array`, and its backends `_array`."""
+    """The location of an array; None for anything else. Wrappers of xarray hold the wrapped array as `array`, its backends as `_array`."""
     for _ in range(_WRAPPERS):
         if isinstance(data, Array):
             return location_overlap.address_of(data._location.store, data._location.layout.data_prefix(data.path))
@@ -131,7 +132,7 @@ def _address(data: object) -> tuple[object, str] | None:
 
 
 def boxes(shape: tuple[int, ...], parts: Sequence[int], most: int) -> Iterator[Box]:
-    """Boxes of whole parts in C order, each of at most `most` elements, of one part at least."""
+    """Boxes of whole parts in C order, each of at least one part, and otherwise at most `most` elements."""
     extents = [max(1, min(part, length)) for part, length in zip(parts, shape, strict=True)]
     size = int(np.prod(extents, dtype=object))
     for axis in reversed(range(len(shape))):
@@ -148,7 +149,7 @@ def boxes(shape: tuple[int, ...], parts: Sequence[int], most: int) -> Iterator[B
 
 
 def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[int], most: int) -> int:
-    """Rows that are written at once: of whole shards where so many fit, else of inner chunks."""
+    """Rows that are written at once: of whole shards where that many fit, else of inner chunks."""
     if not shape:
         raise InvalidInputError("blocks make no array without dimensions")
     fits = most // max(1, int(np.prod(shape[1:], dtype=object)))
@@ -157,7 +158,7 @@ def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[in
 
 
 def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Iterator[tuple[Box, ArrayLike]]:
-    """Blocks put together to `count` rows; the last ones may be fewer."""
+    """Blocks joined to `count` rows; the last ones may be fewer."""
     held: list[Values] = []
     rows = begun = 0
     rest = tuple(slice(0, length) for length in shape[1:])
@@ -178,7 +179,7 @@ def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Itera
             yield joined(count)
             held, rows, begun = [], 0, begun + count
         if len(block):
-            held.append(block.copy())  # who makes blocks may use their memory again
+            held.append(block.copy())  # the producer of blocks may reuse their memory
             rows += len(block)
     if begun + rows != shape[0]:
         raise InvalidInputError(f"the blocks have {begun + rows} rows; the array has {shape[0]}")

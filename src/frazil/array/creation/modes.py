@@ -1,4 +1,4 @@
-"""The modes in which arrays and groups are opened: what the one that is left out means, and which arguments contradict one. Pure."""
+"""The modes in which arrays and groups are opened: the default, and which arguments contradict a mode. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Mode", "checked_mode", "describes_nothing", "lost_argument", "refuse
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES: Final = ("r", "r+", "a", "w", "w-")
-_DESCRIBING: Final = ("shape", "data", "attributes")  # arguments of what is to be made
+_DESCRIBING: Final = ("shape", "data", "attributes")  # arguments that describe a new node
 
 
 def checked_mode(mode: Mode | None, arguments: Mapping[str, object]) -> Mode:
-    """The mode, where it is left out as the other arguments say: a where they describe what is to be created, r with read_only=True."""
+    """The mode. If it is left out, the other arguments decide: "a" if they describe a new node, "r" otherwise and with read_only=True."""
     if mode is not None and (not isinstance(mode, str) or mode not in _MODES):
         raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
     read_only = arguments.get("read_only")
@@ -30,20 +30,20 @@ def checked_mode(mode: Mode | None, arguments: Mapping[str, object]) -> Mode:
 
 
 def lost_argument(mode: Mode | None, arguments: Mapping[str, object]) -> str | None:
-    """The first of data and attributes that is given without a mode: a node that is there would not be given it."""
+    """The first of data and attributes that is given without a mode: an existing node would not get it."""
     given = (name for name in ("data", "attributes") if not describes_nothing(name, arguments.get(name)))
     return next(given, None) if mode is None else None
 
 
 def describes_nothing(name: str, value: object) -> bool:
-    """Whether an argument of this name describes nothing that could be made."""
+    """Whether an argument of this name describes no new node."""
     return name in _DESCRIBING and (
         value is None or (name == "attributes" and isinstance(value, Mapping) and not value)
     )
 
 
 def to_read_copies(mode: Mode) -> Mode:
-    """The mode of a group that must have consolidated metadata: it is not created. Raises InvalidInputError for a mode that always creates."""
+    """The mode of a group that must have consolidated metadata and so is not created. Raises InvalidInputError for a mode that always creates."""
     if mode in ("w", "w-"):
         raise InvalidInputError(
             f"a group that mode {mode!r} makes has no consolidated metadata", hint="leave use_consolidated out"
@@ -52,7 +52,7 @@ def to_read_copies(mode: Mode) -> Mode:
 
 
 def refuse_lost(lost: str | None, path: str) -> None:
-    """Raises AlreadyExistsError for what lost_argument gives, where a node is there."""
+    """Raises AlreadyExistsError for the argument that lost_argument names, where a node exists."""
     if lost is not None:
         written = "array[...] = data" if lost == "data" else "node.attrs.update(...)"
         raise AlreadyExistsError(

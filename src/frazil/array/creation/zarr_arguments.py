@@ -1,4 +1,5 @@
-"""Arguments of create_array as zarr-python 2 and 3 take them, in our terms: filters, serializer and compressors, codec objects of zarr-python and numcodecs, settings. Pure.
+"""Translates arguments of create_array in the form of zarr-python 2 and 3: filters, serializer and compressors, codec objects of zarr-python and numcodecs,
+settings. Pure.
 
 The objects are recognised by their methods (to_dict, get_config); neither package is imported. Chunk shapes are in array_metadata.py."""
 
@@ -30,16 +31,16 @@ _ALLOWED: Final = {
 _SPEED: Final = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_bytes")
 _RENAMED: Final = ("compressor", "object_codec", "dimension_separator", "chunk_shape")
 NO_EFFECT: Final = ("cache_attrs", "cache_metadata", "read_only", "synchronizer")
-_NOTHING: Final = ("chunk_store", "meta_array")  # which only None is given for
+_NOTHING: Final = ("chunk_store", "meta_array")  # for which only None is accepted
 _OBJECTS: Final = {"vlen-utf8": "string", "vlen-bytes": "variable_length_bytes"}  # data types, by the codec of objects
 
 
 class ZarrArguments(TypedDict, total=False):
-    """Names of zarr-python beside our own (docs/design/068-names-of-zarr-python.md). filters, serializer, compressors: a codec, a list, "auto" or None, in place of codecs;
-    order: of the elements of a chunk in Zarr v2; write_empty_chunks, config: checked, without effect.
+    """Names of zarr-python beside our own (docs/design/068-names-of-zarr-python.md). filters, serializer, compressors: a codec, a list, "auto" or None, instead
+    of codecs; order: of the elements of a chunk in Zarr v2; write_empty_chunks, config: checked, without effect.
 
-    Of zarr-python 2: compressor: one of compressors; object_codec: the first of filters, of object arrays; dimension_separator: of chunk_key_encoding; synchronizer, cache_attrs,
-    cache_metadata: without effect; read_only: True only where an array is opened for reading; chunk_store, meta_array: None alone."""
+    Of zarr-python 2: compressor: one of compressors; object_codec: the first of filters, of object arrays; dimension_separator: of chunk_key_encoding;
+    synchronizer, cache_attrs, cache_metadata: without effect; read_only: True only where an array is opened for reading; chunk_store, meta_array: only None."""
 
     filters: object
     serializer: object
@@ -60,15 +61,16 @@ class ZarrArguments(TypedDict, total=False):
 
 
 class CreateArguments(ZarrArguments, total=False):
-    """Those of create_array and of Group.create_array. zarr_version: zarr_format by its older name; write_data: False where `data` gives shape and data type alone."""
+    """Arguments of create_array and of Group.create_array. zarr_version: the older name of zarr_format; write_data: False where `data` only gives shape and
+    data type."""
 
     zarr_version: int | None
     write_data: bool
 
 
 class GroupArguments(TypedDict, total=False):
-    """Names of zarr-python that functions take which open groups. zarr_version: zarr_format by its older name; use_consolidated: True where there must be consolidated metadata, which is
-    then read: no group is made; read_only: True for mode r; the others as in ZarrArguments."""
+    """Names of zarr-python for functions that open groups. zarr_version: the older name of zarr_format; use_consolidated: True where consolidated metadata must
+    exist; it is then read, and no group is created; read_only: True for mode r; the others as in ZarrArguments."""
 
     zarr_version: int | None
     use_consolidated: bool | str | None
@@ -80,7 +82,7 @@ class GroupArguments(TypedDict, total=False):
 
 
 class TreeArguments(TypedDict, total=False):
-    """Names of zarr-python that Group.tree takes without effect."""
+    """Names of zarr-python that have no effect in Group.tree."""
 
     expand: bool | None
     max_nodes: int
@@ -88,7 +90,7 @@ class TreeArguments(TypedDict, total=False):
 
 
 class Renamed(Record):
-    """Arguments of create_array that names of zarr-python 2 change; zarr: the other names, without these."""
+    """Arguments of create_array that names of zarr-python 2 can change; zarr: the other names of zarr-python."""
 
     dtype: object
     chunks: object
@@ -97,7 +99,8 @@ class Renamed(Record):
 
 
 def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
-    """The same in the names of zarr-python 3. Raises InvalidInputError for what is given twice, MetadataError for a codec of objects that only Zarr v2 has."""
+    """The arguments by the names of zarr-python 3. Raises InvalidInputError for an argument given twice, MetadataError for a codec of objects that only Zarr v2
+    has."""
     given: dict[str, object] = dict(arguments.zarr)
     check_nothing(given)
     if given.get("read_only"):
@@ -125,7 +128,7 @@ def renamed(arguments: Renamed, zarr_format: int | str) -> Renamed:
 
 
 def check_nothing(given: Mapping[str, object]) -> None:
-    """Raises InvalidInputError for arguments of zarr-python that nothing here stands for."""
+    """Raises InvalidInputError for arguments of zarr-python without an equivalent here."""
     for name in _NOTHING:
         if given.get(name) is not None:
             raise InvalidInputError(
@@ -134,12 +137,12 @@ def check_nothing(given: Mapping[str, object]) -> None:
 
 
 def with_effect(arguments: Mapping[str, object]) -> list[str]:
-    """The names without those that change nothing of an array that is there."""
+    """The names without those that have no effect on an existing array."""
     return [name for name in arguments if name not in (*_SETTINGS, *NO_EFFECT, *_NOTHING, "config")]
 
 
 def group_format(zarr_format: int | str | None, given: GroupArguments) -> int | str | None:
-    """As format_of, of the other arguments of open_group, which are checked. Raises InvalidInputError for those that are none."""
+    """As format_of, for the other arguments of open_group, which are checked. Raises InvalidInputError for a name that is not an argument."""
     for name in given:
         if name not in GroupArguments.__annotations__:
             raise InvalidInputError(
@@ -150,11 +153,11 @@ def group_format(zarr_format: int | str | None, given: GroupArguments) -> int | 
 
 
 def format_of(zarr_format: int | str | None, given: dict[str, object] | CreateArguments) -> int | str | None:
-    """zarr_format, which may be given as zarr_version, too: that is taken out of the other arguments. Raises InvalidInputError where both differ."""
+    """zarr_format, which may also be given as zarr_version; that is removed from the other arguments. Raises InvalidInputError where both differ."""
     version = given.pop("zarr_version", None)
     if version is not None and zarr_format not in (None, version):
         raise InvalidInputError(f"zarr_format is {zarr_format!r}, and zarr_version, its older name, {version!r}")
-    return zarr_format if version is None else version  # type: ignore[return-value] # which is checked where it is used
+    return zarr_format if version is None else version  # type: ignore[return-value] # checked where it is used
 
 
 def _refuse_both(old: str, new: str, is_given: bool) -> None:
@@ -163,7 +166,7 @@ def _refuse_both(old: str, new: str, is_given: bool) -> None:
 
 
 def _objects(codec: object, dtype: object, filters: object, zarr_format: int | str) -> tuple[object, object]:
-    """The data type and the filters that the codec of objects makes: in Zarr v2 it is the first filter, in Zarr v3 text and bytes are data types."""
+    """The data type and the filters for a codec of objects: in Zarr v2 it is the first filter, in Zarr v3 text and bytes are data types."""
     listed = [*filters] if isinstance(filters, list | tuple) else [] if filters in (None, "auto") else [filters]
     if zarr_format == 2:
         return dtype, [codec, *listed]
@@ -192,7 +195,7 @@ def codecs_by_kind(
     default   the compressors that "auto" means; "auto" means no filters, and the serializer of the data type
     itemsize  as in known_codecs
     any_kind  whether any codec may be among filters and compressors, as in Zarr v2
-    Raises InvalidInputError for codecs that are given twice, and for settings that are none; MetadataError for codecs of another kind."""
+    Raises InvalidInputError for codecs that are given twice and for unknown settings, MetadataError for codecs of another kind."""
     check_settings(given)
     named = [name for name in _KINDS if name in given]
     if not named:
@@ -219,8 +222,8 @@ def codecs_by_kind(
 
 
 def object_array(registry: Registry, codecs: object, given: ZarrArguments) -> tuple[ObjectArray, object, ZarrArguments]:
-    """What the codec of objects says of a new object array of Zarr v2: the first of filters, or of codecs; and both arguments without it. Raises MetadataError where there
-    is none, UnknownExtensionError for one that is not known."""
+    """The kind of objects in a new array of Zarr v2, from its codec of objects (the first of filters, or of codecs), and both arguments without this codec.
+    Raises MetadataError where there is none, UnknownExtensionError for an unknown one."""
     name = "codecs" if "filters" not in given else "filters"
     value = given.get("filters", codecs)
     listed = [*value] if isinstance(value, list | tuple) else [] if value is None or isinstance(value, str) else [value]
@@ -234,7 +237,8 @@ def object_array(registry: Registry, codecs: object, given: ZarrArguments) -> tu
 
 
 def check_settings(given: ZarrArguments) -> None:
-    """Raises InvalidInputError for settings that zarr-python does not have. Those that it has change nothing here: what is read is in C order, and chunks that are all fill value are not stored."""
+    """Raises InvalidInputError for settings that zarr-python does not have. Its settings have no effect here: results are in C order, and chunks that are all
+    fill value are not stored."""
     config = given.get("config")
     for name in given:
         if name not in (*_KINDS, *_SETTINGS, "config"):
@@ -253,9 +257,9 @@ def check_settings(given: ZarrArguments) -> None:
 
 
 def known_codecs(registry: Registry, codecs: Sequence[object], itemsize: int, name: str = "codecs") -> list[object]:
-    """The list with Codecs and Extensions in place of zarr-python's codecs and of numcodecs' codecs and configurations; others as they are.
+    """The list with Codecs and Extensions instead of zarr-python's codecs and of numcodecs' codecs and configurations; others as they are.
 
-    itemsize  bytes of an element, for numcodecs.Blosc, which does not know them
+    itemsize  bytes of an element, for numcodecs.Blosc, which does not know it
     name      the argument, for messages
     Raises MetadataError, UnknownExtensionError."""
     return [_known(registry, codec, item(name, i), itemsize) for i, codec in enumerate(codecs)]
@@ -273,12 +277,12 @@ def _known(registry: Registry, codec: object, path: str, itemsize: int) -> objec
     if chosen and document.get("name") == "blosc":
         members = json_object(document.get("configuration"), path)
         members = {name: value for name, value in members.items() if name not in chosen}
-        return Blosc(**members)  # type: ignore[arg-type] # which are checked there
+        return Blosc(**members)  # type: ignore[arg-type] # checked there
     return as_json(_lists(document), path)
 
 
 def _document(codec: object) -> Mapping[str, object] | None:
-    """What an object says of itself; None for what is no codec of either package."""
+    """The configuration of a codec object; None for an object that is not a codec of either package."""
     if isinstance(codec, Mapping):
         return codec
     for method in ("to_dict", "get_config"):
@@ -292,7 +296,7 @@ def _document(codec: object) -> Mapping[str, object] | None:
 
 
 def _lists(value: object) -> object:
-    """A value with lists in place of tuples, as documents have them."""
+    """A value with lists instead of tuples, as in documents."""
     if isinstance(value, Mapping):
         return {name: _lists(member) for name, member in value.items()}
     return [_lists(member) for member in value] if isinstance(value, list | tuple) else value

@@ -1,3 +1,3 @@
-"""Hierarchies: which dialect one has, and its nodes as documents or behind a port.
+"""Hierarchies: the dialect of each, and its nodes as documents or behind a port.
 
-Array and Group, which users touch, are in array/array.py and array/group.py."""
+The public classes Array and Group are in array/array.py and array/group.py."""

@@ -1,6 +1,6 @@
 """Consolidated metadata of a group: the copies of the documents below it as nodes, and the comparison of copies with the documents.
 
-The form of the copies is in metadata/v3/consolidated.py; users ask api/consolidated.py."""
+metadata/v3/consolidated.py has the form of the copies, api/consolidated.py the public functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from frazil.record import Record
 
 
 class _Dialect(Protocol):
-    """The form of copies in one dialect, as metadata/v3/consolidated.py has it."""
+    """The form of copies in one dialect, as in metadata/v3/consolidated.py."""
 
     def document_names(self) -> tuple[str, ...]: ...
     def read_copies(self, consolidated: Mapping[str, Json]) -> dict[str, Json] | None: ...
@@ -36,7 +36,7 @@ class _Dialect(Protocol):
 
 
 _DIALECTS: Final[dict[ZarrFormat, _Dialect]] = {3: v3_copies, 2: v2_copies}
-_NO_CODECS: Final = (Extension("bytes"),)  # in place of codecs that are compared as values
+_NO_CODECS: Final = (Extension("bytes"),)  # replaces codecs, which are compared as values
 
 
 class Copies(Value, excluded=("_members",)):
@@ -106,13 +106,15 @@ def _dialect(location: NodeLocation) -> _Dialect:
 
 
 def copies_at(location: NodeLocation, group: GroupMetadata) -> Copies | None:
-    """The copies in the consolidated metadata of the group at a location; None where it has none that can be read. Raises MetadataError where they break the rules."""
+    """The copies in the consolidated metadata of the group at a location; None where it has no readable ones. Raises MetadataError where they break the
+    rules."""
     found = _read(location, group)
     return None if found is None else Copies(location.path, group, found, location.registry, location.layout)
 
 
 def required_copies(location: NodeLocation, group: GroupMetadata, check: bool | None = None) -> Copies:
-    """As copies_at. check: whether they are compared with the documents; None: where that takes no requests. Raises NotFoundError where the group has none, MetadataError for stale ones."""
+    """As copies_at. check: whether they are compared with the documents; None: only where that takes no requests. Raises NotFoundError where the group has
+    none, MetadataError for stale ones."""
     copies = None if location.nodes is not None else copies_at(location, group)
     if copies is None:
         raise NotFoundError(
@@ -147,7 +149,7 @@ def documents_below(location: NodeLocation, most: int | None = None) -> dict[str
     """Copies of the documents of all nodes below a group as they are stored now, by whole path, level by level, each sorted. For each level one listing of each group and
     one batch of requests for its documents. None where there are more than `most`.
 
-    Raises StoreError where the store cannot list, MetadataError for a document that is no JSON object."""
+    Raises StoreError where the store cannot list, MetadataError for a document that is not a JSON object."""
     names, found, groups = _dialect(location).document_names(), dict[str, Json](), [location.path]
     while groups:
         candidates = sorted(child.path for path in groups for child in children_of(location.at(path)))
@@ -168,7 +170,7 @@ def documents_below(location: NodeLocation, most: int | None = None) -> dict[str
 
 
 def emit_copies(location: NodeLocation, documents: Mapping[str, Json]) -> dict[str, Json]:
-    """The consolidated metadata of the group at a location, of copies by whole path; in Zarr v2 with its own documents."""
+    """The consolidated metadata of the group at a location, from copies by whole path; in Zarr v2 with its own documents."""
     above = len(location.path) + (location.path != "")
     copies = {path[above:]: copy for path, copy in documents.items()}
     if location.layout.zarr_format == 2:
@@ -186,7 +188,7 @@ def _stored_copy(location: NodeLocation) -> Json | None:
 
 
 def check_copies(location: NodeLocation, copies: Copies) -> None:
-    """Compares copies with the documents as they are now. Raises MetadataError that names a node which differs, is new, or is gone.
+    """Compares copies with the documents as they are now. Raises MetadataError that names a node that differs, is new, or was removed.
 
     Where the store cannot list, nodes that are new are not found."""
     if location.store.capabilities.listable:
@@ -218,7 +220,7 @@ def check_copies(location: NodeLocation, copies: Copies) -> None:
 
 
 class _Meaning(Record):
-    """What a document says, however it says it: as JSON where it cannot be read."""
+    """The meaning of a document, independent of its form; its JSON where it cannot be read."""
 
     document: Json = None
     node: Metadata | None = None

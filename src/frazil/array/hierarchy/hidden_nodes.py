@@ -11,19 +11,19 @@ from frazil.metadata.paths import join
 from frazil.metadata.v3.documents import DOCUMENT_NAME
 from frazil.stores.store import Store
 
-V2_NODES: Final = (".zgroup", ".zarray")  # the documents of which one makes a node of Zarr v2
+V2_NODES: Final = (".zgroup", ".zarray")  # each makes a node of Zarr v2
 
 
 def refuse_hidden(store: Store, layout: Layout, paths: Iterable[str]) -> None:
-    """Refuses new nodes and groups at paths where a node of Zarr v2 is, or one of final Zarr v3 where the layout is that of Zarr v2. One batch of requests. Raises
-    InvalidInputError."""
+    """Refuses new nodes and groups at paths of existing nodes of Zarr v2, or of final Zarr v3 where the layout is that of Zarr v2. One batch of requests.
+    Raises InvalidInputError."""
     if layout.zarr_format in (2, 3):
         names = V2_NODES if layout.zarr_format == 3 else (DOCUMENT_NAME,)
         refuse_documents(store, "", [*paths], names)
 
 
 def refuse_documents(store: Store, prefix: str, paths: Sequence[str], names: Sequence[str]) -> None:
-    """Raises InvalidInputError where one of the documents is at one of the paths, which count from the prefix. One batch of requests."""
+    """Raises InvalidInputError where one of the documents is at one of the paths, which are relative to the prefix. One batch of requests."""
     keys = {join(join(prefix, path), name): path for path in paths for name in names}
     if not keys:
         return

@@ -1,4 +1,4 @@
-"""What lies below a group: its members, and all nodes below it. Single nodes are in nodes.py."""
+"""The members of a group, and all nodes below it. Single nodes are in nodes.py."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from frazil.metadata.model import GroupMetadata
 
 
 def nodes_below(location: NodeLocation, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
-    """The nodes below a group by path, depth first, each level sorted by name; an error stands for a document that cannot be read.
-    max_depth: 0 for the direct members, None for all."""
+    """The nodes below a group by path, depth first, each level sorted by name; for a document that cannot be read, the error. max_depth: 0 for the direct
+    members, None for all."""
     if (reader := location.reader) is not None:
         yield from reader.below(location.path, max_depth)
         return
@@ -39,18 +39,18 @@ def nodes_below(location: NodeLocation, max_depth: int | None) -> Iterator[tuple
 
 
 def member_paths(location: NodeLocation) -> list[str]:
-    """Paths of the direct members of a group, sorted, also of such as cannot be read. One listing, and one batch of look-ups where it does not say all."""
+    """Paths of the direct members of a group, sorted, also of unreadable ones. One listing, and one batch of look-ups if the listing is not sufficient."""
     if (reader := location.reader) is not None:
         return list(reader.children(location.path))
     candidates = children_of(location)
-    if location.layout.implicit_groups:  # a listing shows documents themselves
+    if location.layout.implicit_groups:  # the listing shows the documents
         return [candidate.path for candidate in candidates]
     sizes = iter(location.store.sizes([key for candidate in candidates for key in candidate.keys]).tolist())
     return [candidate.path for candidate in candidates if max([next(sizes) for _ in candidate.keys]) >= 0]
 
 
 def children_of(location: NodeLocation) -> list[Candidate]:
-    """The direct members that one listing shows; a document may be missing."""
+    """The candidates for direct members in one listing; a document may be missing."""
     return location.layout.children(
         location.path, *location.store.list_dir(location.layout.documents_prefix(location.path))
     )

@@ -1,9 +1,9 @@
 """Moves a node with everything below it: through a NodeStorage, or key by key in a store. A Layout gives the keys; nodes.py creates nodes.
 
-Stores cannot rename. So all keys first get their new names, as links where the store can (copy_in with `shares`), in this order: chunks and unknown keys, documents of nodes
-below (the deepest first), and last the document of the node itself, which makes the new node exist. Then the old node is removed, its own document first. A crash leaves the old
-node whole; or both; or the new node, and keys without a document at the old path. Where groups need no document (draft of 2022), members that are moved already show as a group
-at the new path."""
+Stores cannot rename. So all keys are first linked or copied to their new names (copy_in with `shares`), in this order: chunks and unknown keys, documents of
+nodes below (the deepest first), and last the document of the node itself, which makes the new node exist. Then the old node is removed, its own document first.
+A crash leaves the old node, both nodes, or the new node and keys without a document at the old path. Where groups need no document (draft of 2022), a part of
+the moved members may appear as a group at the new path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from frazil.metadata.paths import ancestors
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, pieces_of
 
-_AT_ONCE = 4096  # keys of one batch, should there be very many
+_AT_ONCE = 4096  # the most keys of one batch
 
 
 def move_node(location: NodeLocation, to: str) -> None:
@@ -59,7 +59,7 @@ def _check_store(store: Store) -> None:
 
 
 def _check_paths(location: NodeLocation, to: str) -> dict[str, Metadata]:
-    """What is above the new path and has a document. Refuses a node that is not there, and a new path that it cannot have."""
+    """The nodes above the new path that have a document. Refuses a node that does not exist, and a new path that it cannot have."""
     store, layout = location.store, location.layout
     if not node_exists(location):
         raise NotFoundError("there is nothing to move", key=layout.document_keys(location.path)[0], path=location.path)
@@ -78,7 +78,7 @@ def _check_paths(location: NodeLocation, to: str) -> dict[str, Metadata]:
 
 
 def _new_names(location: NodeLocation, to: str) -> dict[str, str]:
-    """The new name of every key of the node, in the order in which they are to be written."""
+    """The new name of every key of the node, in the order of writing."""
     store, layout = location.store, location.layout
     names = dict(zip(layout.document_keys(location.path), layout.document_keys(to), strict=True))
     below: list[str] = []
@@ -88,20 +88,20 @@ def _new_names(location: NodeLocation, to: str) -> dict[str, str]:
         if old == layout.documents_prefix(location.path):
             found = sorted(layout.descendants(location.path, keys), key=lambda candidate: -candidate.path.count("/"))
             below = [key for candidate in found for key in candidate.keys]
-    for key in below:  # documents, the deepest first, behind all others
+    for key in below:  # documents follow all other keys, the deepest first
         names[key] = names.pop(key)
     return names
 
 
 def _own_documents(location: NodeLocation) -> dict[str, bytes]:
-    """The documents of the node itself, by their keys: none of a group without one."""
+    """The documents of the node itself, by their keys: empty for a group without one."""
     keys = location.layout.document_keys(location.path)
     values = location.store.get_many(keys)
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
 def _link(location: NodeLocation, names: Mapping[str, str]) -> None:
-    """All but the documents of the node itself."""
+    """Links or copies all keys except the documents of the node itself."""
     own = location.layout.document_keys(location.path)
     keys = [key for key in names if key not in own]
     for first in range(0, len(keys), _AT_ONCE):

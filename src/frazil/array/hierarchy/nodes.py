@@ -41,17 +41,17 @@ else:
 
 Metadata = ArrayMetadata | GroupMetadata
 M = TypeVar("M", ArrayMetadata, GroupMetadata)
-_AT_ONCE = 256  # keys of one batch, should there be very many
+_AT_ONCE = 256  # the most keys of one batch
 
 
 class NodeLocation(Record):
-    """Where a node is and how it is treated: a store, a normalised path in its hierarchy ("" is the root), the extensions that are known, the limits,
-    the dialect, and the storage transformers that the user asked for beside those of documents, array side first.
+    """Where a node is and how it is treated: a store, a normalised path in its hierarchy ("" is the root), the known extensions, the limits, the dialect, and
+    storage transformers that the user adds to those of documents, array side first.
 
-    entry_store  the store without the generic extensions of the hierarchy, which have no say in its entry point; None: there are none
-    nodes        what keeps the nodes instead of documents in the store, which then is for display alone; None: documents. Layout is then that of V3
-    copies       copies of the documents, which are read in place of them (consolidated metadata); None: the documents are read
-    memory       what all that is opened from here remembers; None: each array for itself;  shard_options: how its arrays write shards"""
+    entry_store  the store without the generic extensions of the hierarchy, which do not apply to its entry point; None: there are none
+    nodes        keeps the nodes instead of documents in the store, which is then only for display, with the layout of V3; None: documents
+    copies       copies of the documents, which are read instead of them (consolidated metadata); None: the documents are read
+    memory       shared by all nodes opened from here; None: each array has its own;  shard_options: how its arrays write shards"""
 
     store: Store
     path: str = ""
@@ -68,19 +68,19 @@ class NodeLocation(Record):
 
     @property
     def reader(self) -> NodeReader | None:
-        """What gives nodes without documents of the store; None: the documents do."""
+        """The source of nodes other than the documents of the store; None: the documents."""
         return self.copies if self.nodes is None else self.nodes
 
     def at(self, path: str) -> NodeLocation:
         return self._replace(path=path)
 
     def below(self, path: str) -> str:
-        """The path of a node below this one, as its user wrote it, checked and whole."""
+        """The checked, whole path of a node below this one, from the path that its user wrote."""
         inner = normalise(path, self.layout.check_name)
         return f"{self.path}/{inner}" if self.path and inner else self.path or inner
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> NodeLocation:
-        """The same location with more storage transformers, array side first. Raises InvalidInputError where chunks do not lie in a store."""
+        """The same location with more storage transformers, array side first. Raises InvalidInputError where chunks are not in a store."""
         added = check_transformers(transformers, "transformers")
         if added and self.nodes is not None:
             raise no_transformers(self)
@@ -98,7 +98,7 @@ class NodeLocation(Record):
 
 
 def no_transformers(location: NodeLocation) -> InvalidInputError:
-    """The error for storage transformers where chunks do not lie under keys of the store."""
+    """The error for storage transformers where chunks are not under keys of the store."""
     return InvalidInputError(
         "an array of a repository has no storage transformers: its chunks have no keys",
         path=location.path or "/",
@@ -110,7 +110,7 @@ def no_transformers(location: NodeLocation) -> InvalidInputError:
 
 
 def missing(location: NodeLocation) -> NotFoundError:
-    """The error for a location where nothing is."""
+    """The error for a location without a node."""
     return NotFoundError(
         f"there is no array or group in {location.store!r}",
         key=location.layout.document_keys(location.path)[0],
@@ -120,11 +120,11 @@ def missing(location: NodeLocation) -> NotFoundError:
 
 
 def find_node(location: NodeLocation, *, to_create: bool = False) -> Metadata | None:
-    """The metadata of the node; None where nothing is there. One batch of requests; one more for a group without a document.
+    """The metadata of the node; None where there is no node. One batch of requests; one more for a group without a document.
 
-    to_create  the caller creates what is not there: a group without a document counts as none where the store cannot list
-    Raises MetadataError where its document breaks the rules, what a port gives in place of a node, and StoreError where only a listing could tell of
-    a group without a document, and the store cannot list."""
+    to_create  the caller creates a missing node: where the store cannot list, a group without a document counts as missing
+    Raises MetadataError where its document breaks the rules, the error that a port gives instead of a node, and StoreError where only a listing can find a
+    group without a document, and the store cannot list."""
     if (reader := location.reader) is not None:
         return _readable(reader.find(location.path))
     found = look_up(location, [Candidate(location.path, location.layout.document_keys(location.path))])
@@ -142,8 +142,8 @@ def _readable(node: Metadata | FrazilError | None) -> Metadata | None:
 
 
 def _is_implied(location: NodeLocation) -> bool:
-    """Whether a group without a document is there: nodes lie below it; the root of a hierarchy is there with its entry point. Raises StoreError where
-    the store cannot list, as nothing else tells."""
+    """Whether a group without a document exists: it does if nodes are below it, or if it is the root, which has the entry point. Raises StoreError where the
+    store cannot list, as only a listing can show this."""
     layout, store = location.layout, location.store
     if not layout.implicit_groups:
         return False
@@ -169,7 +169,7 @@ def find_nodes(location: NodeLocation, paths: Sequence[str]) -> dict[str, Metada
 
 
 def look_up(location: NodeLocation, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
-    """What is there of these, in one batch of requests; what is wrong with a document stands in its place."""
+    """The candidates that exist, in one batch of requests; for an unreadable document the error."""
     layout = location.layout
     keys = [key for candidate in candidates for key in candidate.keys]
     keys += [key for candidate in candidates if (key := layout.attributes_key(candidate.path)) is not None]
@@ -193,17 +193,17 @@ def look_up(location: NodeLocation, candidates: Sequence[Candidate]) -> dict[str
 
 
 def as_stored(location: NodeLocation, metadata: M) -> M:
-    """The metadata of a new node as whoever opens it will find it. Raises MetadataError for what the dialect cannot say, InvalidInputError for storage
-    transformers where chunks do not lie in a store."""
+    """The metadata of a new node as it is read when opened. Raises MetadataError for metadata that the dialect cannot express, InvalidInputError for storage
+    transformers where chunks are not in a store."""
     if location.nodes is None:
         return _parsed(location, metadata, location.layout.emit(metadata))
     if isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
         raise no_transformers(location)
-    return _parsed(location, metadata, emit_node(metadata, None))  # which nobody keeps
+    return _parsed(location, metadata, emit_node(metadata, None))  # which is not stored
 
 
 def _parsed(location: NodeLocation, metadata: M, document: bytes) -> M:
-    """What is read of the documents of metadata; document: the first of them."""
+    """The metadata as parsed from its documents; document: the first of them."""
     kind, layout = type(metadata), location.layout
     key, attributes = layout.document_key(location.path, kind), layout.emit_attributes(metadata)
     node = layout.parse(key, document, location.registry, attributes)
@@ -212,8 +212,8 @@ def _parsed(location: NodeLocation, metadata: M, document: bytes) -> M:
 
 
 def node_exists(location: NodeLocation) -> bool:
-    """Whether an array or a group is there, whatever its document says. One request a document that it may have; one more for a group without one.
-    Raises StoreError where only a listing could tell, and the store cannot list."""
+    """Whether an array or a group exists, even if its document cannot be read. One request for each document that it may have; one more for a group without
+    one. Raises StoreError where only a listing can show a group, and the store cannot list."""
     if (reader := location.reader) is not None:
         return reader.exists(location.path)
     keys = location.layout.document_keys(location.path)
@@ -225,9 +225,9 @@ def node_exists(location: NodeLocation) -> bool:
 
 
 def change_node(location: NodeLocation, kind: type[M], change: Callable[[M], M], *, lengths_only: bool = False) -> M:
-    """Changes the document by what is stored now, again where somebody else was quicker; the metadata that was written. Copies of it in consolidated
-    metadata are dropped; a group without a document gets one.
-    lengths_only: `change` gives an array other lengths and changes nothing else: then the new document is not parsed, unless metadata keeps it, as in the draft"""
+    """Applies a change to the stored document, again if another writer changed it first; returns the metadata that was written. Copies of the document in
+    consolidated metadata are dropped; a group without a document gets one.
+    lengths_only: `change` only changes the lengths of an array: then the new document is not parsed, unless metadata keeps it, as in the draft"""
     location.require_writable()
     location = location._replace(registry=location.registry.without_warnings())
     key = location.layout.document_key(location.path, kind)
@@ -268,9 +268,10 @@ def of_kind(location: NodeLocation, key: str, node: Metadata, kind: type[M]) -> 
 
 
 def _change_two_documents(location: NodeLocation, kind: type[M], change: Callable[[M], M]) -> M:
-    """As change_node, of a node that has a document for its attributes, as in Zarr v2. Each document is changed by what is stored of it now; `change` sees the other one as it was read before.
+    """As change_node, for a node with a separate document for its attributes, as in Zarr v2. The change is applied to each document as stored now; `change`
+    gets the other document as it was read before.
 
-    Copies in consolidated metadata, which are those of the group itself, too, are dropped."""
+    Copies in consolidated metadata, which has copies of the group itself, too, are dropped."""
     layout, store = location.layout, location.store
     key, beside = layout.document_key(location.path, kind), layout.attributes_key(location.path)
     assert beside is not None
@@ -319,11 +320,10 @@ def create_nodes(
     explicit_groups: bool = False,
     replaces: str | None = None,
 ) -> None:
-    """Creates nodes at paths, and groups above them where there are none: with documents of their own where the dialect has no others, or explicit_groups
-    says so. Raises AlreadyExistsError before anything is written where something is there and overwrite is false; InvalidInputError where an array
-    stands above one of them.
+    """Creates nodes at paths, and missing groups above them, with documents where the dialect or explicit_groups requires them. Raises AlreadyExistsError
+    before anything is written where a path is taken and overwrite is false; InvalidInputError where an array is above one of the nodes.
 
-    replaces  the prefix of a hierarchy that has to go for them, in the store of the location"""
+    replaces  the prefix of a hierarchy that they replace, in the store of the location"""
     location.require_writable()
     check_flag(overwrite, "overwrite")
     check_flag(explicit_groups, "explicit_groups")
@@ -331,7 +331,7 @@ def create_nodes(
         location.nodes.create(nodes, overwrite=overwrite)
         return
     store, layout = location.store, location.layout
-    documents = [layout.emit(node) for node in nodes.values()]  # what the dialect cannot say is refused first
+    documents = [layout.emit(node) for node in nodes.values()]  # metadata unknown to the dialect is refused first
     above = sorted({path for node in nodes for path in ancestors(node)} - nodes.keys())
     there = find_nodes(location, above) if above else {}
     check_above(nodes, {**there, **nodes})
@@ -342,7 +342,7 @@ def create_nodes(
         _check_free(location, nodes)
     if replaces is not None:
         (location.store if location.entry_store is None else location.entry_store).erase_prefix(replaces)
-    # a single document that is put only where none is need not be looked for before
+    # a single document that is put only if absent need not be looked up before
     told = len(nodes) == 1 and store.capabilities.expects and not overwrite and there.keys() >= set(above)
     for path in nodes:
         _make_room(location, path, nodes[path], overwrite, told)
@@ -362,13 +362,13 @@ def create_nodes(
 
 
 def _unlisted(store: Store, nodes: Mapping[str, Metadata]) -> list[str]:
-    """The paths at which neither a listing shows whether something is there, as for arrays, nor root.py has looked, as at the root: those of new groups."""
+    """The paths that no other check covers, so those of new groups: a listing covers arrays, and root.py the root."""
     listed = store.capabilities.listable
     return [path for path, node in nodes.items() if path and not (listed and isinstance(node, ArrayMetadata))]
 
 
 def _write_entry(location: NodeLocation) -> None:
-    """Sees to the document that the hierarchy has beside those of its nodes. Somebody else may have created the same at the same time, which is as good."""
+    """Writes the entry point of the hierarchy, if it has one, unless it is there. An equal one that another writer creates at the same time is accepted."""
     entry = location.layout.entry()
     if entry is None:
         return
@@ -386,7 +386,7 @@ def _write_entry(location: NodeLocation) -> None:
 
 
 def create_groups(location: NodeLocation, paths: Sequence[str], nodes: Iterable[str]) -> None:
-    """Gives groups documents; nodes: the paths of what is to lie below them. Raises InvalidInputError where somebody else has just put an array in the way."""
+    """Gives groups documents; nodes: paths of new nodes below them. Raises InvalidInputError if another writer has just created an array there."""
     if not paths:
         return
     store, layout = location.store, location.layout
@@ -394,17 +394,17 @@ def create_groups(location: NodeLocation, paths: Sequence[str], nodes: Iterable[
     keys = [layout.document_key(path, GroupMetadata) for path in paths]
     answers = store.put_many(keys, values, put_expect(store, len(paths), False))
     lost = [path for path, answer in zip(paths, answers, strict=True) if isinstance(answer, Changed)]
-    if lost:  # somebody else created the same at the same time: groups are as good, arrays are not
+    if lost:  # another writer created nodes there at the same time: groups are accepted, arrays are not
         check_above(nodes, find_nodes(location, lost))
 
 
 def put_expect(store: Store, count: int, overwrite: bool) -> list[Version | None]:
-    """What documents of new nodes are to find under their keys."""
+    """The versions expected under the keys of documents of new nodes."""
     return [ABSENT if store.capabilities.expects and not overwrite else ANY] * count
 
 
 def check_above(nodes: Iterable[str], there: Mapping[str, Metadata]) -> None:
-    """Refuses nodes that would lie below one of the arrays of `there`."""
+    """Refuses nodes that would be below one of the arrays of `there`."""
     for node in nodes:
         for path in ancestors(node):
             if isinstance(there.get(path), ArrayMetadata):
@@ -414,7 +414,7 @@ def check_above(nodes: Iterable[str], there: Mapping[str, Metadata]) -> None:
 
 
 def documents_above(location: NodeLocation, paths: Iterable[str]) -> dict[str, Metadata]:
-    """The documents of the groups above, where they may hold copies of those below."""
+    """The documents of the groups above, where they may hold copies of documents below."""
     if location.layout.implicit_groups:
         return {}
     return find_nodes(location, sorted({above for path in paths for above in ancestors(path)}))
@@ -431,7 +431,7 @@ def drop_copies(location: NodeLocation, above: Mapping[str, Metadata]) -> None:
 
 
 def _check_free(location: NodeLocation, paths: Iterable[str]) -> None:
-    """Refuses paths at which a document of either kind is, in one batch of requests."""
+    """Refuses paths that have a document of either kind, in one batch of requests."""
     keys = {key: path for path in paths for key in location.layout.document_keys(path)}
     for path, size in zip(keys.values(), location.store.sizes(list(keys)).tolist(), strict=True):
         if size >= 0:
@@ -439,7 +439,7 @@ def _check_free(location: NodeLocation, paths: Iterable[str]) -> None:
 
 
 def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: bool, told: bool) -> None:
-    """told: whether putting the document tells whether one is there, and nothing is written before."""
+    """told: whether the put of the document reports an existing one, and nothing is written before it."""
     store, layout, can = location.store, location.layout, location.store.capabilities
     if overwrite:
         if can.erasable or not can.listable or not all(map(store.is_empty, layout.prefixes(path))):
@@ -448,7 +448,7 @@ def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: boo
     prefix = layout.data_prefix(path)
     looks_below = isinstance(node, ArrayMetadata) and can.listable
     if layout.implicit_groups:
-        if looks_below and not store.is_empty(layout.documents_prefix(path)):  # a group, which another may replace
+        if looks_below and not store.is_empty(layout.documents_prefix(path)):  # a group, which another node may replace
             raise already_there(location, path)
         if looks_below and not store.is_empty(prefix):
             _remove_orphans(location, path)
@@ -462,8 +462,8 @@ def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: boo
 
 
 def _remove_orphans(location: NodeLocation, path: str) -> None:
-    """Removes chunks without a document, which programs left behind that removed the array. They are listed before the document is looked for once
-    more, so that none of them is of an array that somebody else has created meanwhile."""
+    """Removes chunks without a document, which other programs leave behind when they remove an array. The chunks are listed before the document is looked up
+    again, so that none of them belongs to an array that another writer has created meanwhile."""
     store, layout = location.store, location.layout
     keys = store.list_prefix(layout.data_prefix(path))
     pages = [keys[first : first + _AT_ONCE] for first in range(0, len(keys), _AT_ONCE)]
@@ -488,8 +488,8 @@ def already_there(location: NodeLocation, path: str) -> AlreadyExistsError:
 
 
 def erase_node(location: NodeLocation, path: str) -> None:
-    """Removes whatever is at a path and below. The document goes first, so that a node is never there in part; but last where the store may find that it
-    cannot remove what lies below."""
+    """Removes all keys at a path and below. The document is removed first, so that no part of a node is visible; but last in a store without listing, which may
+    fail to remove the keys below."""
     store, layout = location.store, location.layout
     keys = layout.document_keys(path)
     if store.capabilities.listable:

@@ -16,7 +16,7 @@ from frazil.metadata.model import GroupMetadata
 
 
 def remove_node(location: NodeLocation, *, keep_parent: bool = False) -> None:
-    """Removes a node with everything below it: its document first, so that it is never there in part. Raises NotFoundError.
+    """Removes a node with everything below it: its document first, so that no part of it is visible. Raises NotFoundError.
 
     keep_parent  a group above that would vanish with its last member gets a document of its own first"""
     location.require_writable()

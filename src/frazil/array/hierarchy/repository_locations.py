@@ -1,5 +1,5 @@
-"""Where repositories lie in a store, found by listings, and the two refusals that guard them. Nothing here knows what is in a repository; api/destinations.py has the
-guard of all destinations."""
+"""Finds repositories in a store by listings, and refuses writes into them and their removal. Nothing here reads the content of a repository.
+api/destinations.py guards all destinations."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/a
 
 
 class Outer(Record):
-    """A repository, as text that says where it is, and the path of a location inside of it."""
+    """The location of a repository as text, and the path of a location inside it."""
 
     location: str
     inside: str
 
 
 def is_repository(store: Store, prefix: str) -> bool:
-    """Whether a repository begins at a prefix of a store: one with a branch `main`. Raises StoreError."""
+    """Whether a repository, which has a branch `main`, is at a prefix of a store. Raises StoreError."""
     return not store.is_empty(prefix + MAIN_FILES)
 
 
 def check_outside(store: Store, prefix: str) -> None:
-    """Raises InvalidInputError where a prefix, "" or ending in "/", lies among the files of a repository; StoreError."""
+    """Raises InvalidInputError where a prefix, "" or ending in "/", is among the files of a repository; StoreError."""
     outer = outer_repository(store, prefix)
     if outer is not None:
         raise InvalidInputError(
@@ -46,7 +46,7 @@ def check_outside(store: Store, prefix: str) -> None:
 
 
 def check_none_below(store: Store, prefix: str) -> None:
-    """Raises AlreadyExistsError where a repository is at a prefix or below it, which is to be overwritten; StoreError."""
+    """Raises AlreadyExistsError where a repository is at or below a prefix that is to be overwritten; StoreError."""
     if (below := _repository_below(store, prefix)) is not None:
         raise AlreadyExistsError(
             f"a repository is in what would be overwritten, in {store!r}",
@@ -56,9 +56,9 @@ def check_none_below(store: Store, prefix: str) -> None:
 
 
 def outer_repository(store: Store, prefix: str) -> Outer | None:
-    """The nearest repository in which a prefix of a store lies; None where there is none. One at the prefix itself is none. Raises StoreError."""
+    """The nearest repository that contains a prefix of a store; None where there is none. One at the prefix itself does not count. Raises StoreError."""
     if "\0" in prefix:
-        return None  # no key has it: the store refuses it by name
+        return None  # no key has it: the store refuses the name
     if isinstance(store, LocalStore):
         return _outer_folder(os.path.realpath(os.path.join(store.path, prefix)))
     parts = prefix.split("/")[:-1]

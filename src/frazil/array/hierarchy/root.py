@@ -1,4 +1,4 @@
-"""Finds the dialect and the root of a hierarchy by its `zarr.json`. nodes.py has the nodes."""
+"""Finds the dialect and the root of a hierarchy from its `zarr.json`. nodes.py has the nodes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ else:
 def locate(
     location: NodeLocation, path: str, zarr_format: object = None, *, to_create: bool = False
 ) -> tuple[NodeLocation, Metadata | None]:
-    """The location of the node at a path as its user wrote it, below the location that `location` is; and the node, None where nothing is there.
+    """The location of the node at a path, as the user wrote it, below `location`; and the node, None where there is none.
 
-    One request; with a path one batch of two, as the zarr.json of the location itself may be the entry point of a hierarchy of the draft, in which
-    nothing else counts. Such a hierarchy may also begin at the node, or between the two.
-    zarr_format  the dialect, where it is known: 3 is one request always
+    One request; with a path one batch of two, as the zarr.json of the location itself may be the entry point of a hierarchy of the draft, which then decides
+    alone. Such a hierarchy may also begin at the node, or between the two.
+    zarr_format  the dialect, where it is known: for 3 always one request
     to_create    as in find_node
     Raises MetadataError, UnknownExtensionError, InvalidInputError for a path that the dialect does not have."""
     known = _format(zarr_format)
@@ -88,8 +88,8 @@ def _in_v2(location: NodeLocation, path: str) -> tuple[NodeLocation, Metadata | 
 def _through_copies(
     top: NodeLocation, first: _Document | None, location: NodeLocation, group: GroupMetadata
 ) -> NodeLocation:
-    """The location of a group where nothing can be listed: its nodes are those in its consolidated metadata, or in that of the group at the location, whose zarr.json is
-    `first`, where there is any."""
+    """The location of a group in a store that cannot list: its nodes come from its consolidated metadata, or from that of the group at the location, whose
+    zarr.json is `first`, where one of these exists."""
     copies = consolidated.copies_at(location, group)
     if copies is None and location.layout.zarr_format == 2 and location.path != top.path:
         copies = consolidated.copies_at(location.at(top.path), GroupMetadata(zarr_format=2))
@@ -128,7 +128,7 @@ def _below(
 
 
 def _check_document(document: Json | MetadataError, key: str) -> None:
-    """Raises MetadataError for a zarr.json that no dialect has."""
+    """Raises MetadataError for a zarr.json that belongs to no dialect."""
     try:
         if isinstance(document, MetadataError):
             raise document
@@ -143,7 +143,7 @@ class _Document(Record):
     """A zarr.json, as bytes and as a node or a value; all None where there is none.
 
     node     of the final dialect, where the same bytes were parsed before
-    content  the JSON object otherwise, or what is wrong with it"""
+    content  the JSON object otherwise, or its error"""
 
     text: bytes | None = None
     node: Metadata | None = None
@@ -179,7 +179,7 @@ def _read(location: NodeLocation, key: str, text: bytes) -> _Document:
 def _node_at(
     location: NodeLocation, path: str, document: _Document, to_create: bool
 ) -> tuple[NodeLocation, Metadata | None] | None:
-    """The node that a zarr.json at a path is: of the final dialect, or the root of a hierarchy of the draft; None where there is none."""
+    """The node of a zarr.json at a path: of the final dialect, or the root of a hierarchy of the draft; None where there is none."""
     node, content = document.node, document.content
     if isinstance(content, MetadataError):
         raise content
@@ -187,7 +187,7 @@ def _node_at(
         return _inside(location, path, document.draft_entry, "", to_create)
     if node is None and content is None:
         return None
-    normalise(path)  # refuses names that nodes of the final dialect do not have
+    normalise(path)  # refuses names that nodes of the final dialect cannot have
     if node is None:
         node = parse_node(content, location.registry.metadata, key=join(path, DOCUMENT_NAME), text=document.text)
     return location.at(path), node
@@ -203,8 +203,8 @@ def _inside(
 
 
 def _entry_at(location: NodeLocation) -> tuple[NodeLocation | None, bool]:
-    """The root of the hierarchy of the draft or of Zarr v2 (an array alone, maybe) that begins at a location, or None where none does; and whether a zarr.json is there at all. Raises
-    MetadataError for a zarr.json that is neither the draft's nor a final document."""
+    """The root of the hierarchy of the draft or of Zarr v2 (possibly a single array) that begins at a location, or None where none does; and whether there is
+    any zarr.json. Raises MetadataError for a zarr.json that is neither the draft's nor a final document."""
     key = join(location.path, DOCUMENT_NAME)
     value, *nodes = location.store.get_many([key, *(join(location.path, name) for name in hidden_nodes.V2_NODES)])
     if value is None:
@@ -243,12 +243,12 @@ def drafted(location: NodeLocation, root: str, entry: Json, key: str) -> NodeLoc
 
 
 def as_store(made: object, maker: str, location: NodeLocation, part: str) -> Store:
-    """What a user's function made, which is a Store or has operations of one. It is made anew for every handle: writers through those that stand in one
-    part of documents over the same store exclude each other. Raises InvalidInputError."""
+    """The result of a user's function as a Store; it is one, or has operations of one. It is made again for each handle. Writers exclude each other if their
+    results have the same place in the documents, over the same store. Raises InvalidInputError."""
     if isinstance(made, Store):
         return made
     try:
-        return adapted_store.AdaptedStore(made, guard_name=f"{part} over {location.store!r}")  # type: ignore[arg-type] # which refuses what has none
+        return adapted_store.AdaptedStore(made, guard_name=f"{part} over {location.store!r}")  # type: ignore[arg-type] # which refuses others
     except InvalidInputError as error:
         raise InvalidInputError(
             f"{maker} made {type(made).__name__}, which is not a store: {error.message}", hint=error.hint
@@ -256,7 +256,7 @@ def as_store(made: object, maker: str, location: NodeLocation, part: str) -> Sto
 
 
 def _is_bare(store: Store, prefix: str) -> bool:
-    """Whether a prototype of 2020 put its chunks below `data/`, as zarrita did, and not below `data/root/`, as xtensor-zarr did: its documents do not say.
+    """Whether a prototype of 2020 put its chunks below `data/`, as zarrita did, and not below `data/root/`, as xtensor-zarr did: the documents do not show it.
     Raises StoreError where the store cannot list: chunks in the other location would read as fill values."""
     if not store.capabilities.listable:
         raise StoreError(
@@ -275,12 +275,12 @@ def for_creation(
     overwrite: bool,
     entry_point: Mapping[str, object] | None = None,
 ) -> tuple[NodeLocation, str | None]:
-    """The location of a new node, in the dialect of the hierarchy that is there, or in the one asked for where none is; and the prefix that must be removed
-    first, such as a hierarchy of another dialect. create_nodes removes it after all other checks. Nothing is changed here.
+    """The location of a new node, in the dialect of the existing hierarchy, or in `zarr_format` where there is none; and the prefix that must be removed first,
+    such as a hierarchy of another dialect. create_nodes removes it after all other checks. Nothing is changed here.
 
     zarr_format  None: that of the hierarchy, or 3
     entry_point  members for the zarr.json of a new hierarchy of the draft
-    Raises InvalidInputError for another format or entry point than the hierarchy's."""
+    Raises InvalidInputError for a format or entry point that differs from the hierarchy's."""
     chosen = _format(zarr_format)
     check_flag(overwrite, "overwrite")
     if entry_point is not None:
@@ -298,7 +298,7 @@ def for_creation(
     broken = False
     try:
         there, taken = _entry_at(location)
-    except (MetadataError, UnknownExtensionError) as error:  # no document at all, or one that this call may replace
+    except (MetadataError, UnknownExtensionError) as error:  # an invalid document, or one that this call may replace
         if lenient or (isinstance(error, UnknownExtensionError) and not replaced):
             raise
         there, taken, broken = None, True, True
@@ -347,7 +347,7 @@ def _format(zarr_format: object) -> ZarrFormat | None:
 
 
 def _final_there(root: str, path: str, broken: bool) -> AlreadyExistsError:
-    """The error for a location that has a zarr.json already."""
+    """The error for a location that already has a zarr.json."""
     return AlreadyExistsError(
         "something already exists" if broken else "a node of the final Zarr v3 already exists",
         key=join(root, DOCUMENT_NAME),
@@ -366,14 +366,14 @@ def _new_entry(old: bool, members: Mapping[str, object] | None) -> dict[str, Jso
 
 
 def _differs(there: NodeLocation, new: NodeLocation | None, entry_given: bool) -> bool:
-    """Whether the hierarchy has to go for the new one."""
+    """Whether the new hierarchy replaces the existing one."""
     if new is None or new.layout.zarr_format != there.layout.zarr_format:
         return True
     return entry_given and new.layout != there.layout
 
 
 def _check_entry(there: NodeLocation, members: Mapping[str, object] | None) -> None:
-    """Refuses an entry point that the hierarchy has not."""
+    """Refuses an entry point that differs from that of the hierarchy."""
     layout = there.layout
     assert isinstance(layout, draft_layout.DraftLayout)
     for name, value in (members or {}).items():

@@ -1,7 +1,8 @@
-"""The chunk storage of an array: the hierarchy's store, behind the storage transformers of the document and of the user; or what a NodeStorage gives.
+"""The chunk storage of an array: the hierarchy's store, behind the storage transformers of the document and of the user; or the storage that a NodeStorage
+gives.
 
-A sharding transformer directly at the array is not among them: it is read as the sharding codec, which the engine plans (metadata/draft/transformers.py). Behind a transformer
-of the user it runs as a store."""
+A sharding transformer directly at the array is not among them: it is read as the sharding codec (metadata/draft/transformers.py). Behind a transformer of the
+user it runs as a store."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ else:
 
 
 def chunk_storage(location: NodeLocation, metadata: ArrayMetadata, largest: int | None = None) -> ChunkStorage:
-    """The chunks of the array at a location. largest: the most bytes that its codecs make of one. Raises UnknownExtensionError, InvalidInputError."""
+    """The chunks of the array at a location. largest: the most bytes of an encoded chunk. Raises UnknownExtensionError, InvalidInputError."""
     if location.nodes is not None:
         if location.transformers or metadata.storage_transformers:
             raise no_transformers(location)
@@ -39,16 +40,16 @@ def chunk_storage(location: NodeLocation, metadata: ArrayMetadata, largest: int 
     store, prefix = transformed(location, metadata), location.layout.data_prefix(location.path)
     keys = metadata.chunk_key_encoding
     known = isinstance(keys, SeparatedKeys) and type(keys).__module__.startswith("frazil.")
-    own = store is location.store  # what a transformer stores is not what the codecs made
+    own = store is location.store  # a transformer may store other bytes than the codecs give
     return plain_chunks(store, prefix, keys if known else CheckedKeys(keys), metadata.ndim, largest if own else None)
 
 
 def transformed(location: NodeLocation, metadata: ArrayMetadata) -> Store:
-    """Array side first: what the user asked for, then what the document says. Raises UnknownExtensionError, InvalidInputError."""
+    """The store behind the transformers. Array side first: those of the user, then those of the document. Raises UnknownExtensionError, InvalidInputError."""
     store = location.store
     entries = metadata.storage_transformers
     listed = (metadata.document or {}).get("storage_transformers")
-    before = len(listed) - len(entries) if isinstance(listed, list) else 0  # those that were read as the sharding codec
+    before = len(listed) - len(entries) if isinstance(listed, list) else 0  # these were read as the sharding codec
     for i, entry in reversed(list(enumerate(entries))):
         path = item("storage_transformers", before + i)
         if metadata.zarr_format != 3 and transformers.is_sharding(entry.name):

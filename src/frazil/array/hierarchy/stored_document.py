@@ -1,8 +1,8 @@
 """Compares the stored document of an open array with the one that the handle was opened from, for each write.
 
-A handle keeps the layout of its chunks. Others may change lengths and attributes; the handle tolerates both. If others replaced the array, chunks of the old layout would make
-the new array unreadable. If others made it smaller, chunks beyond the end would become visible when it grows again (docs/design/024-handles.md). Nodes in repositories have a
-storage that checks this itself. nodes.py reads and changes documents."""
+A handle keeps the layout of its chunks. Other processes may change lengths and attributes; the handle tolerates both. If they replaced the array, chunks of the
+old layout would make the new array unreadable. If they made it smaller, chunks beyond the end would become visible when it grows again
+(docs/design/024-handles.md). Nodes in repositories have a storage that checks this itself. nodes.py reads and changes documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ else:
     threading = LateModule("threading")
 
 
-# what an array keeps as long as it lives
+# members that never change in an array
 _FIXED: Final = (
     *("ndim", "data_type", "fill_value", "chunk_grid", "chunk_key_encoding"),
     *("codecs", "storage_transformers", "zarr_format"),
@@ -35,7 +35,7 @@ _FIXED: Final = (
 
 
 def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayMetadata:
-    """The stored metadata, where its chunks are those that a handle reads and writes which was opened with other metadata of the array.
+    """The stored metadata, if a handle that was opened with the metadata `opened` can read and write its chunks.
 
     Raises NotFoundError where no array is stored, ConflictError where another array is."""
     if not isinstance(stored, ArrayMetadata):
@@ -50,13 +50,13 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
 
 
 def _grows(now: object, then: object) -> bool:
-    """Whether both are chunk grids of one array, which gets more chunks as it grows."""
+    """Whether both are chunk grids of one array, whose grid gets more chunks as it grows."""
     continues = getattr(now, "continues", None)
     return continues is not None and continues(then)
 
 
 class _Known(Record):
-    """A document that was compared, and how to recognise it: by its bytes, and by its version where that is safe to remember."""
+    """A document that was compared. It is recognised by its bytes, and by its version if no other content can have that."""
 
     version: Version | None
     document: bytes
@@ -64,7 +64,8 @@ class _Known(Record):
 
 
 def followed(location: NodeLocation, chunks: ChunkStorage) -> NodeLocation:
-    """Where the array of these chunks is, once at this location: in a session it may have been moved. Raises NotFoundError where it was removed there."""
+    """The present location of the array of these chunks, which was at `location`: in a session it may have been moved. Raises NotFoundError where it was
+    removed there."""
     path = location.path if location.nodes is None else location.nodes.array_path(location.path, chunks)
     return location if path == location.path else location.at(path)
 
@@ -72,7 +73,7 @@ def followed(location: NodeLocation, chunks: ChunkStorage) -> NodeLocation:
 def check_in_place(
     stored: object, opened: ArrayMetadata, location: NodeLocation, chunks: ChunkStorage
 ) -> ArrayMetadata:
-    """As check_same_array, of what is stored at a location; ConflictError also where the array of these chunks was moved from there."""
+    """As check_same_array, for the metadata stored at a location; ConflictError also where the array of these chunks was moved from there."""
     found = check_same_array(stored, opened, location.path)
     if followed(location, chunks) is not location:
         raise ConflictError("the array was moved meanwhile", path=location.path or "/", hint="try again")
@@ -80,12 +81,12 @@ def check_in_place(
 
 
 class StoredDocument:
-    """Safe to use from many threads: what it remembers is replaced as one value."""
+    """Safe to use from many threads: its memory is replaced as one value."""
 
     __slots__ = ("_chunks", "_known", "_new", "_opened", "_location", "_there")
 
     def __init__(self, location: NodeLocation, opened: ArrayMetadata, chunks: ChunkStorage, there: bool) -> None:
-        """chunks: of the array. there: whether a document is to be stored; else there is nothing to compare, as of a node in a repository."""
+        """chunks: of the array. there: whether a document must be stored; else nothing is compared, as for a node in a repository."""
         self._location, self._opened, self._chunks, self._there = (
             location,
             opened,
@@ -96,17 +97,18 @@ class StoredDocument:
         self._new = False
 
     def mark_new(self) -> None:
-        """The array has just been created: the next write needs no look at the document."""
+        """The array has just been created: the next write need not compare the document."""
         self._new = True
 
     def confirm(self, shape: tuple[int, ...] | None = None, ends: Callable[[], tuple[int, ...]] | None = None) -> None:
-        """Raises NotFoundError where the array was removed, ConflictError where another array has taken its location, or where the array has become so small that a
-        selection does not fit, MetadataError, StoreError.
+        """Raises NotFoundError where the array was removed, ConflictError where another array has taken its location, or where the array has become too small
+        for a selection, MetadataError, StoreError.
 
         shape  the lengths that the selection was made for; None: lengths do not matter
-        ends   what follows the last selected element along each axis; called only where the stored lengths differ from `shape`
+        ends   the end of the selection along each axis; called only where the stored lengths differ from `shape`
 
-        Of an array in a repository, whose chunks know whether it was removed or replaced, only the lengths are asked, of the session. Else one request; on a local disk one system call where the document is the same as the last time."""
+        For an array in a repository, whose chunks know whether it was removed or replaced, only the lengths are compared, with the session. Otherwise one
+        request; on a local disk one system call where the document is the same as the last time."""
         if self._new:
             self._new = False
             return
@@ -119,7 +121,7 @@ class StoredDocument:
             self._check_inside(stored, shape, ends())
 
     def confirm_for(self, selection: BoxSelection | PointSelection) -> Callable[[], None]:
-        """`confirm` with what it needs of a selection."""
+        """`confirm` with the arguments for a selection."""
         return partial(self.confirm, selection.shape, selection.ends)
 
     def _check_inside(self, stored: tuple[int, ...], shape: tuple[int, ...], ends: tuple[int, ...]) -> None:
@@ -135,7 +137,8 @@ class StoredDocument:
         return self._there and not direct and not self._new
 
     def has_shape(self, shape: tuple[int, ...]) -> bool:
-        """Whether the array has these lengths, by a document that is read after the call; by its own metadata where no document is to be stored. Raises as `confirm`."""
+        """Whether the array has these lengths, by a document that is read during the call; by its own metadata where no document is stored. Raises as
+        `confirm`."""
         location = self._location
         if location.nodes is None:
             return (self._shape_now() if self._there else self._opened.shape) == shape
@@ -149,7 +152,7 @@ class StoredDocument:
         return self._location.layout.document_key(self._location.path, ArrayMetadata)
 
     def _shape_now(self) -> tuple[int, ...]:
-        """The stored lengths, of a document that was compared."""
+        """The stored lengths, from a document that was compared."""
         location, known, names = self._location, self._known, [self._key()]
         if known is not None and known.version is not None and location.store.has_version(names[0], known.version):
             return known.shape
@@ -167,7 +170,7 @@ class StoredDocument:
 
 
 class Confirmation:
-    """A look at the document that takes a request, on a thread of its own, beside the other requests of a write."""
+    """A comparison of the document that takes a request. It runs on its own thread, in parallel with the other requests of a write."""
 
     __slots__ = ("_confirm", "_error", "_thread")
 
@@ -178,7 +181,7 @@ class Confirmation:
         self._thread: threading.Thread | None = threading.Thread(target=self._run, name="frazil document")
         try:
             self._thread.start()
-        except RuntimeError:  # no more threads are to be had
+        except RuntimeError:  # no more threads are available
             self._thread = None
             self._run()
 
@@ -189,12 +192,12 @@ class Confirmation:
             self._error = error
 
     def await_answer(self) -> None:
-        """Raises what `confirm` raised."""
+        """Raises the error of `confirm`, if there is one."""
         self.end()
         if self._error is not None:
             raise self._error
 
     def end(self) -> None:
-        """Awaits the request, whatever becomes of it."""
+        """Awaits the request, without its error."""
         if self._thread is not None:
             self._thread.join()

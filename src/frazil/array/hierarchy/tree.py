@@ -9,13 +9,13 @@ from frazil.record import Record
 
 
 class Tree(Record):
-    """name: of the group at the top; nodes: paths below it, depth first, each with its metadata, or what is wrong with its document. Prints as a tree."""
+    """name: of the group at the top; nodes: paths below it, depth first, each with its metadata, or the error of its document. Prints as a tree."""
 
     name: str
     nodes: tuple[tuple[str, ArrayMetadata | GroupMetadata | FrazilError], ...]
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
+        """The text that print shows, for use at a prompt."""
         return str(self)
 
     def __str__(self) -> str:
@@ -23,7 +23,7 @@ class Tree(Record):
         for path, _ in self.nodes:
             last[path.rpartition("/")[0]] = path
         lines = [one_line(self.name)]
-        bars: list[str] = []  # of the groups that a node lies in, from the top
+        bars: list[str] = []  # of the groups that contain a node, from the top
         for path, metadata in self.nodes:
             above, _, name = path.rpartition("/")
             is_last = last[above] == path
@@ -34,7 +34,7 @@ class Tree(Record):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Json]:
-        """Paths and what is there."""
+        """Paths and the nodes there."""
         return {path: _described(node) for path, node in self.nodes}
 
 

@@ -1,3 +1,3 @@
-"""What Array and Group offer beside reading, writing and changing nodes: names of zarr-python (zarr_array.py, zarr_group.py), lazy views, HTML.
+"""Parts of Array and Group beside reading, writing and changing nodes: names of zarr-python (zarr_array.py, zarr_group.py), lazy views, HTML.
 
 Not here: how anything is read or stored (array.py, group.py, io/)."""

@@ -1,4 +1,4 @@
-"""What notebooks show of arrays and groups. html_table.py makes the HTML, also for repositories and histories (api/). info.py has the text that is printed."""
+"""Arrays and groups as HTML for notebooks. html_table.py makes the HTML, also for repositories and histories (api/). info.py has the printed text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["array_html", "group_html"]
 
 
 def array_html(metadata: ArrayMetadata, array: Described) -> str:
-    """What `info` prints but what is stored, which costs a listing."""
+    """The table of `info`, without the sizes of stored objects, which cost a listing."""
     return table(f"frazil.Array /{array.path}", described(metadata, array).rows()[1:])
 
 
 def group_html(location: NodeLocation, metadata: GroupMetadata) -> str:
-    """Attributes and direct members. One listing, and one batch of requests where that does not say all."""
+    """Attributes and direct members. One listing, and one batch of requests if the listing is not sufficient."""
     rows = [("format", FORMATS.get(metadata.zarr_format, str(metadata.zarr_format)))]
     rows += [(f"attribute {name}", str(value)) for name, value in metadata.attributes.items()]
     try:

@@ -1,4 +1,4 @@
-"""A title and a small table in HTML, for notebooks. All text is escaped; there are no scripts. html.py and api/ decide what is in the tables."""
+"""A title and a small table in HTML, for notebooks. All text is escaped; there are no scripts. html.py and api/ give the content of the tables."""
 
 from __future__ import annotations
 

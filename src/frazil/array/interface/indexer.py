@@ -20,9 +20,9 @@ Selection: TypeAlias = BoxSelection | PointSelection
 
 
 class Indexer:
-    """Brackets. select: makes a selection of what is written between them; write: takes what is between them
+    """Brackets. select: makes a selection from the content of the brackets; write: takes this content
 
-    read: takes a selection, the array that the result goes to, or None, and whether a result without dimensions is a scalar"""
+    read: takes a selection, the array for the result, or None, and whether a result without dimensions is a scalar"""
 
     __slots__ = ("_read", "_select", "_write")
 
@@ -48,7 +48,7 @@ class Indexer:
 
 
 def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Values:
-    """What is assigned, as an array of the dtype. Raises InvalidInputError."""
+    """The assigned value as an array of the dtype. Raises InvalidInputError."""
     try:
         if dtype.kind == "T" and not hasattr(dtype, "na_object"):
             value = _only_text(value, path)
@@ -57,14 +57,14 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Value
             # NumPy copies between any two StringDType arrays, each of which owns its strings
             return array if array.dtype == dtype else array.astype(dtype, copy=False)
         return np.asarray(value, dtype)
-    except FrazilError:  # of an array of ours that is the value; some of them are ValueErrors
+    except FrazilError:  # from an array of Frazil as value; some of them are ValueErrors
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
 
 
 def _only_text(value: ArrayLike, path: str) -> ArrayLike:
-    """The value, where nothing in it is missing or no text: NumPy would write None as "None". Raises InvalidInputError, ValueError."""
+    """The value, if all of its elements are text: NumPy would write None as "None". Raises InvalidInputError, ValueError."""
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind == "O":
         return np.asarray(value, np.dtypes.StringDType(coerce=False))
     if hasattr(value.dtype, "na_object"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frazil.array.interface.indexer import Indexer
 
 Values: TypeAlias = "NDArray[np.generic]"
-# What is left of a dimension of the array: one element, elements at equal distances, or any.
+# The selected part of a dimension: one element, elements at equal distances, or any.
 Axis: TypeAlias = "int | range | NDArray[np.int64]"
 
 
@@ -36,9 +36,9 @@ class Source(Protocol):
 class LazyView:
     """A selection of an array that is not read yet.
 
-    Between brackets stand integers, slices with any step, Ellipsis, and for each dimension a list of integers or a mask, independent of each other; the result is a view
-    again. np.asarray(view) reads it, and `view[...] = values` writes it. Its shape is from when it was made: once the array is smaller, reading and writing
-    raise SelectionError. Safe to use from many threads."""
+    Brackets take integers, slices with any step, Ellipsis, and for each dimension a list of integers or a mask, independent of each other; the result is
+    another view. np.asarray(view) reads it, and `view[...] = values` writes it. Its shape is fixed when it is made: if the array becomes smaller, reading and
+    writing raise SelectionError. Safe to use from many threads."""
 
     __slots__ = ("_array", "_axes")
 
@@ -47,7 +47,7 @@ class LazyView:
 
     @classmethod
     def of(cls, array: Source) -> LazyView:
-        """All of an array."""
+        """A view of a whole array."""
         return cls(array, tuple(map(range, array.shape)))
 
     @property
@@ -85,7 +85,7 @@ class LazyView:
         )
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
-        """Writes a part into the array. Raises what assigning to the array raises."""
+        """Writes a part into the array. Raises the errors of an assignment to the array."""
         view = self[selection]
         self._array.oindex[view._selection()] = np.asarray(value) if isinstance(value, LazyView) else value
 
@@ -126,7 +126,7 @@ def _as_slice(axis: range) -> slice:
 
 
 def _items(selection: object, ndim: int) -> list[object]:
-    """What stands between brackets, one item for each dimension. Raises SelectionError."""
+    """The items between brackets, one for each dimension. Raises SelectionError."""
     given = list(selection) if isinstance(selection, tuple) else [selection]
     gaps = [i for i, item in enumerate(given) if item is Ellipsis]
     if len(gaps) > 1 or any(item is None for item in given):

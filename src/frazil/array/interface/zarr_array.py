@@ -1,4 +1,5 @@
-"""Names that zarr-python's Array has beside those of array.py, in terms of these, and what follows from shape and data type. docs/design/068-names-of-zarr-python.md has the reasons."""
+"""Names of zarr-python's Array that array.py does not have, implemented with those of array.py, and values that follow from shape and data type.
+docs/design/068-names-of-zarr-python.md has the reasons."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from frazil.stores.store import Store
 
     class Selectable(Protocol):
-        """What this module needs of an array."""
+        """The members of an array that this module needs."""
 
         @property
         def path(self) -> str: ...
@@ -81,7 +82,7 @@ Target: TypeAlias = "Selectable | Indexer"
 
 
 class ArrayConfig(Record):
-    """Settings of zarr-python, as they are here: results are in C order, and chunks that are all fill value are not stored."""
+    """Settings of zarr-python, with the values here: results are in C order, and chunks that are all fill value are not stored."""
 
     order: Literal["C", "F"] = "C"
     write_empty_chunks: bool = False
@@ -95,7 +96,7 @@ class ZarrArray(Handle):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """The error for a name that is none, which says what stands for one of zarr-python."""
+            """The error for an unknown name; for one of zarr-python it names the equivalent."""
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}{missing_names.hint('Array', name)}",
                 name=name,
@@ -105,7 +106,7 @@ class ZarrArray(Handle):
     def _repr_html_(self: Selectable) -> str:
         return html.array_html(self.metadata, self)
 
-    # --- what it is ----------------------------------------------------------------------------------------------------------------
+    # --- properties ----------------------------------------------------------------------------------------------------------------
 
     @property
     def name(self: Selectable) -> str:
@@ -144,7 +145,7 @@ class ZarrArray(Handle):
 
     @property
     def order(self) -> Literal["C", "F"]:
-        """Order of the elements of what is read in memory: always C."""
+        """Order of elements in memory in results: always C."""
         return "C"
 
     @property
@@ -164,7 +165,7 @@ class ZarrArray(Handle):
 
     @property
     def compressor(self: Selectable) -> BytesToBytes | None:
-        """The first of `compressors`, which zarr-python 2 has one of; None where there are none."""
+        """The first of `compressors`, as zarr-python 2 has only one; None where there are none."""
         return next((codec for codec in self.codecs if isinstance(codec, BytesToBytes)), None)
 
     @property
@@ -174,14 +175,14 @@ class ZarrArray(Handle):
 
     @property
     def read_chunk_sizes(self: Selectable) -> tuple[tuple[int, ...], ...]:
-        """Lengths of the chunks (innermost ones) along each dimension, as far as they are within the array."""
+        """Lengths of the chunks (innermost ones) along each dimension, cut at the end of the array."""
         if self.shards is None:
             return chunk_lengths(self.shape, self.metadata.chunk_grid)
         return chunk_lengths(self.shape, RegularGrid(self.chunks))
 
     @property
     def write_chunk_sizes(self: Selectable) -> tuple[tuple[int, ...], ...]:
-        """The same of shards; of chunks, where there are no shards."""
+        """The same for shards; for chunks, where there are no shards."""
         return chunk_lengths(self.shape, self.metadata.chunk_grid)
 
     @property
@@ -211,7 +212,7 @@ class ZarrArray(Handle):
     def get_basic_selection(
         self: Selectable, selection: object = ..., *, out: Values | None = None, fields: Fields = None
     ) -> Values | np.generic:
-        """a[selection]: integers and slices. out: where the result goes; fields: of a structured data type. Raises SelectionError, DataError, StoreError."""
+        """a[selection]: integers and slices. out: receives the result; fields: of a structured data type. Raises SelectionError, DataError, StoreError."""
         return _get(self, self, selection, out, fields)
 
     def set_basic_selection(self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
@@ -278,7 +279,7 @@ def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, o
 
 
 def field_names(dtype: np.dtype[np.generic], fields: Fields) -> list[str] | str:
-    """Fields of a structured dtype that a user names. Raises SelectionError where the dtype has none of that name."""
+    """Fields of a structured dtype that a user names. Raises SelectionError where the dtype has no such field."""
     if not isinstance(fields, str | list | tuple):
         raise SelectionError(f"fields is {shown(fields)}; it must be the name of a field, or a list of names")
     asked, known = [fields] if isinstance(fields, str) else list(fields), dtype.names or ()
@@ -331,7 +332,7 @@ def _set(array: Selectable, target: Target, selection: object, value: ArrayLike,
 def _mask(mask: object) -> object:
     try:
         values = np.asarray(mask)
-    except FrazilError:  # some of which are ValueErrors, too
+    except FrazilError:  # some of which are also ValueErrors
         raise
     except ValueError as error:
         raise SelectionError(f"{shown(mask)} is not a mask: {one_line(str(error))}") from error

@@ -1,4 +1,4 @@
-"""Names that zarr-python's Group has beside those of group.py, in terms of these. docs/design/068-names-of-zarr-python.md has the reasons."""
+"""Names of zarr-python's Group that group.py does not have, implemented with those of group.py. docs/design/068-names-of-zarr-python.md has the reasons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from frazil.stores.store import Store
 
     class Parent(Protocol):
-        """What this module needs of a group."""
+        """The members of a group that this module needs."""
 
         @property
         def path(self) -> str: ...
@@ -92,7 +92,7 @@ class ZarrGroup(Handle):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """The error for a name that is none, which says what stands for one of zarr-python."""
+            """The error for an unknown name; for one of zarr-python it names the equivalent."""
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}{missing_names.hint('Group', name)}",
                 name=name,
@@ -140,14 +140,14 @@ class ZarrGroup(Handle):
         return self
 
     def get_array(self: Parent, path: str) -> Array:
-        """The array at a path below this group. Raises NotFoundError, InvalidInputError where a group is."""
+        """The array at a path below this group. Raises NotFoundError, InvalidInputError for a group."""
         node = self[path]
         if not isinstance(node, Array):
             raise NodeKindError("a group is there, not an array", path=node.path)
         return node
 
     def get_group(self: ParentT, path: str) -> ParentT:  # noqa: PYI019 (as above)
-        """The group at a path below this group. Raises NotFoundError, InvalidInputError where an array is."""
+        """The group at a path below this group. Raises NotFoundError, InvalidInputError for an array."""
         node = self[path]
         if isinstance(node, Array):
             raise NodeKindError("an array is there, not a group", path=node.path)
@@ -155,11 +155,11 @@ class ZarrGroup(Handle):
 
     @property
     def info(self: Parent) -> _info.GroupInfo:
-        """What the document says of the group, as a value that prints as a table. Costs no request."""
+        """The content of the group's document, as a value that prints as a table. Costs no request."""
         return _info.group_info(self.path, self.metadata, self.store, read_only=self.read_only)
 
     def info_complete(self: Parent) -> _info.GroupInfo:
-        """The same with the numbers of arrays and groups below it, at all levels. Costs what members(max_depth=None) costs."""
+        """The same with the numbers of arrays and groups below it, at all levels. Costs as many requests as members(max_depth=None)."""
         arrays = [isinstance(node, Array) for _, node in self.members(None)]
         return self.info._replace(arrays=sum(arrays), groups=len(arrays) - sum(arrays))
 
@@ -173,7 +173,7 @@ class ZarrGroup(Handle):
     def create_hierarchy(  # noqa: PYI019 (as above)
         self: ParentT, nodes: Mapping[str, object], *, overwrite: bool = False
     ) -> Iterator[tuple[str, Array | ParentT]]:
-        """Many new nodes: paths and nodes, as they were created.
+        """Creates many nodes. Returns their paths and the new nodes.
 
         nodes  for each path the arguments of create_array, with a shape; or the attributes of a group, as {"attributes": {...}} or {}; or metadata of zarr-python
         Raises AlreadyExistsError, InvalidInputError, MetadataError, ReadOnlyError."""
@@ -187,7 +187,7 @@ class ZarrGroup(Handle):
     def _planned_hierarchy(
         self: Parent, nodes: Mapping[str, object]
     ) -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]:
-        """The arguments of the new groups, parents first, and of the new arrays. All are checked: what is raised is as in create_hierarchy."""
+        """The arguments of the new groups, parents first, and of the new arrays. All are checked: raises as create_hierarchy."""
         arguments = {path: node_arguments(path, node) for path, node in nodes.items()}
         arrays = {path: given for path, given in arguments.items() if "shape" in given}
         groups = {path: given for path, given in sorted(arguments.items()) if path not in arrays}
@@ -203,16 +203,16 @@ class ZarrGroup(Handle):
             attributes: Any = given.get("attributes")
             planned[at] = GroupMetadata(attributes=attributes, zarr_format=location.layout.zarr_format)
         for node in planned.values():
-            location.layout.emit(node)  # which refuses what the dialect cannot say
+            location.layout.emit(node)  # refuses what the dialect cannot express
         check_above(planned, planned)
         return groups, arrays
 
     def create(self: Parent, name: str, **arguments: object) -> Array:
-        """create_array by its older name."""
+        """The older name of create_array."""
         return self.create_array(name, **arguments)
 
     def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
-        """create_array by its older name."""
+        """The older name of create_array."""
         return self.create_array(name, **arguments)
 
     def require_dataset(
@@ -224,7 +224,7 @@ class ZarrGroup(Handle):
         exact: bool = False,
         **arguments: object,
     ) -> Array:
-        """require_array by its older name."""
+        """The older name of require_array."""
         return self.require_array(name, shape=shape, dtype=dtype, exact=exact, **arguments)
 
     def require_groups(self: ParentT, *names: str) -> tuple[ParentT, ...]:  # noqa: PYI019 (as above)
@@ -238,7 +238,7 @@ class ZarrGroup(Handle):
         return self.create_array(name, data=data if hasattr(data, "dtype") else data_source.as_array(data), **arguments)
 
     def empty(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
-        """A new array of zeros, as nothing is stored of it; arguments as for create_array."""
+        """A new array of zeros, none of which is stored; arguments as for create_array."""
         return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments})
 
     def zeros(self: Parent, name: str, *, shape: Lengths, **arguments: object) -> Array:
@@ -258,22 +258,22 @@ class ZarrGroup(Handle):
         return self.create_array(name, **like(data, arguments))
 
     def zeros_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
-        """As `zeros`, with what empty_like takes from another array."""
+        """As `zeros`, with the arguments that empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 0})
 
     def ones_like(self: Parent, name: str, data: object, **arguments: object) -> Array:
-        """As `ones`, with what empty_like takes from another array."""
+        """As `ones`, with the arguments that empty_like takes from another array."""
         return self.create_array(name, **{**like(data, arguments), "fill_value": 1})
 
     def full_like(self: Parent, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
-        """As `full`, with what empty_like takes from another array; its fill value where none is given."""
+        """As `full`, with the arguments that empty_like takes from another array; by default also its fill value."""
         fill = getattr(data, "fill_value", None) if fill_value is None else fill_value
         return self.create_array(name, **{**like(data, arguments), "fill_value": fill})
 
 
 def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks, shards and fill value where it is a frazil.Array; `arguments` come first.
-    Raises InvalidInputError for data that is no array."""
+    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks, shards and fill value where it is a frazil.Array;
+    `arguments` take precedence. Raises InvalidInputError for data that is no array."""
     if not isinstance(data, Array):
         given = data if hasattr(data, "shape") and hasattr(data, "dtype") else data_source.as_array(data)
         return {"shape": given.shape, "dtype": given.dtype, **arguments}
@@ -289,7 +289,7 @@ def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
 
 
 def node_arguments(path: str, node: object) -> dict[str, object]:
-    """Arguments of create_array or create_group for what a user gives in create_hierarchy. Raises InvalidInputError."""
+    """Arguments of create_array or create_group for a node as given to create_hierarchy. Raises InvalidInputError."""
     if node is None:
         return {}
     if isinstance(node, GroupMetadata):
@@ -327,7 +327,7 @@ def node_arguments(path: str, node: object) -> dict[str, object]:
 
 
 def _array_arguments(path: str, metadata: ArrayMetadata) -> dict[str, object]:
-    """Arguments of create_array for an array with the same metadata. Raises InvalidInputError for what is not of the final Zarr v3."""
+    """Arguments of create_array for an array with the same metadata. Raises InvalidInputError for other formats than the final Zarr v3."""
     if metadata.zarr_format != 3:
         raise InvalidInputError(
             f"metadata of {metadata.zarr_format} is not taken here", path=path, hint="give shape, dtype, chunks"

@@ -1,4 +1,4 @@
-"""Counts the inner chunks that are stored, by listings and shard indexes. Only shards that cannot be addressed are decoded."""
+"""Counts stored inner chunks by listings and shard indexes. Only shards that are not addressable are decoded."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class ChunkCount:
         level = self._access.chain.levels[depth]
         strides, counts, inner = (np.array(of, np.int64) for of in (level.strides, level.counts, level.inner))
         count = 0
-        for shard in np.flatnonzero(slot >= 0).tolist():  # one at a time: of each, all inner chunks are in memory
+        for shard in np.flatnonzero(slot >= 0).tolist():  # one at a time, as all inner chunks of a shard are in memory
             table = tables[slot[shard]]
             number = np.flatnonzero(table[:, 0] >= 0)
             within = first[shard] + number[:, None] // strides % counts * inner
-            inside = (within.astype(np.uint64) < self._shape).all(axis=1)  # what lies outside may lie beyond 2**63
+            inside = (within.astype(np.uint64) < self._shape).all(axis=1)  # chunks outside may be beyond 2**63
             if depth + 1 == len(self._access.chain.levels):
                 count += int(inside.sum())
                 continue

@@ -1,4 +1,4 @@
-"""Encoded inner chunks of one shard, in the order in which they arrive: in memory up to a limit, then in a temporary file without a name.
+"""Encoded inner chunks of one shard, in the order in which they arrive: in memory up to a limit, then in an unnamed temporary file.
 
 Safe to use from many threads. shard_writer.py encodes them and makes the shard."""
 
@@ -26,7 +26,7 @@ _EMPTY: Final = -1  # the length of an inner chunk that is all fill value
 
 
 class EncodedChunks:
-    """limit: bytes that may be in memory; folder: where the temporary file lies, None for the system's choice."""
+    """limit: bytes that may be in memory; folder: of the temporary file, None for the system's choice."""
 
     __slots__ = ("_buffers", "_end", "_fd", "_folder", "_limit", "_lock", "_map", "_memory", "_rows")
 
@@ -45,7 +45,7 @@ class EncodedChunks:
     def add(self, numbers: Sequence[int], rows: Columns, buffers: Sequence[Buffer]) -> None:
         """Adds inner chunks, or replaces those that have these numbers.
 
-        rows  int64[n, 3], where the bytes of each lie: (-1 - number of a buffer, start, length); length -1: it is all fill value
+        rows  int64[n, 3], the bytes of each: (-1 - number of a buffer, start, length); length -1: it is all fill value
         Raises StoreError where the temporary file cannot be written."""
         for number, (blob, start, length) in zip(numbers, rows.tolist(), strict=True):
             if length < 0:
@@ -72,7 +72,7 @@ class EncodedChunks:
             self._rows[number] = -1, at, len(data), at
 
     def _spill(self) -> None:
-        """Moves what is in memory to the file."""
+        """Moves the chunks in memory to the file."""
         try:
             with tempfile.TemporaryFile(dir=self._folder, prefix=".frazil-", suffix=".__lock") as file:
                 self._fd = os.dup(file.fileno())
@@ -95,12 +95,12 @@ class EncodedChunks:
             raise _refused(error) from error
 
     def numbers(self) -> Columns:
-        """int64[n]: the numbers of all inner chunks, those of fill value too; ascending."""
+        """int64[n]: the numbers of all inner chunks, also of those that are all fill value; ascending."""
         with self._lock:
             return np.array(sorted(self._rows), np.int64)
 
     def columns(self, numbers: Columns) -> tuple[Columns, Columns, Sequence[SourceBuffer]]:
-        """Where inner chunks lie, by their numbers: int64[n, 3] as `add` takes it; int64[n], which rises with the order in which they were added; and the buffers.
+        """The bytes of inner chunks by their numbers: rows int64[n, 3] as in `add`; int64[n], ascending in the order in which they were added; and the buffers.
 
         Raises StoreError where the temporary file cannot be mapped."""
         with self._lock:
@@ -120,7 +120,7 @@ class EncodedChunks:
         return rows.reshape(len(found), 3), np.array([order for *_, order in found], np.int64), buffers
 
     def close(self) -> None:
-        """Forgets everything. Memory that `columns` gave stays as long as somebody has it."""
+        """Releases everything. Memory that `columns` returned stays as long as it is referenced."""
         with self._lock:
             fd, self._fd, self._map = self._fd, -1, None
             self._rows, self._buffers = {}, []

@@ -1,7 +1,7 @@
-"""Reads batches with one kernel call each: chunks in files on a local disk, with codecs that the kernel knows. The kernel opens shards, reads and checks indexes that are not
-remembered, finds, decodes and scatters the inner chunks.
+"""Reads batches with one kernel call each: chunks in files on a local disk, with codecs that the kernel has. The kernel opens shards, reads and checks indexes
+that are not remembered, and finds, decodes and scatters the inner chunks.
 
-Python looks up the remembered index of each shard, and nothing else per shard. read.py reads other stores and codecs."""
+Python only looks up the remembered index of each shard. read.py reads other stores and codecs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ _NO_TABLES: Columns = np.empty((0, 2), np.int64)
 
 
 def read_with_kernel(access: Access, batch: Batch, out: Out) -> bool:
-    """Reads a batch of a plan into `out`, as read.read, of an array whose codecs the kernel knows. Whole shards, as many at a time as indexes may be in memory.
+    """Reads a batch of a plan into `out`, as read.read, for an array whose codecs the kernel has. The number of shards of one call is limited by the memory for
+    their indexes.
 
     False where the kernel cannot read all chunks by itself; then some may have been read."""
     levels = access.chain.levels
@@ -53,7 +54,7 @@ def read_with_kernel(access: Access, batch: Batch, out: Out) -> bool:
 
 
 def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> bool:
-    """Rows of batch.shards (None: all). What was replaced meanwhile is read again."""
+    """Reads rows of batch.shards (None: all). Shards that were replaced meanwhile are read again."""
     for _ in attempts(READS):
         rows = when_files_are_free(partial(_read_once, access, batch, rows, out), FREE_FILES)
         if rows is None or not len(rows):
@@ -68,14 +69,14 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
 
 
 def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
-    """One call of the kernel, more only where shards were being changed in place. Answers which rows have to be read again; None where it cannot read them."""
+    """One call of the kernel; more only where shards were being changed in place. Returns the rows to read again; None where the kernel cannot read them."""
     for attempt in attempts(READS):
         files = access.storage.kernel_files(lambda: _coordinates(batch, rows))
         if files is None:
             return None
         call = _Call(access, batch, rows, files)
         if not call.has_room():
-            return None  # the general path says why, or reads what is stored
+            return None  # the general path raises the error, or reads the chunks
         failures, (fresh, missing, stale) = call.run(out)
         if failures:
             error = call.error(*failures[0])
@@ -91,7 +92,7 @@ def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
 
 
 class _Call:
-    """What one call of the kernel is given, and what it answers for each shard."""
+    """The arguments of one call of the kernel, and its answer for each shard."""
 
     __slots__ = ("_access", "_batch", "_files", "_found", "_fresh", "_names", "_rows", "_states")
 
@@ -134,14 +135,14 @@ class _Call:
         )  # fmt: skip
 
     def stale_rows(self) -> Columns:
-        """Rows that have to be read again, as others replaced them; what was remembered of them is forgotten."""
+        """Rows to read again, as other writers replaced them; their remembered indexes are dropped."""
         stale = np.flatnonzero(self._states[:, 0] == _kernel.SHARD_STALE)
         if self._access.indexes is not None:
             self._access.indexes.drop([self._names[i] for i in stale.tolist()])
         return stale if self._rows is None else self._rows[stale]
 
     def remember(self) -> None:
-        """Puts the indexes that were read into the array's memory, but those whose version the next file might have too, as time stamps are coarse."""
+        """Remembers the indexes that were read, except those whose version a later file might also have, as time stamps are coarse."""
         indexes, names = self._access.indexes, self._names
         if indexes is None or not indexes.memory.limit:
             return
@@ -159,7 +160,7 @@ class _Call:
         indexes.put(names, IndexTables(tables, np.ascontiguousarray(versions) if located is None else None))
 
     def refuse_missing(self) -> None:
-        """Raises StoreError where a reference points to an object that is not there."""
+        """Raises StoreError where a reference points to a missing object."""
         located = self._files.located
         assert located is not None
         for row in np.flatnonzero(self._states[:, 0] == _kernel.SHARD_MISSING).tolist():
@@ -173,7 +174,7 @@ class _Call:
                 )
 
     def was_changing(self, failures: Sequence[tuple[int, int, str, list[int]]]) -> bool:
-        """Whether shards that could not be read were being changed in place: they are restored, or left by their writer, when this returns."""
+        """Whether shards that could not be read were being changed in place: when this returns, they are restored, or their writer has finished."""
         if not self._access.chain.levels or self._files.names is None:
             return False
         shards = np.array(sorted({shard for shard, *_ in failures}), np.int64)
@@ -196,17 +197,20 @@ class _Call:
                 path=self._access.path or "/",
                 chunk=tuple(chunk),
             )
-        return failure(self._access, code, text, key, tuple(chunk))
+        error = failure(self._access, code, text, key, tuple(chunk))
+        indexed = code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM)
+        return shard_append.explained(self._access, error) if indexed else error
 
 
 _NO_ROWS: Columns = np.empty(0, np.int64)
 
 
 def _may_be_remembered(states: Columns, labels: Sequence[Hashable] | None) -> Sequence[int]:
-    """Rows of `states` whose index was read, and holds: where shards have labels of their own those that have one, else those whose file is not too recent."""
+    """Rows of `states` whose index was read and may be remembered: shards that have a label, where there are labels; else those whose file is not too
+    recent."""
     if labels is not None:
         kept = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([label != "" for label in labels], np.bool_)
-    elif len(states) == 1:  # without NumPy's functions, which cost more than all else here
+    elif len(states) == 1:  # without NumPy's functions, which are most of the cost here
         status, _, _, changed = states[0].tolist()
         return [0] if status == _kernel.SHARD_FRESH and not is_recent(changed, time.time_ns()) else []
     else:
@@ -218,7 +222,7 @@ def _may_be_remembered(states: Columns, labels: Sequence[Hashable] | None) -> Se
 def _known_tables(
     found: list[Slot | None] | None,
 ) -> tuple[list[tuple[Columns, Columns | None]], Columns | None]:
-    """Tables that are remembered, each with its versions, and int64[m, 2], the table of each shard and the row in it; -1 where it is to be read."""
+    """The remembered tables, each with its versions, and int64[m, 2], the table of each shard and the row in it; -1 where the index must be read."""
     if found is None:
         return [], None
     numbers: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Reads a plan into memory of the caller. Missing chunks are the fill value; what cannot be read is an error.
+"""Reads a plan into memory of the caller. Missing chunks give the fill value; unreadable chunks are an error.
 
 indexing/ makes plans, shards/shard_lookup.py finds inner chunks, scheduler.py admits tasks."""
 
@@ -61,7 +61,8 @@ Out: TypeAlias = "NDArray[np.generic]"
 
 
 class Target(Record):
-    """What a read fills. out: the caller's memory, of the array's dtype, any strides; fill: CompiledArray.fill, for what is not stored; kernel: Scheduler.kernel."""
+    """The target of a read. out: the caller's memory, of the array's dtype, any strides; fill: CompiledArray.fill, for missing chunks; kernel:
+    Scheduler.kernel."""
 
     out: Out
     fill: Out
@@ -69,7 +70,8 @@ class Target(Record):
 
 
 class SharedIndex:
-    """The index of a shard that is read in several tasks: the first of them fetches it, while the others wait. slot: None until it is there; missing: there is no such shard."""
+    """The index of a shard that several tasks read: the first task fetches it, while the others wait. slot: None until it is fetched; missing: the shard does
+    not exist."""
 
     __slots__ = ("lock", "missing", "slot")
 
@@ -80,8 +82,8 @@ class SharedIndex:
 
 
 class Found(Record):
-    """Shards whose indexes are at hand. rows: int64[m], of the batch; names: what they are remembered under; located: where they lie; chunks, first: of those that are
-    there; expect: a version a row; fetched: the answer that brought the indexes, None where they were remembered."""
+    """Shards whose indexes are in memory. rows: int64[m], of the batch; names: for RememberedIndexes; located: their objects; chunks, first: of the existing
+    shards; expect: a version for each row; fetched: the answer with the indexes, None where they were remembered."""
 
     rows: Columns
     names: Sequence[Hashable]
@@ -98,7 +100,7 @@ Plans: TypeAlias = Callable[[BoxSelection | PointSelection, Access], Iterable[tu
 def plan_of(
     selection: BoxSelection | PointSelection, inner_chunk: tuple[int, ...], counts: tuple[int, ...] | None
 ) -> BoxPlan | PointPlan:
-    """What is selected of chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
+    """The plan for chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
     if isinstance(selection, BoxSelection):
         return box_plan(selection, inner_chunk, counts)
     return point_plan(selection, inner_chunk, counts)
@@ -112,9 +114,10 @@ def read_selection(
     fill: Out,
     out: Out | None,
 ) -> Out:
-    """What a selection has; in `out`, where it is given.
+    """The values of a selection; in `out`, where it is given.
 
-    plans: of a selection, one for each shape of chunks, each with the access to these;  fill: CompiledArray.fill. Raises InvalidInputError for another `out`; as `read`."""
+    plans: of a selection, one for each shape of chunks, each with the access to these chunks;  fill: CompiledArray.fill. Raises InvalidInputError for an
+    unsuitable `out`; as `read`."""
     shape, path = selection.result_shape, access.path or "/"
     if out is not None:
         check_out(out, shape, dtype, path)
@@ -136,10 +139,10 @@ def read_selection(
 def _read_variable(
     access: Access, plans: Plans, selection: BoxSelection | PointSelection, fill: Out, out: Out | None
 ) -> Out:
-    """Elements of variable length: views first, then values, into `out` where it is given."""
+    """Reads elements of variable length: first views, then values, into `out` where it is given."""
     variable = access.variable
     assert variable is not None, "others are read where they belong"
-    # zero, as a heap compacts what its views point to
+    # zero, as a heap compacts the values that its views point to
     elements = _empty(selection.result_shape, variable.data_type.element, access.path or "/", np.zeros)
     bound = access.with_heap(elements)
     heap = bound.chain.inner_chunk.heap
@@ -152,7 +155,8 @@ def _read_variable(
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Out] = np.empty) -> Out:
-    """Memory for a result, of np.empty or np.zeros. Raises InvalidInputError where there is not enough, as the caller has to ask for less; its cause is what NumPy raised."""
+    """Memory for a result, from np.empty or np.zeros. Raises InvalidInputError where there is not enough, as the caller must select less; the cause is NumPy's
+    error."""
     try:
         return make(shape, dtype)
     except (ValueError, MemoryError) as error:
@@ -234,7 +238,7 @@ def _general_tasks(
 def _read_batch(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, nbytes: int, _rows: Columns | None
 ) -> Iterator[Cost]:
-    """Files of a local disk: read by one call of the kernel, if it can read them all."""
+    """Reads files of a local disk, with one call of the kernel if it can read them all."""
     if not read_with_kernel(access, batch, target.out):
         for task in _general_tasks(access, target, batch, shared, nbytes):
             finish(task)
@@ -242,8 +246,8 @@ def _read_batch(
 
 
 def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | None) -> Iterator[Cost]:
-    """Chunks without inner ones: each is opened, read and decoded by the kernel, or is the fill value. Objects that chunks share are open while all are read,
-    so no more than so many at a time."""
+    """Reads chunks of an array without shards: the kernel opens, reads and decodes each; a missing chunk gives the fill value. Objects that chunks share stay
+    open while all are read, so their number is limited."""
     located = access.storage.locate(batch.shards if rows is None else batch.shards[rows])
     chunks = batch.chunks(rows)
     if located.plain or len(located.names) <= OPEN_OBJECTS:
@@ -256,7 +260,7 @@ def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | N
 
 
 def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chunks) -> None:
-    """An inner chunk for each row of `located`."""
+    """Decodes one inner chunk for each row of `located`."""
     spans = np.zeros((chunks.count, 3), np.int64)
     spans[:, 0], spans[:, 2] = np.arange(chunks.count), -1
     fetched = access.storage.fetch(located, spans, single_read=True)
@@ -265,7 +269,7 @@ def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chu
 
 
 def _fill(target: Target, batch: Batch, rows: Columns) -> None:
-    """Fills what lies in shards that are not there."""
+    """Fills the selected elements in missing shards."""
     for i in range(len(rows)):
         index = batch.result_index(int(rows[i])) if isinstance(batch, BoxBatch) else batch.result_index(rows[i : i + 1])
         target.out[index] = target.fill
@@ -274,7 +278,7 @@ def _fill(target: Target, batch: Batch, rows: Columns) -> None:
 def _read_shards(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns | None
 ) -> Iterator[Cost]:
-    """Shards: first the indexes that are not remembered, then what is wanted of all; what was replaced meanwhile is planned again."""
+    """Reads shards: first the indexes that are not remembered, then the selected inner chunks of all; shards that were replaced meanwhile are planned again."""
     assert rows is not None
     for _ in attempts(READS):
         found, stale = _find(access, target, batch, shared, rows)
@@ -298,7 +302,7 @@ def _read_shards(
 def _find(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns
 ) -> tuple[list[Found], list[int]]:
-    """The shards that are there, with their indexes; others are filled. And the rows that changed while indexes were read."""
+    """The existing shards, with their indexes; for missing ones the result is filled. And the rows that changed while indexes were read."""
     located = access.storage.locate(batch.shards[rows])
     if shared is None:
         return _find_all(access, target, batch, rows, located)
@@ -339,7 +343,7 @@ def _find_all(
 
 
 def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, slots: Sequence[Slot]) -> Found:
-    """Shards whose indexes are remembered, a slot each."""
+    """Shards whose indexes are remembered, one slot for each."""
     expect = [tables.version(row) for tables, row in slots]
     chunks, names = batch.chunks(rows), index_names(access, batch.shards[rows], located)
     objects = StoredObjects(access.storage, located, expect, None)
@@ -356,7 +360,7 @@ def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, s
 def _fetch(
     access: Access, target: Target, batch: Batch, rows: Columns, located: Located
 ) -> tuple[list[Found], list[int]]:
-    """Shards whose indexes are fetched."""
+    """Fetches the indexes of shards; returns as _find."""
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, batch.shards[rows], fetched)
@@ -378,7 +382,7 @@ def _fetch(
 
 
 def _read_found(access: Access, target: Target, found: Found) -> list[int]:
-    """Reads inner chunks of shards. Answers which rows changed while they were read; what is remembered of them is forgotten."""
+    """Reads inner chunks of shards. Returns the rows that changed while they were read; their remembered indexes are dropped."""
     try:
         changed = _read_inner_chunks(access, target, found.chunks, found.located, found.first, found.expect)
     except DataError:
@@ -399,7 +403,7 @@ def _read_inner_chunks(
     first: Step,
     expect: Sequence[Version | None],
 ) -> list[int]:
-    """Fetches and decodes the inner chunks of chunks. Answers the objects that changed while they were read."""
+    """Fetches and decodes the inner chunks of chunks. Returns the objects that changed while they were read."""
     steps, spans = walk(access, chunks, located, first)
     sources, rows = steps[-1].shards.objects.rows(spans)
     compares = sources.files is not None and access.storage.answers_files
@@ -422,7 +426,7 @@ def decode(
     expect: Sequence[Version | None] | None,
     chunks: Chunks,
 ) -> _kernel.Failures:
-    """Decodes the encoded bytes of chunks, int64[n, 3], into the target; what was refused. expect: versions of the files."""
+    """Decodes the encoded bytes of chunks, int64[n, 3], into the target; returns the failures. expect: versions of the files."""
     (files, buffers), inner_chunk = sources, access.chain.inner_chunk
     with target.kernel:
         if inner_chunk.heap is not None:

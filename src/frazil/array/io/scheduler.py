@@ -27,18 +27,18 @@ else:
 __all__ = ["WORKERS", "Budget", "Cost", "Scheduler", "Task", "finish"]
 
 WORKERS: Final = 16  # threads of one read or write, which wait for requests most of the time
-_TASKS: Final = 4  # that many tasks of the usual size fill the budget
+_TASKS: Final = 4  # number of tasks of the usual size that fill the budget
 _CALL_BYTES: Final = 2**26  # decoded by one call of the kernel, which cannot be interrupted
 _NO_LOCK: Final = nullcontext()
 
 
 class Cost(Record):
-    """Bytes that a task holds beside the result.
+    """Bytes that a task holds in addition to the result.
 
     indexes  shard indexes, encoded and parsed
     fetched  encoded bytes that are fetched, with the gaps between them
-    carried  encoded bytes of inner chunks that a write carries over
-    decoded  what is decoded, or is to be encoded, and the columns of the plan"""
+    carried  encoded bytes of inner chunks that a write keeps
+    decoded  decoded chunks, or chunks to encode, and the columns of the plan"""
 
     indexes: int = 0
     fetched: int = 0
@@ -54,8 +54,8 @@ class Task(Record):
     """Whole shards, or a batch of chunks without shards.
 
     rows    int64[k]: of a batch; None where the task cannot be divided
-    cost    what its first stage holds
-    stages  stages(rows): an iterator that does one stage at each step, and then says what the next stage holds in all; it may be begun anew, with fewer rows"""
+    cost    of its first stage
+    stages  stages(rows): an iterator that runs one stage at each step, and then yields the whole cost of the next; it may be restarted, with fewer rows"""
 
     rows: Columns | None
     cost: Cost
@@ -63,10 +63,10 @@ class Task(Record):
 
 
 class Budget:
-    """Which tasks may go on within a limit of bytes. Tasks are numbered by age. A task that waits keeps the bytes of its last stage.
+    """Decides which tasks may continue within a limit of bytes. Tasks are numbered by age. A waiting task keeps the bytes of its last stage.
 
-    A task that is alone is always admitted; so is the oldest that waits where none is under way, else all might wait for ever. What waits holds a quarter of the
-    limit at most: more than that there is only of one task that is larger than what is left."""
+    A single task is always admitted; so is the oldest waiting task if none is running, as otherwise all might wait for ever. Waiting tasks hold at most a
+    quarter of the limit. They exceed it only if one of them alone is larger."""
 
     __slots__ = ("_limit", "_running", "_waiting", "nbytes")
 
@@ -77,7 +77,7 @@ class Budget:
         self.nbytes = 0
 
     def begin(self, task: int, nbytes: int) -> bool:
-        """Admits a new task, if it may begin."""
+        """Admits a new task if it may begin. Returns whether it was admitted."""
         if self.nbytes:
             waiting = sum(self._waiting.values())
             if self.nbytes + nbytes > self._limit or (waiting and waiting + nbytes > self._limit // 4):
@@ -87,11 +87,11 @@ class Budget:
         return True
 
     def wait(self, task: int) -> None:
-        """A stage is over, and the task is to be admitted again."""
+        """A stage is over: the task waits to be admitted again."""
         self._waiting[task] = self._running.pop(task)
 
     def resume(self, task: int, nbytes: int) -> bool:
-        """Admits a waiting task, if it may go on with so many bytes in all."""
+        """Admits a waiting task if it may continue with `nbytes` in all. Returns whether it was admitted."""
         before = self._waiting[task]
         alone = not self._running and task == min(self._waiting)
         if not alone and nbytes > before and self.nbytes - before + nbytes > self._limit:
@@ -109,23 +109,23 @@ class Budget:
 class Scheduler:
     """The tasks of one read or write.
 
-    task_bytes  decoded bytes of a task of the usual size: the plan is cut into such
-    kernel      held by the task that the kernel decodes or encodes for, with Runtime.threads threads: tasks that took turns at it do not all wait for requests at
+    task_bytes  decoded bytes of a task of the usual size, into which the plan is cut
+    kernel      a lock, held while the kernel decodes or encodes for a task with Runtime.threads threads. Tasks take turns, so that not all wait for requests at
                 the same time"""
 
     __slots__ = ("_limit", "_workers", "kernel", "task_bytes")
 
     def __init__(self, runtime: Runtime, *, direct: bool) -> None:
-        """direct: all is at hand (Capabilities.direct), so that one task follows the other."""
+        """direct: there are no requests (Capabilities.direct), so tasks run one after the other."""
         self._limit = runtime.bytes_in_flight
         self._workers = 1 if direct else min(WORKERS, runtime.requests_in_flight)
         self.task_bytes = min(self._limit if self._workers == 1 else max(self._limit // _TASKS, 1), _CALL_BYTES)
         self.kernel: AbstractContextManager[object] = _NO_LOCK if self._workers == 1 else allocate_lock()
 
     def run(self, tasks: Iterator[Task]) -> None:
-        """Does all tasks; they are begun in order, and `tasks` is asked for the next by one thread at a time. No thread is started for a single task.
+        """Runs all tasks. They begin in order; one thread at a time takes the next from `tasks`. No thread is started for a single task.
 
-        An interrupt, or else the first error, is raised when all stages that had begun are done; nothing is begun after it."""
+        An interrupt, or else the first error, is raised when all running stages are done; after it no stage begins."""
         first = list(islice(tasks, self._workers)) if self._workers > 1 else []
         if len(first) < 2:
             for task in chain(first, tasks):
@@ -135,7 +135,7 @@ class Scheduler:
 
 
 def finish(task: Task) -> None:
-    """All stages of a task that is alone; of its halves, where too many files are open for all of it, and of one row when others have closed theirs."""
+    """Runs all stages of a single task. If too many files are open, it runs the two halves of the task; one row waits until other tasks have closed files."""
     if task.rows is None:
         _do_stages(task)
         return
@@ -160,7 +160,7 @@ def _do_stages(task: Task) -> None:
 
 
 class _Begun(Record):
-    """A task that may go on. nbytes: of its next stage; stages: those that are left, None before the first."""
+    """A task that was admitted once. nbytes: of its next stage; stages: the remaining ones, None before the first."""
 
     number: int
     task: Task
@@ -169,7 +169,7 @@ class _Begun(Record):
 
 
 class _Run:
-    """What the threads of one run share. ended: nothing more is begun."""
+    """The state that the threads of one run share. ended: no further stage begins."""
 
     __slots__ = (
         "_begun",
@@ -199,7 +199,7 @@ class _Run:
             for thread in others:
                 try:
                     thread.start()
-                except RuntimeError:  # no more threads are to be had: those that there are do it all
+                except RuntimeError:  # no more threads are available: the existing ones do all tasks
                     break
             self._work()
             _join(others)
@@ -213,7 +213,7 @@ class _Run:
             try:
                 raise next((error for error in self._errors if not isinstance(error, Exception)), self._errors[0])
             finally:
-                self._errors.clear()  # whose traceback has this frame
+                self._errors.clear()  # their tracebacks hold this frame
 
     def _end(self) -> None:
         with self._changed:
@@ -221,7 +221,7 @@ class _Run:
             self._changed.notify_all()
 
     def _work(self) -> None:
-        """One thread, until nothing is left to do."""
+        """The loop of one thread, until no stage is left."""
         try:
             while (begun := self._admitted()) is not None:
                 self._step(begun)
@@ -231,7 +231,7 @@ class _Run:
             self._end()
 
     def _admitted(self) -> _Begun | None:
-        """The next stage to do, of the oldest task that may go on; None when all are begun."""
+        """The next stage, of the oldest task that may continue; None when no stage is left to begin."""
         with self._changed:
             while not self._ended:
                 for number in sorted(self._waiting):

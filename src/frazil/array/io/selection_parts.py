@@ -1,7 +1,7 @@
-"""Parts of a selection of variable-length elements, which are read one after the other where files are read.
+"""Divides a selection of variable-length elements into parts. Parts are read one after the other if the chunks are files.
 
-Views and heap of one part are memory that the next part uses again, so that a large read holds little beside its result. Elsewhere all
-requests are made at once. Pure."""
+Each part reuses the memory for views and heap of the part before, so that a large read needs little memory beside its result. For other stores all requests are
+made at once. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["is_divided", "parts_of"]
 
-_ELEMENTS: Final = 2**20  # of a part, or one row of chunks where this has more
+_ELEMENTS: Final = 2**20  # of a part; at least one row of chunks
 
 
 def is_divided(access: Access, selection: BoxSelection) -> bool:
-    """Whether a selection is read in parts: not where it is small, or cannot be divided."""
+    """Whether a selection is read in parts: a small or indivisible one is not."""
     levels, chunk = access.chain.levels, access.chain.inner_chunk.shape
     divisible = access.storage.direct and chunk and all(level.addressable for level in levels)
     count = prod([axis.size for axis in selection.axes])
@@ -28,7 +28,7 @@ def is_divided(access: Access, selection: BoxSelection) -> bool:
 
 
 def parts_of(access: Access, selection: BoxSelection) -> Iterator[BoxSelection]:
-    """Boxes along the first dimension, which follow each other in selection.out_view. None divides a chunk."""
+    """Boxes along the first dimension, in the order of selection.out_view. None of them divides a chunk."""
     first, *others = [AxisSelection(axis.start, axis.step, axis.size, indices=axis.indices) for axis in selection.axes]
     chunk = access.chain.inner_chunk.shape[0]
     rows = max(_ELEMENTS // prod([axis.size for axis in others]), 1) * first.step  # elements of the first dimension

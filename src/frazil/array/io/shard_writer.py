@@ -1,4 +1,4 @@
-"""The writer of one shard: it takes inner chunks in any order, from many threads, and publishes the shard whole at the end (docs/design/043-shard-writer.md).
+"""The writer of one shard: it takes inner chunks in any order, from many threads, and publishes the whole shard at the end (docs/design/043-shard-writer.md).
 
 encoded_chunks.py holds encoded inner chunks; io/write.py assembles and publishes the shard."""
 
@@ -34,13 +34,15 @@ __all__ = ["ShardWriter"]
 
 Values: TypeAlias = "NDArray[np.generic]"
 
-_LITTLE: Final = 2**20  # bytes that are not worth a file
+_LITTLE: Final = 2**20  # fewer bytes stay in memory
 
 
 class ShardWriter:
-    """Made by Array.shard_writer. `w[i, j] = values` writes the inner chunk (i, j), counted from the first of the shard; slices and an ellipsis select boxes of inner chunks.
+    """Array.shard_writer returns it. `w[i, j] = values` writes the inner chunk (i, j), counted from the first of the shard; slices and an ellipsis select boxes
+    of inner chunks.
 
-    Inside `with`; safe to use from many threads, each of which holds one encoded inner chunk. At the end the shard is published whole: what was not written keeps its value. After an exception nothing is."""
+    To be used inside `with`. Safe to use from many threads, each of which holds one encoded inner chunk. At the end the whole shard is published: elements that
+    were not written keep their values. After an exception nothing is published."""
 
     __slots__ = (
         "_access",
@@ -66,14 +68,15 @@ class ShardWriter:
         convert: Callable[[ArrayLike], Values],
         report: Callable[[FrazilError], None],
     ) -> None:
-        """shard: coordinates in the grid of shards;  lengths: of the array;  convert: values as an array of the array's dtype;  report: names the array in an error."""
+        """shard: coordinates in the grid of shards;  lengths: of the array;  convert: values as an array of the array's dtype;  report: adds the array's name
+        to an error."""
         self._access, self._lengths, self._store = access, lengths, store
         self._convert, self._report = convert, report
         self._shard = _checked_shard(access, shard, lengths)
         self._counts = _counts_inside(access, self._shard, lengths)
         self._encoded: EncodedChunks | None = None
         self._open, self._failed = False, False
-        self._busy: set[int] = set()  # threads with an assignment under way
+        self._busy: set[int] = set()  # threads that are in an assignment
         self._idle = Condition()
 
     @property
@@ -95,7 +98,7 @@ class ShardWriter:
         return self
 
     def __setitem__(self, where: object, value: ArrayLike) -> None:
-        """Encodes the values of inner chunks: of their elements, or of those inside the array where they reach beyond its end; anything that broadcasts.
+        """Encodes the values of inner chunks, without elements beyond the end of the array; the value may be anything that broadcasts.
 
         Raises SelectionError, InvalidInputError (also outside of `with`), StoreError."""
         try:
@@ -116,7 +119,7 @@ class ShardWriter:
                 self._idle.notify_all()
 
     def _begin(self) -> EncodedChunks:
-        """Notes an assignment as one that the end has to wait for."""
+        """Registers an assignment, which the end must await."""
         with self._idle:
             encoded = self._encoded
             if not self._open or encoded is None:
@@ -131,7 +134,7 @@ class ShardWriter:
     ) -> None:
         with self._idle:
             self._open = False
-            self._busy.discard(get_ident())  # of an assignment that an interrupt ended before it could say so
+            self._busy.discard(get_ident())  # an interrupt may have ended an assignment before it did this
             while self._busy:
                 self._idle.wait()
         encoded = self._encoded
@@ -222,7 +225,7 @@ class ShardWriter:
 
 
 class _Written:
-    """What was written, for io/write.py."""
+    """The inner chunks that were written, for io/write.py."""
 
     __slots__ = ("_access", "_encoded")
 
@@ -257,7 +260,7 @@ def _checked_shard(access: Access, shard: object, lengths: tuple[int, ...]) -> t
         raise SelectionError(
             f"{shown(shard)} is not a shard: there have to be {len(grid)} whole numbers", path=access.path or "/"
         )
-    position = [int(at) for at in given]  # type: ignore[call-overload] # which are whole numbers
+    position = [int(at) for at in given]  # type: ignore[call-overload] # whole numbers
     if any(not 0 <= at < count for at, count in zip(position, grid, strict=True)):
         raise SelectionError(
             f"the shard {tuple(position)} is outside the array, which has {tuple(grid)}", path=access.path or "/"

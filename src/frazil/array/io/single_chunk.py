@@ -1,7 +1,8 @@
-"""The short path of a read or a write within one chunk: the general plan, with one row. It returns at once where the general path is needed.
+"""The short path for a read or a write within one chunk. It returns at once if the general path (read.py, write.py) is needed.
 
-Both stay because measurement shows that they matter. A read of an inner chunk of 8 KiB from a shard on a local disk takes 37 microseconds of CPU instead of 73. A write of one element of a zstd
-chunk in memory, which small commits consist of, takes 119 Python calls and 79 microseconds of CPU instead of 486 calls and 580 microseconds."""
+Both short paths are here because measurements show a benefit. A read of an inner chunk of 8 KiB from a shard on a local disk takes 37 microseconds of CPU
+instead of 73. A write of one element of a zstd chunk in memory, which small commits consist of, takes 119 Python calls and 79 microseconds of CPU instead of
+486 calls and 580 microseconds."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ _ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.in
 
 
 def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> NDArray[np.generic] | None:
-    """The values, of single.shape; None where the general way has to be taken."""
+    """The values, of single.shape; None where the general path is needed."""
     chunk, starts, counts, steps, shape = single
     chain, rank = access.chain, len(chunk)
     if chain.inner_chunk.stage is not None or rank >= len(_INDEX):
@@ -70,7 +71,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         fetched = access.storage.fetch(located, _WHOLE, single_read=True)
     try:
         out = np.empty(counts, dtype)
-    except (ValueError, MemoryError):  # the general way says so
+    except (ValueError, MemoryError):  # the general path raises it
         return None
     runs = np.array(
         [(start, count, step, 0) for start, count, step in zip(starts, counts, steps, strict=True)], np.int64
@@ -85,7 +86,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
     )  # fmt: skip
     if failures:
         _, code, text = failures[0]
-        if code == _kernel.FAILED_STALE or chain.levels:  # the general way looks whether somebody is at the shard
+        if code == _kernel.FAILED_STALE or chain.levels:  # the general path checks for a writer at the shard
             return None
         raise failure(access, code, text, located.key(0), chunk)
     return out.reshape(shape)
@@ -104,7 +105,7 @@ def _read_from_file(
         return None
     try:
         out = np.empty(counts, dtype)
-    except (ValueError, MemoryError):  # the general way says so
+    except (ValueError, MemoryError):  # the general path raises it
         return None
     axes = [
         (at * extent + start, step, count, (at + 1) * extent, extent, 0, 1)
@@ -118,7 +119,7 @@ def _read_from_file(
 
 
 def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Columns, list[Version | None]] | None:
-    """Where an inner chunk lies by the index that is remembered; None where there is none, or nothing is stored."""
+    """The location of an inner chunk by the remembered index; None where no index is remembered, or the chunk is not stored."""
     level = access.chain.levels[0]
     if access.indexes is None:
         return None
@@ -145,8 +146,8 @@ def write_single(
     *,
     confirmed: bool = False,
 ) -> bool:
-    """Writes values of single.shape, or one for all of it, to a chunk that is an object of its own. False, with nothing done, where the general way has to be taken: also
-    where somebody else was quicker, and for what that way refuses. confirmed: as in write."""
+    """Writes values of single.shape, or one value for all elements, to a chunk that is an object of its own. False, with nothing written, where the general
+    path is needed: also if another writer replaced the chunk first, and for values that the general path refuses. confirmed: as in write."""
     chunk, _, counts, _, shape = single
     inner_chunk, storage, rank = access.chain.inner_chunk, access.storage, len(chunk)
     if access.chain.levels or inner_chunk.stage is not None or rank >= len(_INDEX):
@@ -184,7 +185,7 @@ def _replace_single(
     if whole and any(
         at == length // extent for at, extent, length in zip(chunk, inner_chunk.shape, lengths, strict=True)
     ):
-        versions = whole_versions(access, storage.locate_one(chunk), lengths)  # it reaches beyond the array's end
+        versions = whole_versions(access, storage.locate_one(chunk), lengths)  # chunk reaches beyond the array's end
         whole, expect = versions is not None, versions or expect
     if not whole:
         fetched = storage.fetch(storage.locate_one(chunk), _WHOLE)
@@ -211,7 +212,7 @@ def _replace_single(
 
 
 def _covers(single: SingleChunk, extents: tuple[int, ...], lengths: tuple[int, ...]) -> bool:
-    """Whether all of the chunk is written that lies inside of the array."""
+    """Whether the write covers the part of the chunk inside the array."""
     return all(
         start == 0 and step == 1 and count == min(extent, length - at * extent)
         for at, start, count, step, extent, length in zip(
@@ -221,7 +222,7 @@ def _covers(single: SingleChunk, extents: tuple[int, ...], lengths: tuple[int, .
 
 
 def _ends(single: SingleChunk, extents: tuple[int, ...]) -> tuple[int, ...]:
-    """What follows the last selected element along each axis."""
+    """The end of the selection along each axis."""
     return tuple(
         at * extent + start + (count - 1) * step + 1
         for at, start, count, step, extent in zip(

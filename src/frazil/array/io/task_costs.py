@@ -1,4 +1,4 @@
-"""The costs of tasks in bytes: estimated from the compiled chain, then exact once shard indexes are read. Pure; scheduler.py has the budget."""
+"""The costs of tasks in bytes: first estimated from the compiled chain, then exact when shard indexes have been read. Pure; scheduler.py has the budget."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ __all__ = [
 ]
 
 INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
-OPEN_OBJECTS: Final = 128  # objects that a task keeps open: a process may often have 1024 files
+OPEN_OBJECTS: Final = 128  # objects that a task keeps open: the limit of a process is often 1024 files
 
 
 def inner_chunk_bytes(access: Access) -> int:
-    """What a task of the usual size may hold of an inner chunk, or of a chunk: its bytes, its columns, and its entry in the index."""
+    """The most bytes that a task holds for an inner chunk, or for a chunk: its content, its columns, and its entry in the index."""
     return access.chain.inner_chunk.nbytes + 2 * INNER_CHUNK_BYTES
 
 
 def shard_bytes(access: Access) -> int:
-    """As inner_chunk_bytes, of all inner chunks of a shard; of a chunk, where there are no shards."""
+    """As inner_chunk_bytes, for all inner chunks of a shard; for a chunk, where there are no shards."""
     return prod(access.chain.inner_chunk_counts) * inner_chunk_bytes(access)
 
 
 def index_bytes(access: Access) -> int:
-    """What the first stage holds of a shard: its index, encoded and parsed; of one with codecs around it the whole of it, encoded and decoded."""
+    """Bytes that the first stage holds for a shard: its index, encoded and parsed; if there are codecs around shards, the whole shard, encoded and decoded."""
     level = access.chain.levels[0]
     index = level.index_codecs.nbytes + 16 * level.total
     return index if level.addressable else index + 2 * shard_bytes(access)
 
 
 def shards_per_task(access: Access, nbytes: int, *, carried: bool = False) -> int:
-    """How many shards are looked up together. carried: what they hold is fetched, too."""
+    """The number of shards that are looked up together. carried: their inner chunks are fetched, too."""
     each = index_bytes(access)
     if any(not level.addressable for level in access.chain.levels):
         each = 2 * shard_bytes(access)
@@ -58,26 +58,27 @@ def shards_per_task(access: Access, nbytes: int, *, carried: bool = False) -> in
 
 
 def read_chunks_cost(access: Access, count: int) -> Cost:
-    """Of reading chunks that are objects of their own, at most."""
+    """The most that reading chunks that are objects of their own costs."""
     return Cost(0, 0 if access.storage.direct else count * access.chain.inner_chunk.nbytes, 0, count * _decoded(access))
 
 
 def write_chunks_cost(access: Access, count: int, *, kept: bool = False) -> Cost:
-    """Of writing chunks, or inner chunks of shards that are written whole. kept: the old ones are fetched, too.
+    """The cost of writing chunks, or inner chunks of shards that are written whole. kept: the old ones are fetched, too.
 
-    With requests, what is encoded is held once more while it is put. It is counted where several tasks fit even so; else it is known when all is encoded."""
+    With requests, a second copy of the encoded bytes is held while they are sent. It is counted here only if several tasks still fit; otherwise later, when all
+    is encoded."""
     nbytes = count * access.chain.inner_chunk.nbytes
     joined = nbytes if not access.storage.direct and 4 * nbytes <= access.runtime.bytes_in_flight else 0
     return Cost(0, 0, nbytes if kept else 0, nbytes + joined + count * INNER_CHUNK_BYTES)
 
 
 def _decoded(access: Access) -> int:
-    """What reading an inner chunk holds beside its encoded bytes: it is decoded into the result, but for codecs of Python."""
+    """Bytes that reading an inner chunk holds beside its encoded bytes: it is decoded into the result, except with codecs in Python."""
     return INNER_CHUNK_BYTES + (0 if access.chain.inner_chunk.stage is None else access.chain.inner_chunk.nbytes)
 
 
 def read_cost(access: Access, first: Step, chunks: Chunks) -> Cost:
-    """Of reading inner chunks whose outermost indexes are at hand. In nested shards the inner ones are counted whole."""
+    """The cost of reading inner chunks whose outermost indexes are in memory. In nested shards the inner shards are counted whole."""
     fetched = 0
     if not access.storage.direct and access.chain.levels[0].addressable:
         spans = first.chunk_spans()
@@ -88,8 +89,8 @@ def read_cost(access: Access, first: Step, chunks: Chunks) -> Cost:
 
 
 def write_cost(access: Access, opened: Opened, count: int) -> Cost:
-    """Of writing `count` inner chunks of shards whose outermost indexes are at hand: all that is fetched of the old shards, once more where the new
-    ones are joined, and the new inner chunks. Shards within shards, or within other codecs, are put together in memory."""
+    """The cost of writing `count` inner chunks of shards whose outermost indexes are in memory: all bytes fetched from the old shards, once more where the new
+    shards are joined, and the new inner chunks. Shards inside shards, or inside other codecs, are joined in memory."""
     levels, spans = access.chain.levels, opened.shards.spans
     there = spans[:, 1] >= 0
     carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[there, 2].sum())

@@ -1,12 +1,13 @@
-"""Writes values from memory of the caller; every chunk or shard is published whole.
+"""Writes values from memory of the caller; every chunk or shard is published as a whole.
 
-A chunk or shard that is covered whole is never read. Otherwise inner chunks that the write does not touch are carried over as encoded bytes. The replacement names the version
-that was read; if another writer was faster, the work is repeated.
+A chunk or shard that a write covers whole is never read. Otherwise inner chunks that the write does not touch are copied as encoded bytes. The replacement
+names the version that was read; if another writer was faster, the work is repeated.
 
-A chunk that reaches beyond the end of the array is covered whole only while the array does not grow, which this handle may not know. So its version is read first, then the
-document; then it is published if it still has that version (docs/design/024-handles.md).
+A write covers a chunk at the end of the array whole only as long as the array does not grow, and this handle may not know its present length. So the version of
+the chunk is read first, then the document; then the chunk is published if it still has that version (docs/design/024-handles.md).
 
-Others may also make the array smaller. So each task compares the document before it publishes. If that takes a request, it runs in parallel with the requests for chunks."""
+Other processes may also make the array smaller. So each task compares the document before it publishes. If that takes a request, it runs in parallel with the
+requests for chunks."""
 
 from __future__ import annotations
 
@@ -82,12 +83,12 @@ def write(
     """Writes `values` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
 
     confirm    StoredDocument.confirm with its arguments
-    confirmed  the array's document has just been read, or written: the first task needs no look at it
+    confirmed  the array's document has just been read, or written: the first task need not compare it
     keep_fill  chunks that are all fill value are stored like others
-    in_part    no chunk is taken to be covered whole: each is read, and replaced only if it still has the version that was read
+    in_part    no chunk counts as covered whole: each is read, and replaced only if it still has the version that was read
 
-    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError, also where another array has taken the location or the array has
-    become smaller, NotFoundError where the array was removed. Then the task in which this is found, and those behind it, are not written."""
+    Raises StoreError, DataError if a chunk cannot be decoded whose other elements are kept, ConflictError, also where another array has taken the location or
+    the array has become smaller, NotFoundError where the array was removed. Then this task and later ones are not written."""
     scheduler = Scheduler(access.runtime, direct=access.storage.direct)
     source = Source(values, scheduler.kernel, confirm, keep_fill=keep_fill)
     if not confirmed and not plan.chunk_count:
@@ -95,7 +96,7 @@ def write(
     try:
         scheduler.run(_tasks(access, plan, source, scheduler.task_bytes, confirmed=confirmed, in_part=in_part))
     except (DataError, StoreError):
-        confirm()  # the chunks may be those of another array, and then that is what is wrong
+        confirm()  # if the chunks belong to another array, this raises that error instead
         raise
 
 
@@ -108,11 +109,11 @@ def publish_encoded(
     whole: bool,
     shape: tuple[int, ...] | None,
 ) -> None:
-    """Replaces one shard by what is encoded of it and what is kept.
+    """Replaces one shard by encoded inner chunks and those that are kept.
 
     plan     an element of each inner chunk that is written, all in one shard
     confirm  as Source.confirm
-    whole    whether all inner chunks are written that begin inside the array;  shape: as of a Part
+    whole    whether all inner chunks that begin inside the array are written;  shape: as in Part
     Raises as `write`."""
     (batch,) = plan.batches(1, plan.chunk_count, plan.chunk_count)
     source = Source(_NO_VALUES, nullcontext(), confirm, encoded)
@@ -127,7 +128,7 @@ def publish_encoded(
 def _tasks(
     access: Access, plan: BoxPlan | PointPlan, source: Source, nbytes: int, *, confirmed: bool, in_part: bool
 ) -> Iterator[Task]:
-    """nbytes: of a task; the others as in `write`."""
+    """nbytes: of a task; other arguments as in `write`."""
     inner, one, sharded = prod(access.chain.inner_chunk_counts), inner_chunk_bytes(access), bool(access.chain.levels)
     limit = max(nbytes, shard_bytes(access))
     first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
@@ -146,7 +147,7 @@ def _tasks(
 
 
 def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[Cost]:
-    """Replaces chunks or shards. After the first failure one writer of this array at a time repeats; the bytes of repeated attempts are not counted."""
+    """Replaces chunks or shards. Retries run one at a time for this array; their bytes are not counted."""
     assert rows is not None
     changed = yield from _attempt(access, part, rows, source._replace(confirm=None) if part.confirmed else source)
     if not changed:
@@ -156,7 +157,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
             rows = rows[changed]
             changed = _answer(
                 _attempt(access, part, rows, source)
-            )  # what replaced the chunks may have been another array
+            )  # the chunks may have been replaced by another array
             if not changed:
                 return
     located = access.storage.locate(part.batch.shards[rows[changed]])
@@ -170,7 +171,7 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
 
 Attempt = Generator[
     Cost, None, list[int]
-]  # yields what it holds from then on; answers which rows somebody else replaced meanwhile
+]  # yields its cost from then on; returns the rows that another writer replaced meanwhile
 
 
 def _answer(attempt: Attempt) -> list[int]:
@@ -198,7 +199,7 @@ def _attempt(access: Access, part: Part, rows: Columns, source: Source) -> Attem
 
 @contextmanager
 def _confirming(access: Access, source: Source) -> Iterator[Source]:
-    """The source of one attempt: where a look at the document takes a request, that runs beside the others."""
+    """The source of one attempt: if comparing the document takes a request, it runs in parallel with the others."""
     if source.confirm is None or not access.document.takes_request(access.storage.direct):
         yield source
         return
@@ -210,8 +211,8 @@ def _confirming(access: Access, source: Source) -> Iterator[Source]:
 
 
 def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> list[Version | None] | None:
-    """The versions that a write of whole chunks is to expect which reach beyond the end of the array, whose lengths were `shape`; None where they are other ones by
-    now, so that the chunks have to be kept in part."""
+    """The versions to expect in a write of whole chunks that reach beyond the end of an array with the lengths `shape`; None where its lengths have changed, so
+    that a part of the chunks must be kept."""
     versions = located.versions
     if versions is None:
         fetched = access.storage.fetch(located, NO_SPANS)
@@ -231,10 +232,10 @@ def _publish_chunks(
     *,
     keep_fill: bool = False,
 ) -> Attempt:
-    """Chunks that are objects of their own. Answers which of `rows` somebody else replaced meanwhile.
+    """Publishes chunks that are objects of their own. Returns those of `rows` that another writer replaced meanwhile.
 
-    wanted     the versions that whole chunks replace; None: the chunks are kept in part
-    keep_fill  chunks that are all fill value are written; else they are erased, if they can be"""
+    wanted     the versions that whole chunks replace; None: a part of each chunk is kept
+    keep_fill  chunks that are all fill value are written; else they are erased if possible"""
     coords = batch.shards[rows]
     chunks = batch.chunks(rows)
     blobs, old = BlobTable(), None
@@ -247,7 +248,7 @@ def _publish_chunks(
         fetched = access.storage.fetch(located, spans)
         old = blobs.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
-    # what cannot be erased on condition is kept, be it all fill value
+    # without conditional erase a chunk is kept, even if it is all fill value
     keep_fill = keep_fill or access.stores_fill
     keep_fill = keep_fill or (not access.storage.conditional_erase and any(version is not ANY for version in expect))
     groups = np.array([0, chunks.count], np.int64)
@@ -271,7 +272,7 @@ def _publish_chunks(
 def _publish_shards(
     access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None], source: Source
 ) -> Attempt:
-    """Shards that are written whole, as _publish_chunks."""
+    """Publishes shards that are written whole, as _publish_chunks."""
     coords = batch.shards[rows]
     nowhere = np.full((len(rows), 3), -1, np.int64)
     none = np.empty((0, access.chain.levels[0].total, 2), np.int64)
@@ -283,7 +284,7 @@ def _publish_shards(
 
 
 def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, *, whole: bool = False) -> Attempt:
-    """Shards that are kept in part. whole: they are replaced, not changed in place."""
+    """Writes shards of which a part is kept. whole: they are replaced, not changed in place."""
     coords = batch.shards[rows]
     located = access.storage.locate(coords)
     if not whole and source.encoded is None and access.options.shard_writes == "append":
@@ -305,7 +306,7 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
             changed = yield from _replace_shards(access, batch, rows, located, opened.shards, expect, source)
         else:
             return (yield from _change_in_place(access, batch, rows, located, opened, source))
-        if access.indexes is not None:  # a stale index would cost a reader of this handle a request to find out
+        if access.indexes is not None:  # a stale index would cost the next read a request
             access.indexes.drop(index_names(access, coords, located))
         return changed
     except DataError:
@@ -317,14 +318,14 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
 def _change_in_place(
     access: Access, batch: Batch, rows: Columns, located: Located, opened: Opened, source: Source
 ) -> Attempt:
-    """Shards that are changed in place, so far as that is possible; as _change_shards."""
+    """Changes shards in place where possible; as _change_shards."""
     chunks = batch.chunks(rows)
     objects, sizes, (stacked, slot) = opened.shards.objects, opened.shards.spans[:, 2], opened.shards.indexes
     first = first_step(access, chunks, opened.shards, np.arange(len(rows)))
     steps, spans = walk(access, chunks, located, first)
     group, number = touched(steps, 0)
     worth = shard_append.is_worth_appending(access, sizes, opened.versions, stacked, slot, group, number)
-    if not worth.all():  # those that are not worth it are replaced; the others are looked up again
+    if not worth.all():  # shards not worth it are replaced; the others are looked up again
         changed: list[int] = []
         for some, whole in ((np.flatnonzero(worth), False), (np.flatnonzero(~worth), True)):
             if len(some):
@@ -352,7 +353,7 @@ def _change_in_place(
 def _replace_others(
     access: Access, batch: Batch, rows: Columns, source: Source, changed: list[int], others: list[int]
 ) -> Attempt:
-    """Replaces whole what could not be changed in place. changed, others: as shard_append.change_chunks answers"""
+    """Replaces whole the shards that could not be changed in place. changed, others: as returned by shard_append.change_chunks"""
     if others:
         again = yield from _change_shards(access, batch, rows[others], source, whole=True)
         changed += [others[i] for i in again]
@@ -374,7 +375,7 @@ def _replace_shards(
     spans[chunks.whole() if source.encoded is None else slice(None)] = -1
     blobs, order = BlobTable(), None
     kept = keep(steps, spans, blobs)
-    if shards.objects.stale:  # what is kept would be kept of another version
+    if shards.objects.stale:  # the kept inner chunks would be of another version
         return list(range(len(rows)))
     if source.encoded is None:
         values = encode(access, chunks, source, blobs, kept.old, chunks.offsets, keyed)
@@ -389,22 +390,22 @@ def _replace_shards(
 
 
 def _publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
-    """What is held while pieces are published: where that is by requests, each value is joined."""
+    """The cost of publishing pieces: with requests, each value is joined."""
     return Cost() if access.storage.direct else Cost(0, 0, blobs.nbytes, int(pieces.rows[:, 2].sum()))
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
-    """What a replacement of fetched objects is to expect."""
+    """The versions that a replacement of fetched objects expects."""
     return [ABSENT if state == ABSENT_KEY else version for version, state in zip(versions, status, strict=True)]
 
 
 def replace(
     access: Access, coords: Columns, pieces: Pieces, kept: Columns, empty: Columns, expect: Sequence[Version | None]
 ) -> list[int]:
-    """Publishes the objects `kept` and erases the `empty` ones that are there. Answers which were not as expected.
+    """Publishes the objects `kept` and erases the existing ones of `empty`. Returns those that were not as expected.
 
-    Shards are not erased but replaced by shards without inner chunks where the store cannot erase, and where it cannot erase on condition: then what another
-    writer put there in between would be lost."""
+    Shards are replaced by shards without inner chunks instead of erased if the store cannot erase, or not on condition: otherwise a shard that another writer
+    puts there meanwhile would be lost."""
     changed: list[int] = []
     if len(kept):
         results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
@@ -437,9 +438,9 @@ def encode(
     *,
     keep_fill: bool = False,
 ) -> Columns:
-    """Encodes chunks into buffers of `blobs`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
+    """Encodes chunks into buffers of `blobs`: int64[n, 3], the rows of their bytes, length -1 for a chunk that is all fill value.
 
-    old: rows in `blobs` of the chunks that the chunks keep a part of (MISSING: nothing there), or None."""
+    old: rows in `blobs` of the old chunks of which a part is kept (MISSING: there is none), or None."""
     before, inner_chunk = None if old is None else (blobs.files, blobs.buffers, old), access.chain.inner_chunk
     with source.kernel:
         mark = 0 if inner_chunk.heap is None else inner_chunk.heap.mark()

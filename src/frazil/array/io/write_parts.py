@@ -21,18 +21,19 @@ Values: TypeAlias = "NDArray[np.generic]"
 
 
 class EncodedSource(Protocol):
-    """Inner chunks that are encoded already, none of which is kept in part."""
+    """Inner chunks that are already encoded, and are written whole."""
 
     def rows(self, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
-        """int64[n, 3], where the bytes of each inner chunk lie in `blobs`, length -1 where it is all fill value; and int64[n], which rises with the order in which they were written."""
+        """int64[n, 3], the rows of the inner chunks in `blobs`, length -1 where all fill value; and int64[n], ascending in the order in which they were
+        written."""
 
 
 class Source(Record):
-    """What a write takes its values from.
+    """The source of the values of a write.
 
     kernel   Scheduler.kernel
     confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
-    encoded  in place of values
+    encoded  instead of values
     keep_fill  chunks that are all fill value are stored like others"""
 
     values: Values
@@ -45,9 +46,9 @@ class Source(Record):
 class Part(Record):
     """Chunks or shards of a batch that are written in the same way.
 
-    whole      whether all that lies inside the array is written of each
-    shape      where they reach beyond the array's end: the lengths that the array has to have for that; None: they end with it, or before
-    confirmed  whether the first attempt needs no look at the document"""
+    whole      whether each is written whole, as far as it is inside the array
+    shape      if they reach beyond the array's end: the lengths that the array must have for `whole`; None: they end at its end, or before
+    confirmed  whether the first attempt need not compare the document"""
 
     batch: Batch
     whole: bool

@@ -1,4 +1,4 @@
-"""Extents of arrays along their axes: what an append makes of them, and rows in batches. Pure."""
+"""Extents of arrays along their axes: after an append, in chunks, and in batches of rows. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ else:
 
 
 def checked_axis(axis: object, ndim: int, path: str) -> int:
-    """The axis along which something is appended, counted from the first. Raises SelectionError."""
+    """The axis of an append, counted from the first. Raises SelectionError."""
     if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -ndim <= axis < ndim:
         raise SelectionError(f"axis {shown(axis)} is not one of {ndim} dimensions", path=path)
     return int(axis) % ndim
 
 
 def grown_shape(lengths: tuple[int, ...], appended: tuple[int, ...], axis: int, path: str) -> tuple[int, ...]:
-    """The lengths of an array to which values of a shape are appended. Raises SelectionError where they do not fit."""
+    """The lengths of an array after values of a shape are appended. Raises SelectionError where they do not fit."""
     others = [extent for d, extent in enumerate(lengths) if d != axis]
     if len(appended) != len(lengths) or [extent for d, extent in enumerate(appended) if d != axis] != others:
         raise SelectionError(
@@ -37,7 +37,7 @@ def grown_shape(lengths: tuple[int, ...], appended: tuple[int, ...], axis: int, 
 
 
 def whole_chunks(lengths: tuple[int, ...], grid: ChunkGrid) -> tuple[int, ...]:
-    """The lengths of the smallest array of whole chunks that holds one of these lengths."""
+    """The lengths rounded up to whole chunks."""
     if not isinstance(grid, RegularGrid):
         assert isinstance(grid, rectilinear.RectilinearGrid)
         return grid.covering(lengths)
@@ -55,14 +55,14 @@ def largest_chunk(grid: ChunkGrid) -> tuple[int, ...]:
 def chunk_counts(
     lengths: tuple[int, ...], grid: ChunkGrid, inner: tuple[int, ...], *, sharded: bool
 ) -> tuple[int, ...]:
-    """How many innermost chunks there are along each dimension, stored or not. inner: their extents."""
+    """The number of innermost chunks along each dimension, stored or not. inner: their extents."""
     if not sharded:
         return grid.grid_shape(lengths)
     return tuple([-(-length // extent) for length, extent in zip(lengths, inner, strict=True)])
 
 
 def chunk_lengths(lengths: tuple[int, ...], grid: ChunkGrid) -> tuple[tuple[int, ...], ...]:
-    """Lengths of the chunks along each dimension, those at the end without what is beyond the array."""
+    """Lengths of the chunks along each dimension, cut at the end of the array."""
     found = []
     for axis, (length, count) in enumerate(zip(lengths, grid.grid_shape(lengths), strict=True)):
         coords = np.zeros((count + 1, len(lengths)), np.int64)
@@ -80,14 +80,14 @@ def corners(coords: Columns, grid: ChunkGrid) -> Columns:
 
 
 def chunk_shapes(coords: Columns, grid: ChunkGrid) -> Columns:
-    """int64[n, d]: the shapes of chunks, also of what of them lies beyond the array."""
+    """int64[n, d]: the shapes of chunks, with parts beyond the end of the array."""
     if not isinstance(grid, RegularGrid):
         return corners(coords + 1, grid) - corners(coords, grid)
     return np.broadcast_to(np.array(grid.chunk_shape, np.int64).reshape(1, -1), coords.shape)
 
 
 def row_batches(length: int, shard: int, chunk: int, most: int) -> Iterator[slice]:
-    """Rows that are read at once: as many as a shard has, or whole chunks of at most `most` rows, or fewer where a chunk has more."""
+    """Rows that are read at once: of a shard, or of whole chunks with at most `most` rows, or fewer where a chunk has more."""
     step = max(1, most if most < chunk else min(most // chunk * chunk, shard))
     for first in range(0, length, shard):
         for start in range(first, end := min(first + shard, length), step):

@@ -1,6 +1,6 @@
 """Arrays whose chunks have several shapes: for each shape a compiled chain and a plan. How plans are made is in indexing/rectilinear.py.
 
-What is done here once for each shape among the chunks that a selection touches, the engine does for all of them together where a grid is regular."""
+A selection is planned once for each shape of the chunks that it touches. In a regular grid there is one plan for all chunks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grid_of(metadata: ArrayMetadata) -> RectilinearGrid:
 def shaped_plans(
     access: Access, location: NodeLocation, metadata: ArrayMetadata, selection: BoxSelection | PointSelection
 ) -> Iterator[tuple[Access, BoxPlan | PointPlan]]:
-    """For each shape of the chunks that a selection touches the access to them, and what is selected of them."""
+    """For each shape of the chunks that a selection touches: the access to these chunks, and their plan."""
     for shape, plan in plans(selection, _axes(access, metadata, selection.shape)):
         yield shaped_access(access, location, metadata, shape), plan
 

@@ -28,7 +28,7 @@ _ERASE_AT_ONCE = 1024
 
 
 class Cut(Record):
-    """An array that shrinks from the lengths `old` to `new`. plans: of a selection, for each shape of chunks the access to them and what is selected."""
+    """An array that shrinks from the lengths `old` to `new`. plans: of a selection, for each shape of chunks the access to them and the plan."""
 
     access: Access
     fill: NDArray[np.generic]
@@ -38,10 +38,10 @@ class Cut(Record):
     new: tuple[int, ...]
 
     def clear(self) -> None:
-        """Clears what is inside the shape `old` and outside of `new`, of stored chunks only. To be called before the document says `new`."""
+        """Clears the elements of stored chunks inside the shape `old` and outside `new`. To be called before the document has the lengths `new`."""
         storage = self.access.storage
         coords, first, outside = self._stored()
-        outside &= storage.erasable  # what cannot be erased is filled
+        outside &= storage.erasable  # otherwise they are filled
         gone = coords[outside]
         for low in range(0, len(gone), _ERASE_AT_ONCE):
             part = np.ascontiguousarray(gone[low : low + _ERASE_AT_ONCE])
@@ -51,10 +51,12 @@ class Cut(Record):
             self._fill(start, end, self.access.document.confirm, again=False)
 
     def clear_again(self) -> None:
-        """Clears what others published after `clear`, since they read the document before it said `new`. To be called when it says so.
+        """Clears elements that other processes published after `clear`, as they had read the old document. To be called when the document has the lengths
+        `new`.
 
-        In a repository nothing is done: nobody else writes to a session. Elsewhere others may append by now. So each chunk is read first, then the document, which must still say `new`; then the chunk is replaced if it still has the
-        version that was read. In a store without conditions that could lose what others append, so nothing is done there."""
+        In a repository nothing is done: no other process writes to a session. In a plain store others may already append. So each chunk is read first, then the
+        document, which must still have the lengths `new`; then the chunk is replaced if it still has the version that was read. In a store without conditions
+        this could lose appended elements, so nothing is done there."""
         storage = self.access.storage
         if not isinstance(storage, PlainChunks) or not storage.store.capabilities.expects:
             return
@@ -62,7 +64,7 @@ class Cut(Record):
             coords, first, _ = self._stored()
             for start, end in zip(first.tolist(), self._ends(coords, first).tolist(), strict=True):
                 self._fill(start, end, self._check_shape, again=True)
-        except ConflictError:  # others changed the shape, or put another array here: what is stored now is theirs
+        except ConflictError:  # others changed the shape, or put another array here: the stored chunks are theirs
             return
 
     def _check_shape(self) -> None:
@@ -79,12 +81,12 @@ class Cut(Record):
         return coords, first, np.asarray((first >= lengths).any(axis=1), np.bool_)
 
     def _ends(self, coords: Columns, first: Columns) -> Columns:
-        """What follows the last element of each chunk inside `old`."""
+        """The end of each chunk inside `old`."""
         room: Columns = np.minimum(chunk_shapes(coords, self.grid), np.array(self.old, np.int64) - first)
         return first + room
 
     def _fill(self, start: list[int], ends: list[int], confirm: Callable[[], None], *, again: bool) -> None:
-        """Sets what is outside in one chunk to the fill value. confirm: as in write."""
+        """Sets the elements outside `new` in one chunk to the fill value. confirm: as in write."""
         for box in self._boxes(list(zip(start, ends, strict=True))):
             selection = basic(box, self.old)
             assert isinstance(selection, BoxSelection)
@@ -93,7 +95,7 @@ class Cut(Record):
                 write(access, plan, values, confirm, confirmed=not again, in_part=again)
 
     def _boxes(self, inside: list[tuple[int, int]]) -> Iterator[tuple[slice, ...]]:
-        """The part of a chunk that is outside, as boxes that do not overlap: one for each dimension that was cut. inside: of each dimension the start and the end."""
+        """The part of a chunk outside `new`, as boxes that do not overlap: one for each dimension that was cut. inside: start and end of each dimension."""
         for axis, length in enumerate(self.new):
             low, high = inside[axis]
             if high > length:

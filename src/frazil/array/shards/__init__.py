@@ -1,3 +1,3 @@
-"""Shards of an array: remembered indexes, look-up of inner chunks, assembly of new shards, and changes in place.
+"""Shards of an array: remembered indexes, look-up of inner chunks, assembly of new shards, changes in place.
 
 Not here: plans (indexing/), reading and writing (io/), the bytes of a shard (codecs/sharding/shard.py)."""

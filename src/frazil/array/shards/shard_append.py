@@ -1,4 +1,4 @@
-"""Shards that are changed in place: which ones qualify, and what is written (docs/design/044-shards-in-place.md).
+"""Changes shards in place: decides which shards qualify, and which bytes are written (docs/design/044-shards-in-place.md).
 
 shard_options.py checks the options when an array is opened. stores/local/appended_shards.py changes and restores the files."""
 
@@ -13,10 +13,18 @@ from frazil.array.access import Access
 from frazil.array.shards.shard_indexes import IndexTables
 from frazil.array.shards.shard_objects import BlobTable
 from frazil.codecs.sharding.shard import encode_indexes
-from frazil.errors import ChecksumError
+from frazil.errors import ChecksumError, FormatError, FrazilError
 from frazil.indexing import BoxChunks, PointChunks
 from frazil.record import Record
-from frazil.stores.local.appended_shards import Answers, Changes, change_files, restore_files
+from frazil.stores.local.appended_shards import (
+    COPIED_HINT,
+    COPIED_TORN,
+    Answers,
+    Changes,
+    change_files,
+    restore_files,
+    was_copied,
+)
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.values import Columns, Version
 
@@ -25,17 +33,17 @@ if TYPE_CHECKING:
 
     from frazil._kernel import Buffer
 
-__all__ = ["Shards", "append_remembered", "change_chunks", "is_worth_appending", "restore_shards"]
+__all__ = ["Shards", "append_remembered", "change_chunks", "explained", "is_worth_appending", "restore_shards"]
 
 Chunks: TypeAlias = BoxChunks | PointChunks
 Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into a blobs, as write.encode
 
 _FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
-_WASTE: Final = 0.5  # of the bytes of a shard, above which it is rewritten
+_WASTE: Final = 0.5  # the part of a shard's bytes that may be unused before it is rewritten
 
 
 class Shards(Record):
-    """Shards that are there. coords: int64[m, d];  names: of their files;  sizes: int64[m], in bytes;  tables: int64[m, total, 2], their indexes"""
+    """Existing shards. coords: int64[m, d];  names: of their files;  sizes: int64[m], in bytes;  tables: int64[m, total, 2], their indexes"""
 
     coords: Columns
     names: Sequence[str]
@@ -45,20 +53,21 @@ class Shards(Record):
 
 
 def restore_shards(access: Access, names: Sequence[str]) -> bool:
-    """Restores shards whose append was killed, and waits for writers at them. Whether reading them again may give another result. Raises ChecksumError for one that
-    was copied while it was torn."""
+    """Restores shards whose append was interrupted, and waits for their writers. Returns whether reading them again may give another result."""
     files = access.storage.kernel_files(lambda: np.zeros((0, 0), np.int64)) if access.chain.levels else None
     if files is None or files.names is None:
         return False
-    restored = restore_files(files.root, names)
-    if restored.copied:
-        raise ChecksumError(
-            "the shard was copied while an append to it was broken off",
-            path=access.path or "/",
-            key=restored.copied[0],
-            hint="`frazil validate --repair` restores what it was before the append",
-        )
-    return restored.seen or restored.forbidden
+    seen, forbidden = restore_files(files.root, names)
+    return seen or forbidden
+
+
+def explained(access: Access, error: FrazilError) -> FrazilError:
+    """The error for a shard index that cannot be read; it says so if the file was copied during an append."""
+    if error.key is not None and isinstance(error, ChecksumError | FormatError) and access.chain.levels:
+        files = access.storage.kernel_files(lambda: np.zeros((0, 0), np.int64))
+        if files is not None and files.names is not None and was_copied(files.root, error.key):
+            error.message, error.hint = f"{error.message}: {COPIED_TORN}", COPIED_HINT
+    return error
 
 
 def is_worth_appending(
@@ -70,9 +79,9 @@ def is_worth_appending(
     group: Columns,
     number: Columns,
 ) -> NDArray[np.bool_]:
-    """bool[m]: which shards are there, and would not have too many unused bytes if the inner chunks (group, number) were written behind their end.
+    """bool[m]: the existing shards that would not have too many unused bytes if the inner chunks (group, number) were written behind their end.
 
-    sizes: int64[m], bytes of each shard;  tables, slot: as of a Step"""
+    sizes: int64[m], bytes of each shard;  tables, slot: as in a Step"""
     files = [version is not None and len(version) == _FILE_VERSION for version in versions]
     worth = np.asarray((slot >= 0) & np.array(files, np.bool_), np.bool_)
     if access.options.shard_writes == "in_place" or not len(tables):
@@ -95,10 +104,11 @@ def append_remembered(
     encode: Encode,
     confirm: Callable[[], None] | None,
 ) -> tuple[list[int], list[int]] | None:
-    """Writes inner chunks behind the ends of shards whose indexes are remembered, where no inner chunk is kept in part: nothing is read. None, with nothing done, for any other write.
+    """Writes inner chunks behind the ends of shards without reading: their indexes must be remembered, and all inner chunks written whole. None, with nothing
+    written, for any other write.
 
-    chunks: of the shards at `coords`, which have these names;  confirm: as write.Source.confirm. Answers as change_chunks.
-    It stays because it is measured to matter: an append of a step takes half of the time outside of the kernel."""
+    chunks: of the shards at `coords`, which have these names;  confirm: as write.Source.confirm. Returns as change_chunks. Measurements show the benefit: an
+    append of a step takes half of the time outside the kernel."""
     if access.indexes is None or not access.indexes.by_coordinates:
         return None
     found = access.indexes.find(list(map(tuple, coords.tolist()))) or ()
@@ -126,7 +136,8 @@ def append_remembered(
 def change_chunks(
     access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
 ) -> tuple[list[int], list[int]]:
-    """Writes inner chunks as the options of the array say, and remembers the new indexes. Answers which shards had another version, and which have to be replaced whole instead.
+    """Writes inner chunks according to the options of the array, and remembers the new indexes. Returns the shards that had another version, and those that
+    must be replaced whole instead.
 
     group, number: int64[n] of each inner chunk, group ascending;  values: int64[n, 3], its bytes in `buffers`, length -1 where it is empty"""
     change = _append if access.options.shard_writes == "append" else _overwrite
@@ -142,7 +153,8 @@ def change_chunks(
 def _append(
     access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
 ) -> tuple[Columns, Answers]:
-    """Writes inner chunks behind the ends of shards, then the indexes. The indexes, and what became of the shards; one that becomes empty is to be replaced whole."""
+    """Writes inner chunks behind the ends of shards, then the indexes. Returns the indexes, and an answer for each shard; one that becomes empty must be
+    replaced whole."""
     level = access.chain.levels[0]
     lengths = np.maximum(values[:, 2], 0)
     ends = np.cumsum(lengths)
@@ -167,7 +179,8 @@ def _append(
 def _overwrite(
     access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
 ) -> tuple[Columns, Answers]:
-    """Writes inner chunks over the old ones, as _append; a shard in which one is missing, or in which two have bytes in common, is to be replaced whole."""
+    """Writes inner chunks over the old ones, as _append; a shard must be replaced whole if an inner chunk is missing or has another length, or if two share
+    bytes."""
     entries = shards.tables[group, number]
     fits = (entries[:, 0] >= 0) & (entries[:, 1] == values[:, 2])
     chunks = np.stack((-1 - values[:, 0], values[:, 1], values[:, 2], entries[:, 0]), axis=1)
@@ -186,7 +199,7 @@ def _changed(
     heads: Columns,
     whole: list[int],
 ) -> Answers:
-    """rows, buffers, heads: as of Changes, rows by shard;  whole: shards that are left to be replaced whole."""
+    """rows, buffers, heads: as in Changes, rows by shard;  whole: shards that must be replaced whole."""
     store, count = getattr(access.storage, "store", None), len(rows)
     root = store.kernel_root() if isinstance(store, LocalStore) else None
     versions = np.full((count, 3), -1, np.int64)

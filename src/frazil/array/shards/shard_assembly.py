@@ -1,6 +1,6 @@
-"""Assembles new shards, from the innermost level outwards: new inner chunks, inner chunks carried over from the old shard, and the index.
+"""Assembles new shards, from the innermost level outwards: new inner chunks, inner chunks copied from the old shard, and the index.
 
-All of it is columns over encoded bytes. codecs/sharding/shard.py assembles the shards of one level; io/write.py publishes the outermost."""
+All functions work on columns over encoded bytes. codecs/sharding/shard.py assembles the shards of one level; io/write.py publishes the outermost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEW = 2**62  # sorts behind every offset in an old shard
 
 
 class Carried(Record):
-    """Inner chunks that a write leaves as they are: the shard of each, its number in the index, and where its bytes lie."""
+    """Inner chunks that a write does not change: the shard of each, its number in the index, and the row of its bytes."""
 
     shard: Columns
     number: Columns
@@ -37,7 +37,7 @@ class Carried(Record):
 class Kept(Record):
     """Encoded bytes that a write keeps.
 
-    old      rows of the chunks that it keeps a part of, a row each (MISSING: nothing there); None where there is none at all
+    old      a row for each chunk of which a part is kept (MISSING: it does not exist); None where none exists
     carried  for each step
     """
 
@@ -46,8 +46,8 @@ class Kept(Record):
 
 
 def keep(steps: list[Step], spans: Columns, blobs: BlobTable) -> Kept:
-    """Fetches what a write keeps, in one round for all levels that lie in the same objects. spans: int64[n, 3], of the chunks that chunks keep a part of
-    in the last step's objects, start < 0 for none."""
+    """Fetches the bytes that a write keeps, in one round for all levels in the same objects. spans: int64[n, 3], the old chunks of which a part is kept, in the
+    last step's objects, start < 0 for none."""
     wanted = [(steps[-1].shards.objects, spans)]
     numbers = []
     for depth, step in enumerate(steps):
@@ -69,7 +69,7 @@ def touched(steps: list[Step], depth: int) -> tuple[Columns, Columns]:
 
 
 def _fetched(wanted: list[tuple[Objects, Columns]], blobs: BlobTable) -> list[Columns]:
-    """Rows in `blobs` of each part, asked of the same objects once."""
+    """Rows in `blobs` of each part, with one fetch from each object."""
     rows = [np.zeros((0, 3), np.int64)] * len(wanted)
     distinct = {id(objects): objects for objects, _ in wanted}
     for identity, objects in distinct.items():
@@ -84,8 +84,8 @@ def _fetched(wanted: list[tuple[Objects, Columns]], blobs: BlobTable) -> list[Co
 
 
 class Call(Record):
-    """What the functions below share. chunks, keyed: for errors, of the write and of its shards. order: int64[n], which rises with the order in which the chunks were
-    written; None: that is their own."""
+    """State that the functions below share. chunks, keyed: for errors, of the write and of its shards. order: int64[n], ascending in the order in which the
+    chunks were written; None: they are in this order."""
 
     access: Access
     steps: list[Step]
@@ -95,7 +95,7 @@ class Call(Record):
     order: Columns | None = None
 
     def location(self, depth: int, shard: int) -> tuple[str | None, tuple[int, ...]]:
-        """The key of the object that a shard lies in, and coordinates of a chunk in the shard (of the shard itself, where it is the outermost)."""
+        """The key of the object with a shard, and coordinates of a chunk in the shard (of the shard itself, if it is the outermost)."""
         owner = self.steps[-1].shard
         for step in reversed(self.steps[depth + 1 :]):
             owner = step.parent[owner, 0]
@@ -105,20 +105,20 @@ class Call(Record):
         return self.keyed.key(int(self.steps[depth].origin[shard])), tuple(chunk)
 
     def name(self, error: FrazilError, depth: int, shard: int) -> None:
-        """Puts into an error which shard it is about."""
+        """Adds the shard's location to an error."""
         (error.key, error.chunk), error.path = self.location(depth, shard), self.access.path or "/"
 
 
 def outer_values(call: Call, values: Columns, kept: Kept) -> Columns:
-    """int64[n, 3], the inner chunks of the outermost shards that a write makes anew: the inner chunks themselves, or the shards that they lie in. values: as in `assemble`."""
+    """int64[n, 3], the new entries of the outermost shards: the inner chunks themselves, or the shards that contain them. values: as in `assembled`."""
     for depth in reversed(range(1, len(call.access.chain.levels))):
         values = _joined(call, depth, _assemble_level(call, depth, values, kept.carried[depth]))
     return values
 
 
 def assembled(call: Call, values: Columns, kept: Kept) -> tuple[NDArray[np.bool_], Pieces]:
-    """The shards of the outermost level: bool[m], which of them have inner chunks; and the pieces of those. values: int64[n, 3], the inner chunks of the chunks in the
-    call's blobs, length -1 for an empty one."""
+    """The shards of the outermost level: bool[m], which of them have inner chunks; and the pieces of those. values: int64[n, 3], the inner chunks as rows of
+    the call's blobs, length -1 for an empty one."""
     level = call.access.chain.levels[0]
     made = _assemble_level(call, 0, outer_values(call, values, kept), kept.carried[0])
     present = np.diff(made.offsets) > 0
@@ -134,7 +134,7 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
     levels, index = call.access.chain.levels, call.steps[depth].shards.indexes
     shard, number = touched(call.steps, depth)
     keys = None if call.order is None or depth + 1 < len(levels) else call.order + _NEW
-    if len(index.tables):  # those that were there keep their positions among the others
+    if len(index.tables):  # existing inner chunks keep their positions
         shard, number = np.concatenate((carried.shard, shard)), np.concatenate((carried.number, number))
         values, before = np.concatenate((carried.rows, values)), index.entries(shard, number)[:, 0]
         keys = before if keys is None else np.concatenate((before[: len(carried.rows)], keys))
@@ -153,7 +153,7 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
 
 
 def _joined(call: Call, depth: int, shards: Assembled) -> Columns:
-    """Shards one after the other in one buffer, or with the codecs around them done: int64[m, 3] rows, length -1 where there is none."""
+    """Shards one after the other in one buffer, or encoded by the codecs around them: int64[m, 3] rows, length -1 where there is none."""
     level, blobs, threads = call.access.chain.levels[depth], call.blobs, call.access.runtime.threads
     ends = np.concatenate(([0], np.cumsum(shards.rows[:, 2])))
     data = np.empty(int(ends[-1]), np.uint8)
@@ -180,7 +180,7 @@ def _joined(call: Call, depth: int, shards: Assembled) -> Columns:
 def _encoded(
     call: Call, depth: int, numbers: list[int], shards: Sequence[NDArray[np.uint8]]
 ) -> Sequence[bytes | _kernel.Segment]:
-    """Shards with the codecs around them done: those of Python's one after the other, then the kernel's for all shards at once."""
+    """Shards encoded by the codecs around them: first by codecs in Python, one after the other, then by those of the kernel for all shards at once."""
     after = call.access.chain.levels[depth].after
     forms = [codec.native() for codec in after]
     last = len(forms) - next((i for i, form in enumerate(reversed(forms)) if form is None), len(forms))

@@ -1,4 +1,4 @@
-"""Shard indexes that are remembered: stacked tables with the versions of their shards, found by the names of the shards. All handles of an opened location share them; its
+"""Remembers shard indexes: stacked tables with the versions of their shards, by the names of the shards. All handles of an opened location share them; its
 memory (stores/caches/byte_cache.py) counts their bytes.
 
 shard_lookup.py and the kernel read and check indexes."""
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexTables", "RememberedIndexes", "Slot", "remembered_indexes"]
 
-_NAME: Final = 128  # bytes that the name of a shard costs
+_NAME: Final = 128  # bytes counted for the name of a shard
 
 
 class IndexTables(Record):
-    """The indexes of g shards that were read together; never changed.
+    """The indexes of g shards that were read together. It never changes.
 
     tables    int64[g, total, 2]
     versions  of the shards: int64[g, 3] (inode, size, time of change in ns) of files on a local disk; bytes of any other; None: they are the same for ever"""
@@ -35,12 +35,12 @@ class IndexTables(Record):
 
     @property
     def kernel_tables(self) -> list[tuple[Columns, Columns | None]]:
-        """Of files on a local disk: what the kernel is given as the only tables that are remembered."""
+        """For files on a local disk: this table as the only remembered one, in the kernel's form."""
         assert self.versions is None or isinstance(self.versions, np.ndarray), "versions of files are columns"
         return [(self.tables.reshape(-1, 2), self.versions)]
 
     def version(self, row: int) -> Version | None:
-        """As a store tells it."""
+        """The version in the form of a store."""
         if isinstance(self.versions, np.ndarray):
             version: Version = self.versions[row].astype("<i8", copy=False).tobytes()
             return version
@@ -52,7 +52,7 @@ _NOTHING: Final[tuple[IndexTables | None, Sequence[Hashable], int]] = (None, (),
 
 
 class _Kept:
-    """What is remembered of one kind of index. blocks: by identity, with the names that were put with each; the oldest first."""
+    """The remembered indexes of one kind. blocks: by identity, each with its names; the oldest first."""
 
     __slots__ = ("blocks", "nbytes", "slots")
 
@@ -77,8 +77,8 @@ class _Kept:
 
 
 class RememberedIndexes:
-    """The indexes of one array, or of all arrays whose shards have names of their own. Of those that are too many the first ones go first. Safe to use from many threads, and
-    after a fork, which begins with nothing remembered.
+    """The indexes of one array, or of all arrays whose shards have names of their own. If there are too many, the oldest are dropped first. Safe to use from
+    many threads, and after a fork, where it begins empty.
 
     by_coordinates  the name of a shard is its coordinates; else its label (Located.labels)"""
 
@@ -90,7 +90,7 @@ class RememberedIndexes:
         self.by_coordinates: Final = by_coordinates
 
     def find(self, names: Sequence[Hashable]) -> list[Slot | None] | None:
-        """For each shard its index, None where it is not remembered; None alone where nothing is."""
+        """For each shard its index, None where it is not remembered; a single None if there is none at all."""
         kept = self._section.get("")
         if kept is None or not kept.slots:
             return None
@@ -111,7 +111,7 @@ class RememberedIndexes:
         self._section.put("", kept, kept.nbytes)
 
     def drop(self, names: Iterable[Hashable]) -> None:
-        """Forgets these; the bytes go with those that were put with them."""
+        """Drops the indexes of these names; the bytes of indexes that were put together are released together."""
         kept = self._section.get("")
         if kept is None:
             return
@@ -126,8 +126,8 @@ class RememberedIndexes:
 
 
 def remembered_indexes(location: NodeLocation, metadata: ArrayMetadata, chain: Chain) -> RememberedIndexes | None:
-    """Where an array remembers shard indexes; None where it remembers none: they are in shards, or in codecs around them. Handles of the opened location share what they read out
-    of the same bytes in the same way; with transformers, and codecs that users define, nobody does."""
+    """The memory of an array for shard indexes; None if they cannot be remembered: they are inside shards, or inside codecs around these. Handles of the opened
+    location share indexes that are read from the same bytes in the same way; with transformers, or codecs that users define, they are not shared."""
     if len(chain.levels) != 1 or not chain.levels[0].addressable:
         return None
     memory = ByteCache(location.runtime.cache_bytes) if location.memory is None else location.memory

@@ -1,6 +1,6 @@
 """Finds inner chunks: from objects through the levels of sharding to spans, one vectorised round for each level.
 
-Shard indexes are read (through shard_objects.py), checked, and remembered here. Nothing but shards behind codecs is decoded."""
+Shard indexes are read (through shard_objects.py), checked, and remembered here. Only shards inside codecs are decoded."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Batch = BoxBatch | PointBatch
 
 
 class Keyed(Protocol):
-    """Chunks by rows, so far as errors name them; a Located is one."""
+    """Chunks by rows, with the keys that errors need; a Located is one."""
 
     def key(self, row: int) -> str | None:
         """The key of a chunk's object; None where it has none."""
 
 
 class Unlocated:
-    """Chunks that are written whole: where the old ones lie is looked up only for an error."""
+    """Chunks that are written whole: the keys of the old ones are looked up only for an error."""
 
     __slots__ = ("_access", "_coords")
 
@@ -60,7 +60,7 @@ class Unlocated:
 class Shards(Record):
     """Shards of one level with their indexes.
 
-    objects  the objects or buffers that they lie in
+    objects  the objects or buffers that contain them
     spans    int64[g, 3], (object, start, length) of each shard in `objects`; start < 0: it is missing
     indexes  of the shards; starts are counted from the first byte of the shard"""
 
@@ -80,11 +80,11 @@ class Shards(Record):
 class Step(Record):
     """One level of the walk.
 
-    shard    int64[n], the shard of this level that each inner chunk of the plan lies in
-    number   int64[n], its number in the index of that shard, or the number of the shard of the next level that it lies in
+    shard    int64[n], the shard of this level that contains each inner chunk of the plan
+    number   int64[n], its number in the index of that shard, or the number of the shard of the next level that contains it
     shards   the shards
     parent   int64[g, 2], (shard of the level above, number in it) of each shard; empty at the outermost level
-    origin   int64[g], the object that each shard lies in: a row of the Located
+    origin   int64[g], the object that contains each shard: a row of the Located
     """
 
     shard: Columns
@@ -99,14 +99,14 @@ class Step(Record):
 
 
 class Opened(Record):
-    """Shards of the outermost level. versions: of the objects; may_repeat: versions that the next content might have too, and that are not remembered."""
+    """Shards of the outermost level. versions: of the objects; may_repeat: versions that later content might also have, and that are not remembered."""
 
     shards: Shards
     versions: Sequence[Version | None]
     may_repeat: Sequence[bool] | None
 
     def remember(self, access: Access, names: Sequence[Hashable]) -> None:
-        """Puts the indexes into the array's memory, so far as they would be used and may be."""
+        """Remembers the indexes for the array, if they are useful and their versions cannot repeat."""
         stacked, of_shard = self.shards.indexes
         kept = [
             i
@@ -125,14 +125,14 @@ class Opened(Record):
 
 
 def index_names(access: Access, coords: Columns, located: Located) -> Sequence[Hashable]:
-    """What the indexes of shards are remembered under; "" for a shard of which none is."""
+    """The names of shards in RememberedIndexes; "" for a shard whose index is not remembered."""
     if access.indexes is not None and access.indexes.by_coordinates:
         return list(map(tuple, coords.tolist()))
     return located.labels()
 
 
 def fetch_indexes(access: Access, located: Located) -> Fetched:
-    """The indexes of shards, in one request a shard; the whole shard, where it has codecs around it."""
+    """The indexes of shards, in one request for each; the whole shard, where it is inside codecs."""
     level, count = access.chain.levels[0], len(located.kind)
     asked = np.empty((count, 3), np.int64)
     asked[:, 0] = np.arange(count)
@@ -141,15 +141,15 @@ def fetch_indexes(access: Access, located: Located) -> Fetched:
 
 
 def replaced_since(access: Access, located: Located, fetched: Fetched) -> bool:
-    """Whether an object is another one by now than the one that was fetched, or was being changed in place: then what is wrong with that one is no news."""
-    # in this order: who changes a file in place is done with it before he leaves
+    """Whether an object has been replaced since it was fetched, or was being changed in place: then an error in it does not count."""
+    # in this order: a writer in place finishes the file before it releases it
     return shard_append.restore_shards(access, located.names) or list(fetched.versions) != list(
         access.storage.fetch(located, NO_SPANS).versions
     )
 
 
 def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetched) -> Opened:
-    """Checks the indexes of shards that fetch_indexes brought."""
+    """Checks the indexes of shards that fetch_indexes returned."""
     level, count = access.chain.levels[0], len(coords)
     if FOLDER in fetched.status:
         i = list(fetched.status).index(FOLDER)
@@ -176,14 +176,14 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
 
 
 def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key) -> StackedIndex:
-    """The indexes that lie at rows (MISSING: there is no shard) of shards of these sizes."""
+    """The indexes at rows (MISSING: there is no shard) of shards of these sizes."""
     there = rows[:, 0] != _kernel.MISSING
     present = np.flatnonzero(there)
     slot = np.where(there, np.cumsum(there) - 1, -1)
     rows, sizes = np.ascontiguousarray(rows[present]), np.ascontiguousarray(sizes[present])
     tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
     for i, code, text in failures:
-        raise failure(access, code, text, *key(int(present[i])))
+        raise shard_append.explained(access, failure(access, code, text, *key(int(present[i]))))
     return StackedIndex(tables, slot)
 
 
@@ -194,7 +194,7 @@ def first_step(access: Access, chunks: Chunks, shards: Shards, origin: Columns) 
 
 
 def level_numbers(access: Access, chunks: Chunks, depth: int) -> Columns:
-    """int64[n]: the number of each inner chunk, or of the shard of a deeper level that it lies in, in the shard index of level `depth`."""
+    """int64[n]: the number of each inner chunk, or of the shard of a deeper level that contains it, in the shard index of level `depth`."""
     levels = access.chain.levels
     divide = [1] * len(access.chain.inner_chunk.shape)
     for level in levels[depth + 1 :]:
@@ -230,7 +230,7 @@ def _descend(access: Access, chunks: Chunks, keyed: Keyed, above: Step, depth: i
 
 
 def shards_below(access: Access, level: Level, objects: Objects, spans: Columns, key: Key) -> Shards:
-    """Shards that lie in shards, decoded where they have codecs around them."""
+    """Shards inside shards, decoded where they are inside codecs."""
     if not level.addressable:
         objects, spans = decode_whole(access, level, *objects.rows(spans), key)
     return Shards(objects, spans, _read_indexes(access, level, objects, spans, key))
@@ -239,7 +239,7 @@ def shards_below(access: Access, level: Level, objects: Objects, spans: Columns,
 def decode_whole(
     access: Access, level: Level, sources: Sources, rows: Columns, key: Key
 ) -> tuple[MemoryObjects, Columns]:
-    """Shards with codecs around them, a row each, decoded into memory whole: the objects that they then lie in, and their spans there."""
+    """Decodes whole shards that are inside codecs, a row each, into memory: the objects that then contain them, and their spans there."""
     native = [codec.native() for codec in level.after]
     count = len(rows)
     lengths = np.empty(count, np.int64)

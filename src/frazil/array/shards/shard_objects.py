@@ -1,6 +1,6 @@
-"""Where encoded chunks lie during a call: in objects of a chunk storage, or in shards that were decoded into memory.
+"""The objects that hold encoded chunks during a call: of a chunk storage, or shards that were decoded into memory.
 
-Objects turn spans into rows for the kernel. Nothing is decoded here."""
+Objects convert spans to rows for the kernel. Nothing is decoded here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Objects(Protocol):
-    """Objects that spans point into. stale: those that turned out to be of another version than the first time."""
+    """Objects that spans refer to. stale: objects whose version changed since the first fetch."""
 
     @property
     def stale(self) -> Collection[int]: ...
@@ -28,7 +28,7 @@ class Objects(Protocol):
 
 
 class StoredObjects:
-    """Objects of a chunk storage; every fetch reads the same version of them. fetched: an answer of these versions, which is read on."""
+    """Objects of a chunk storage; every fetch reads the same version of them. fetched: an answer of these versions, which later fetches continue."""
 
     __slots__ = ("_expect", "_fetched", "_located", "_storage", "stale")
 
@@ -36,7 +36,7 @@ class StoredObjects:
         self, storage: ChunkStorage, located: Located, expect: Sequence[Version | None] | None, fetched: Fetched | None
     ) -> None:
         self._storage, self._located, self._expect, self._fetched = storage, located, expect, fetched
-        self.stale: set[int] = set()  # objects that turned out to be of another version
+        self.stale: set[int] = set()  # objects whose version has changed
 
     def rows(self, spans: Columns) -> tuple[Sources, Columns]:
         present = spans[:, 1] >= 0
@@ -45,7 +45,7 @@ class StoredObjects:
             return fetched.sources, fetched.rows
         if self._fetched is not None and not present.any():
             return Sources(None, ()), missing_rows(len(spans))
-        # with none of them to fetch, an index that was only remembered is still to be compared with its object
+        # if nothing must be fetched, a remembered index must still be compared with its object
         fetched = self._fetch(np.ascontiguousarray(spans[present]))
         rows = missing_rows(len(spans))
         rows[present] = fetched.rows
@@ -74,7 +74,7 @@ class MemoryObjects:
 
 
 class BlobTable:
-    """The files and buffers of several fetches under one numbering, so that one table can have rows of all of them."""
+    """The files and buffers of several fetches with one numbering, so that one table can have rows of all of them."""
 
     __slots__ = ("buffers", "files")
 
@@ -83,7 +83,7 @@ class BlobTable:
         self.buffers: list[SourceBuffer] = []
 
     def add(self, sources: Sources, rows: Columns) -> Columns:
-        """Adds the files and buffers; the rows, with the numbers that these have here."""
+        """Adds the files and buffers. Returns the rows, with the numbers that these have here."""
         if sources.files is not None:
             assert self.files is None or self.files is sources.files, "two fetches that were to hold the same files"
             self.files = sources.files

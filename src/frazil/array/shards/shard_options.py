@@ -1,4 +1,4 @@
-"""How a handle writes shards: options of the user, which are not in the document (docs/design/043-shard-writer.md, docs/design/044-shards-in-place.md)."""
+"""Options of the user for how a handle writes shards. They are not in the document (docs/design/043-shard-writer.md, docs/design/044-shards-in-place.md)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _STRATEGIES: Final = ("rewrite", "append", "in_place")
 
 
 class ShardOptions(Record):
-    """inner_order: of the inner chunks in shards that are written; shard_writes: how an existing shard is changed; inherited: the options are those of a group, and arrays
-    below it that do not allow shard_writes use "rewrite"."""
+    """inner_order: of the inner chunks in written shards; shard_writes: how an existing shard is changed; inherited: the options are those of a group, and
+    arrays below it that do not allow shard_writes use "rewrite"."""
 
     inner_order: Order = "written"
     shard_writes: Strategy = "rewrite"

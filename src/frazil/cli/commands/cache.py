@@ -1,4 +1,4 @@
-"""`frazil cache`: what the folder of a cache on disk keeps; trims it."""
+"""`frazil cache`: shows the content of the folder of a cache on disk, and trims it."""
 
 from __future__ import annotations
 

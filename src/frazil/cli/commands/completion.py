@@ -1,4 +1,4 @@
-"""`frazil completion`: a script by which a shell completes command lines."""
+"""`frazil completion`: a script that makes a shell complete command lines."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def run(options: Namespace) -> None:
             say(server.url)
             sys.stdout.flush()
             server.wait()
-        except KeyboardInterrupt:  # which is how it ends
+        except KeyboardInterrupt:  # the usual end
             pass
 
 
@@ -100,7 +100,7 @@ def _options(options: Namespace) -> _Options:
 
 
 def _following(named: Named | None, options: Namespace) -> server.Server:
-    """The server of a branch that moves. Raises InvalidInputError where the location is none."""
+    """The server of a branch that moves. Raises InvalidInputError where the location is not a branch."""
     if named is None:
         raise InvalidInputError(
             "only a branch of a repository can be followed",

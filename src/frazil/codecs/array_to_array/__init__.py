@@ -1,3 +1,3 @@
-"""Array-to-array codecs, one a file.
+"""Array-to-array codecs, one in each file.
 
 The base class is in codecs/codec.py."""

@@ -19,7 +19,7 @@ from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 
 
 class AsType(ArrayToArray):
-    """decode_dtype: what elements are taken as; encode_dtype: what they are stored as, as NumPy converts them."""
+    """decode_dtype: the type of decoded elements; encode_dtype: the type of stored elements. NumPy converts them."""
 
     __slots__ = ("decode_dtype", "encode_dtype")
     name: ClassVar[str] = "numcodecs.astype"

@@ -14,8 +14,8 @@ _FRACTIONS = {"float16": 10, "float32": 23, "float64": 52, "bfloat16": 7}  # bit
 
 
 class BitRound(ArrayToArray):
-    """keepbits: of a floating-point number that many bits of the fraction are kept, of an integer the highest ones from the first that is set. The others
-    are rounded to 0, ties to even; a NaN stays one. Decoding gives what was rounded."""
+    """keepbits: bits that are kept: of the fraction of a floating-point number; of an integer from its highest bit that is set. The other bits
+    are rounded to 0, ties to even; a NaN stays a NaN. Decoding returns the rounded values."""
 
     __slots__ = ("keepbits",)
     name: ClassVar[str] = "bitround"
@@ -45,7 +45,7 @@ class BitRound(ArrayToArray):
                 return array
             made = _rounded(bits, np.full(1, dropped, bits.dtype))
             if self.keeps_nan:
-                lost = np.isnan(bits.view(number)) & ~np.isnan(made.view(number))  # rounded up or down to no NaN
+                lost = np.isnan(bits.view(number)) & ~np.isnan(made.view(number))  # rounding changed a NaN to a number
                 made[lost] = bits[lost]
         else:
             made = _rounded_integers(bits, self.keepbits, signed=number.kind == "i")
@@ -56,7 +56,7 @@ class BitRound(ArrayToArray):
 
 
 class NumcodecsBitRound(BitRound):
-    """As numcodecs has it, to the byte: for floating-point numbers alone, and some NaNs become other numbers."""
+    """Byte for byte as in numcodecs: only for floating-point numbers, and some NaNs become other numbers."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.bitround"
@@ -75,7 +75,7 @@ class NumcodecsBitRound(BitRound):
 
 
 def _rounded(bits: Array, dropped: Array) -> Array:
-    """Unsigned integers without their lowest bits: `dropped` of each, at least 1."""
+    """Unsigned integers without their lowest bits. dropped: how many bits of each, at least 1."""
     one = bits.dtype.type(1)
     half = ((bits >> dropped) & one) + ((one << (dropped - one)) - one)  # type: ignore[operator]  # ties to even
     with np.errstate(all="ignore"):
@@ -84,10 +84,10 @@ def _rounded(bits: Array, dropped: Array) -> Array:
 
 
 def _rounded_integers(bits: Array, keepbits: int, *, signed: bool) -> Array:
-    """Each keeps so many bits from its highest one on. What would be rounded up beyond its type, or into the sign, is rounded down."""
+    """Each keeps `keepbits` bits from its highest one on. A number that would be rounded up beyond its type, or into the sign, is rounded down."""
     width = 8 * bits.dtype.itemsize
     made = bits.copy()
-    for length in range(keepbits + 1, width + 1):  # of the number, up to its highest bit
+    for length in range(keepbits + 1, width + 1):  # length of the number up to its highest bit
         low, high = 1 << (length - 1), (1 << length) - 1
         here = (bits >= bits.dtype.type(low)) & (bits <= bits.dtype.type(high))  # type: ignore[operator]
         if here.any():

@@ -25,8 +25,9 @@ Pairs = tuple[tuple[object, object], ...]
 
 
 class CastValue(ArrayToArray):
-    """data_type: what is stored; rounding: of what it does not hold exactly; out_of_range: "clamp" or "wrap" (for integers), None: what is outside is an error;
-    scalar_map: under "encode" and "decode", lists of pairs [number, what it becomes], as fill values are written; they come before all other rules."""
+    """data_type: the stored data type; rounding: for numbers that it does not hold exactly; out_of_range: "clamp" or "wrap" (for integers), None: a number
+    outside is an error; scalar_map: under "encode" and "decode", lists of pairs [number, replacement], in the form of fill values; they come before all other
+    rules."""
 
     __slots__ = ("data_type", "out_of_range", "rounding", "scalar_map")
     name: ClassVar[str] = "cast_value"
@@ -99,7 +100,7 @@ class CastValue(ArrayToArray):
 
 
 class _Cast(Record):
-    """To `target`; refusal: the class of errors."""
+    """A cast to `target`; refusal: the class of errors."""
 
     target: Dtype
     rounding: str
@@ -162,13 +163,13 @@ class _Cast(Record):
         return made
 
     def _outside(self, exact: Floats, low: float, high: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which finite numbers are above and below the type when they are rounded as if its exponents went on."""
+        """Which finite numbers are above and below the type when they are rounded as if it had larger exponents."""
         top = np.array(high).astype(self.target)
         with np.errstate(all="ignore"):
             last = np.nextafter(top, np.array(low).astype(top.dtype)).astype(np.float64).astype(exact.dtype)
-            step = high - last if low < 0 else high  # powers of two have no negative numbers, nor zero
+            step = high - last if low < 0 else high  # types of powers of two have neither negative numbers nor zero
             half, behind = high + step / 2, high + step
-        even = not int(top.view(f"u{top.dtype.itemsize}")) & 1  # a tie is rounded to it
+        even = not int(top.view(f"u{top.dtype.itemsize}")) & 1  # a tie is rounded to `top` then
 
         def outside(numbers: Floats, up: str) -> NDArray[np.bool_]:
             if self.rounding == up:
@@ -183,7 +184,7 @@ class _Cast(Record):
 
     def _rounded_floats(self, exact: Floats, finite: NDArray[np.bool_], ends: tuple[float, float]) -> Array:
         """Numbers between the ends of the type, and others that it has, rounded."""
-        registered = self.target.num >= 256  # with NumPy, by another package, which rounds to float32 first
+        registered = self.target.num >= 256  # registered with NumPy by another package, which rounds to float32 first
         with np.errstate(all="ignore"):
             made: Array = (exact.astype(np.float64) if registered else exact).astype(self.target)
             if self.rounding == ROUNDINGS[0] and not registered:
@@ -194,7 +195,8 @@ class _Cast(Record):
         return made
 
     def _moved(self, made: Array, held: Floats, exact: Floats, ends: tuple[float, float]) -> Array:
-        """Numbers that were rounded to one beside them, rounded as is wanted. held, exact: the same and those before, in a type that holds both."""
+        """Numbers that were rounded to a neighbour, rounded in the requested direction. held, exact: the rounded and the original numbers, in a type that holds
+        both."""
         down, up = (np.array(end).astype(made.dtype) for end in ends)
         other = np.where(held < exact, np.nextafter(made, up), np.nextafter(made, down))
         beside = other.astype(np.float64).astype(exact.dtype)

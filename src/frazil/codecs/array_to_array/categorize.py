@@ -15,9 +15,9 @@ from frazil.metadata.types.heap import elements_of_views, views_of_elements
 
 
 class Categorize(ArrayToArray):
-    """An element that equals label i, counted from 1, becomes i; any other becomes 0, which is read as the empty text.
+    """An element that equals label i, counted from 1, becomes i; any other becomes 0, which decodes to the empty text.
 
-    labels: text;  dtype: of elements, "|O" for text of any length, or one such as "<U8";  astype: of numbers"""
+    labels: text;  dtype: of elements, "|O" for text of any length, or for example "<U8";  astype: of numbers"""
 
     __slots__ = ("astype", "dtype", "labels")
     name: ClassVar[str] = "numcodecs.categorize"
@@ -53,7 +53,7 @@ class Categorize(ArrayToArray):
         return made.reshape(spec.shape)
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
-        """A number that no label has is the empty text, as numcodecs reads it."""
+        """A number without a label decodes to the empty text, as in numcodecs."""
         numbers = array.reshape(-1).astype(np.int64)
         numbers[(numbers < 0) | (numbers > len(self.labels))] = 0
         if spec.dtype != TEXT_VIEW:

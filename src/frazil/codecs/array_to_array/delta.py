@@ -20,8 +20,8 @@ from frazil.errors import InvalidInputError
 
 
 class Delta(ArrayToArray):
-    """The first element, then each less the one before it, in C order. dtype: what elements are taken as; astype: what differences are stored as
-    (None: dtype); integers that it does not hold are refused."""
+    """The first element, then the difference of each to the one before it, in C order. dtype: the type of elements; astype: the type of stored differences
+    (None: dtype). An integer difference that it does not hold is an error."""
 
     __slots__ = ("astype", "dtype")
     name: ClassVar[str] = "numcodecs.delta"

@@ -1,6 +1,6 @@
-"""What numcodecs' filters have in common: they take elements as another data type, and make elements of yet another one.
+"""Shared code of numcodecs' filters: they view elements as another data type, and may produce elements of a third one.
 
-Types are told in NumPy's spelling. Filters here work on values; the byte order of a spelling is that of the codec `bytes` behind them."""
+Types are given in NumPy's notation. Filters here work on values; the byte order of a type is that of the codec `bytes` behind them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Dtype = np.dtype[np.generic]
 
 
 def spelled(value: object, name: str, kinds: str = "biufc") -> str:
-    """The argument of a codec that names a data type, as it is written into documents."""
+    """The argument of a codec that names a data type, in the form of documents."""
     try:
         if not isinstance(value, str | np.dtype | type):
             raise TypeError
@@ -28,24 +28,24 @@ def spelled(value: object, name: str, kinds: str = "biufc") -> str:
 
 
 def spelled_or_open(value: object, name: str, kinds: str) -> str:
-    """As `spelled`; "" for None, which stands for the data type of the array (`Codec.resolved`)."""
+    """As `spelled`; "" for None, which means the data type of the array (`Codec.resolved`)."""
     return "" if value is None else spelled(value, name, kinds)
 
 
 def native(text: str) -> Dtype:
-    """The type that a spelling means, in this machine's byte order."""
+    """The type of a NumPy type string, in this machine's byte order."""
     return np.dtype(text).newbyteorder("=")
 
 
 def check_conversion(source: str, target: str, name: str) -> None:
-    """Refuses to make real numbers of complex ones."""
+    """Refuses to convert complex numbers to real ones."""
     if np.dtype(source).kind == "c" and np.dtype(target).kind != "c":
         raise MetadataError(f"{name} is {target!r}, which holds no complex numbers", path=name)
 
 
 def taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
-    """The shape of a chunk whose bytes are taken as elements of a type: the same where they have one size, else one dimension.
-    Single bytes may be taken as larger elements; MetadataError where there are no whole ones, for other sizes, and where no type is said ("")."""
+    """The shape of a chunk whose bytes are viewed as elements of a type: the same if the elements have the same size, else one dimension.
+    Single bytes may be viewed as larger elements. MetadataError where their number does not fit, for other sizes, and where no type is given ("")."""
     if not text:
         raise MetadataError("the codec needs a member dtype", path=path)
     size = np.dtype(text).itemsize
@@ -59,7 +59,7 @@ def taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
 
 
 def taken(array: Array, text: str) -> Array:
-    """The elements of an array as a type, in one dimension."""
+    """The elements of an array viewed as a type, in one dimension."""
     flat, dtype = np.ascontiguousarray(array).reshape(-1), native(text)
     if flat.dtype.itemsize == dtype.itemsize:
         return flat.view(dtype)
@@ -67,14 +67,14 @@ def taken(array: Array, text: str) -> Array:
 
 
 def given_back(flat: Array, text: str, spec: ChunkSpec) -> Array:
-    """Undoes `taken`, for a chunk of this kind."""
+    """Undoes `taken`, for a chunk of this spec."""
     if flat.dtype.itemsize != spec.dtype.itemsize:
         flat = flat.astype(text, copy=False)
     return flat.view(spec.dtype).reshape(spec.shape)
 
 
 def spec_of(spec: ChunkSpec, shape: tuple[int, ...], dtype: Dtype) -> ChunkSpec:
-    """A chunk of another shape and type; its fill value is the same number where there is one."""
+    """A chunk of another shape and type; its fill value is the same number if the type has it."""
     items = 2 if dtype.kind == "c" else 1
     width = dtype.itemsize // items
     try:

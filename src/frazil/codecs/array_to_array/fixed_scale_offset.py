@@ -21,8 +21,8 @@ from frazil.errors import MetadataError, shown
 
 
 class FixedScaleOffset(ArrayToArray):
-    """Stores (x - offset) * scale, rounded to whole numbers. dtype: what elements are taken as (None: the data type of a new array); astype: what is stored (None: dtype), which must
-    hold the numbers: integers wrap around."""
+    """Stores (x - offset) * scale, rounded to whole numbers. dtype: the type of elements (None: the data type of a new array); astype: the stored type (None:
+    dtype), which must hold the numbers: integers wrap around."""
 
     __slots__ = ("astype", "dtype", "offset", "scale")
     name: ClassVar[str] = "numcodecs.fixedscaleoffset"
@@ -59,7 +59,7 @@ class FixedScaleOffset(ArrayToArray):
 
 
 def _number(value: object, name: str) -> float:
-    """A whole number stays one: NumPy keeps integers so."""
+    """A whole number stays an integer, because NumPy keeps integers then."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not isfinite(value):
         raise MetadataError(f"{name} is {shown(value)}; it must be a number", path=name)
     return int(value) if isinstance(value, int | np.integer) else float(value)

@@ -13,7 +13,7 @@ from frazil.errors import ChunkDecodeError, MetadataError
 
 
 class NumcodecsPackBits(ArrayToArray):
-    """Bytes: how many bits of the last one are unused, then the elements in C order, eight to a byte, the first in the highest bit."""
+    """Bytes: the number of unused bits of the last one, then the elements in C order, eight to a byte, the first in the highest bit."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.packbits"

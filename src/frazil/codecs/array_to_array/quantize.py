@@ -20,8 +20,8 @@ from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
 
 
 class Quantize(ArrayToArray):
-    """Rounds to a power of 2 that keeps `digits` decimal digits behind the point; decoding gives what was rounded.
-    dtype: what elements are taken as (None: the data type of a new array); astype: what is stored (None: dtype)."""
+    """Rounds to a power of 2 that keeps `digits` decimal digits behind the point. Decoding returns the rounded values.
+    dtype: the type of elements (None: the data type of a new array); astype: the stored type (None: dtype)."""
 
     __slots__ = ("astype", "digits", "dtype")
     name: ClassVar[str] = "numcodecs.quantize"

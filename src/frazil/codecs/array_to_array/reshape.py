@@ -15,7 +15,7 @@ _FORM = "a list of whole numbers above 0, lists of dimensions, and at most one -
 
 
 class _SameOrder(ArrayToArray):
-    """A codec that changes dimensions alone."""
+    """A codec that changes only the dimensions."""
 
     __slots__ = ()
     keeps_order: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class _SameOrder(ArrayToArray):
 
 
 class Reshape(_SameOrder):
-    """shape: for each dimension of the result its length, or the dimensions of the input whose product it is; one may be -1: what is left."""
+    """shape: for each dimension of the result its length, or the dimensions of the input whose product it is; one may be -1: the remaining length."""
 
     __slots__ = ("shape",)
     name: ClassVar[str] = "reshape"

@@ -16,8 +16,8 @@ Scalar = int | float | str
 
 
 class ScaleOffset(ArrayToArray):
-    """offset is subtracted, then scale multiplied; each as a fill value of the data type is written (None: 0 and 1). What the data type does not hold is an
-    error, in either direction."""
+    """Subtracts offset, then multiplies by scale; both are in the form of fill values of the data type (None: 0 and 1). A result that the data type does not hold
+    is an error, in either direction."""
 
     __slots__ = ("offset", "scale")
     name: ClassVar[str] = "scale_offset"
@@ -77,7 +77,7 @@ class ScaleOffset(ArrayToArray):
 
 
 def scalar_of(value: Scalar, dtype: np.dtype[np.generic], path: str) -> np.generic:
-    """A number as a document has it, in the form of a fill value; the registry also writes "+Infinity"."""
+    """A number of a document, in the form of a fill value; the registry also writes "+Infinity"."""
     value = "Infinity" if value == "+Infinity" else value
     return CORE_EXTENSIONS.data_type_from_user(dtype).parse_fill(value, path).scalar
 
@@ -85,7 +85,7 @@ def scalar_of(value: Scalar, dtype: np.dtype[np.generic], path: str) -> np.gener
 def _exact(
     array: Array, first: Callable[[int], int], second: Callable[[int], int], refusal: type[FrazilError]
 ) -> Array:
-    """Both steps on integers, of which the smallest and the largest say whether a result is outside the type, as both steps are monotonic."""
+    """Both steps on integers. As both steps are monotonic, the results of the smallest and the largest show whether any result is outside the type."""
     if not array.size:
         return array
     low, high = integer_range(array.dtype)
@@ -95,7 +95,7 @@ def _exact(
         outside = [end for end in ends if not low <= end <= high]
         if outside:
             raise refusal(f"codec scale_offset: {outside[0]} is not a number of {array.dtype}")
-    work = array.astype(object if high > 2**63 - 1 else np.int64)  # every result is within
+    work = array.astype(object if high > 2**63 - 1 else np.int64)  # every result fits
     return np.asarray(second(first(work))).astype(array.dtype)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ from frazil.errors import MetadataError
 
 
 class Transpose(ArrayToArray):
-    """order: dimension j of what it makes is dimension order[j] of what it gets."""
+    """order: dimension j of the encoded array is dimension order[j] of the decoded one."""
 
     __slots__ = ("order",)
     name: ClassVar[str] = "transpose"

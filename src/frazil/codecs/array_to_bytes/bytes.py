@@ -1,4 +1,4 @@
-"""The `bytes` codec: elements one after the other in C order, in a stated byte order (Zarr v3.1 core, bytes codec)."""
+"""The `bytes` codec: elements one after the other in C order, in a given byte order (Zarr v3.1 core, bytes codec)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from frazil.errors import ChunkDecodeError, MetadataError
 
 
 class Bytes(ArrayToBytes):
-    """endian: "little" or "big"; None for types without a byte order, and, in arguments of the user's, for the machine's usual "little". Structs are
-    read without one as little-endian: zarr-python 3.0 and 3.1 left it out."""
+    """endian: "little" or "big"; None for types without a byte order, and, in arguments from users, for the usual "little". Structs without it are
+    read as little-endian, because zarr-python 3.0 and 3.1 left it out."""
 
     __slots__ = ("endian",)
     name: ClassVar[str] = "bytes"

@@ -1,4 +1,4 @@
-"""The `n5_default` codec: blocks of N5 in its default mode, which say their own shape (Zarr extensions registry, n5_default)."""
+"""The `n5_default` codec: blocks of N5 in its default mode, which contain their own shape (Zarr extensions registry, n5_default)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from frazil.codecs.codec import (
 from frazil.errors import ChunkDecodeError, MetadataError
 
 _LARGEST = 2**32 - 1
-_MOST_LARGER = 8  # how many times as many elements as a chunk a block may have
+_MOST_LARGER = 8  # most elements of a block, as a multiple of those of a chunk
 
 
 class N5Default(ArrayToBytes):

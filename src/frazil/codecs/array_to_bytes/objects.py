@@ -1,8 +1,8 @@
 """The codecs of object arrays of Zarr v2: `json2`, `msgpack2` and `pickle` of numcodecs. A chunk is one document: the elements, nested by the shape of the chunk, then
 the dtype and the shape.
 
-The data type is in metadata/types/objects.py. `pickle` is in no registry: loading a pickle runs what its author chose. Who trusts the author adds it:
-`registry.with_codec(Pickle)`. Even then elements are what the other two have: text, bytes, numbers, lists and dicts."""
+The data type is in metadata/types/objects.py. `pickle` is in no registry, because loading a pickle runs code that its author chose. Users who trust the author
+add it: `registry.with_codec(Pickle)`. Even then elements have the types of the other two codecs: text, bytes, numbers, lists and dicts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DTYPE: Final = "|O"
 
 
 class _Objects(ArrayToBytes):
-    """What the three have in common: they differ in the form of the document."""
+    """Shared code of the three codecs: they differ in the form of the document."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class _Document(_Objects):
 
 
 class Json2(_Document):
-    """json2: JSON text, with the bare words NaN and Infinity. The members are the arguments of numcodecs.JSON, which are those of Python's json."""
+    """json2: JSON text, which may contain NaN and Infinity without quotes. The members are the arguments of numcodecs.JSON, which are those of Python's json."""
 
     __slots__ = ("_members", "encoding")
     name: ClassVar[str] = "numcodecs.json2"
@@ -111,7 +111,7 @@ class Json2(_Document):
         separators = members["separators"]
         if isinstance(separators, list):
             members = {**members, "separators": tuple(separators)}
-        return json.JSONEncoder(**members)  # type: ignore[arg-type] # which are tried when the codec is made
+        return json.JSONEncoder(**members)  # type: ignore[arg-type] # tried when the codec is created
 
     def _dump_document(self, document: list[object]) -> bytes:
         try:
@@ -126,8 +126,8 @@ class Json2(_Document):
 
 
 class MsgPack2(_Document):
-    """msgpack2: MessagePack. raw: text was written as bytes, which are read as such; use_single_float, use_bin_type: what numcodecs writes; here floats have 64 bits, and
-    bytes are written as such."""
+    """msgpack2: MessagePack. raw: text was written as bytes, and is read as bytes; use_single_float, use_bin_type: options of numcodecs' writer. Here floats have
+    64 bits, and bytes are written as bytes."""
 
     __slots__ = ("raw", "use_bin_type", "use_single_float")
     name: ClassVar[str] = "numcodecs.msgpack2"
@@ -204,7 +204,7 @@ def _nested(values: list[object], shape: tuple[int, ...]) -> list[object]:
 
 
 def _flattened(items: list[object], shape: tuple[int, ...], name: str) -> list[object]:
-    """Undoes _nested. Raises ChunkDecodeError where lists have other lengths than the shape says."""
+    """Undoes _nested. Raises ChunkDecodeError where lists have other lengths than the shape requires."""
     level = items
     for axis in range(len(shape)):
         if len(level) != prod(shape[: axis + 1]):

@@ -1,4 +1,4 @@
-"""The `packbits` codec: only those bits of each element that count, one after the other (Zarr extensions registry, packbits)."""
+"""The `packbits` codec: only the used bits of each element, one after the other (Zarr extensions registry, packbits)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _BLOCK = 2**16  # numbers that are expanded to single bits at once, a multiple o
 
 
 class PackBits(ArrayToBytes):
-    """padding_encoding: whether a first or last byte says how many bits of the last one are unused; first_bit, last_bit: those bits of each number that
-    are stored, from 0, the lowest (None: all). Complex elements are two numbers."""
+    """padding_encoding: whether a first or last byte has the number of unused bits of the last one; first_bit, last_bit: the bits of each number that
+    are stored, counted from 0, the lowest (None: all). Complex elements are two numbers."""
 
     __slots__ = ("first_bit", "last_bit", "padding_encoding")
     name: ClassVar[str] = "packbits"
@@ -52,7 +52,7 @@ class PackBits(ArrayToBytes):
                 )
 
     def _range(self, spec: ChunkSpec) -> tuple[np.dtype[np.generic], int, int, int]:
-        """The type of a number, how many there are, the first bit of each, and the one behind the last."""
+        """The type of a number, how many numbers there are, the first bit of each, and the one behind the last."""
         number = number_type(spec.dtype)
         assert number is not None, "check has seen it"
         last = bits_of(number) - 1 if self.last_bit is None else self.last_bit
@@ -105,7 +105,7 @@ class PackBits(ArrayToBytes):
 
 
 def _little(raw: Bytes, number: np.dtype[np.generic]) -> Bytes:
-    """The bytes of numbers, a row for each, in little-endian order; or back from it."""
+    """The bytes of numbers, a row for each, converted to little-endian order, or from it."""
     rows = raw.reshape(-1, number.itemsize)
     return rows if np.little_endian else rows[:, ::-1].copy()
 

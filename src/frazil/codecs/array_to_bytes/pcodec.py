@@ -1,4 +1,4 @@
-"""Numbers packed by pcodec, under the name that zarr-python and zarrs write: `numcodecs.pcodec`. The work is that of the package pcodec."""
+"""Numbers packed by pcodec, under the name that zarr-python and zarrs write: `numcodecs.pcodec`. The package pcodec does the work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DELTAS = ("auto", "none", "try_consecutive", "try_lookback")
 
 class Pcodec(ArrayToBytes):
     """level: 0 to 12; mode_spec: auto or classic; delta_spec: auto, none, try_consecutive or try_lookback; delta_encoding_order: of try_consecutive, 0 to 7;
-    paging_spec: equal_pages_up_to, with so many elements."""
+    paging_spec: equal_pages_up_to, with this number of elements."""
 
     __slots__ = ("delta_encoding_order", "delta_spec", "equal_pages_up_to", "level", "mode_spec", "paging_spec")
     name: ClassVar[str] = "numcodecs.pcodec"

@@ -1,7 +1,7 @@
 """The `sharding_indexed` codec as an entry of a document (sharding codec 1.0, Configuration parameters).
 
-What a shard looks like is in sharding/shard.py, and what a chain with shards compiles to in chain.py: in arrays this codec is planned, not run.
-Where one shard is encoded or decoded alone, sharding/whole_shard.py does it."""
+The format of a shard is in sharding/shard.py, and the compilation of a chain with shards in chain.py: in arrays this codec is planned, not run.
+sharding/whole_shard.py encodes or decodes a single shard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.errors import MetadataError
 
 
 class ShardingIndexed(Sharding):
-    """chunk_shape: extent of an inner chunk, by the dimensions that this codec gets to see; codecs: of the inner chunks (None: bytes);
+    """chunk_shape: extent of an inner chunk, by the dimensions of this codec's input; codecs: of the inner chunks (None: bytes);
     index_codecs: of the shard index, whose size must not depend on its values; index_location: "start" or "end"."""
 
     __slots__ = ("chunk_shape", "codecs", "index_codecs", "index_location")

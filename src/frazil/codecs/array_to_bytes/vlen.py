@@ -1,6 +1,6 @@
-"""The codecs `vlen-utf8`, `vlen-bytes` and `vlen-array`: the number of elements, then of each its length and its bytes; numbers are u32, little-endian.
+"""The codecs `vlen-utf8`, `vlen-bytes` and `vlen-array`: the number of elements, then the length and the bytes of each; numbers are u32, little-endian.
 
-Where only codecs of the kernel stand around it, element_stage.py runs it for many chunks at once; here it runs for one chunk."""
+Where the other codecs of the chain are the kernel's, element_stage.py runs it for many chunks at once; here it runs for one chunk."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from frazil.codecs.element_stage import ElementStage
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import OBJECT_VIEW
 
-MOST_BYTES = 2**32  # of a chunk that was compressed, decoded
+MOST_BYTES = 2**32  # of a compressed chunk, after decompression
 
 
 class Vlen(ArrayToBytes):
-    """What the three have in common: they differ in name."""
+    """Shared code of the three codecs: they differ in name."""
 
     __slots__ = ()
     _vlen: ClassVar[bool] = True

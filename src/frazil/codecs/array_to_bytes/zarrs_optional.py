@@ -1,4 +1,4 @@
-"""The codec `zarrs.optional`: a mask, and the values that are there, each through a chain of its own. An element is a struct (valid, value)
+"""The codec `zarrs.optional`: a mask, and the values that exist, each through a chain of its own. An element is a struct (valid, value)
 (metadata/types/optional.py).
 
 The bytes: the lengths of both, u64 little-endian, the encoded mask, the encoded values."""
@@ -54,7 +54,7 @@ class ZarrsOptional(ArrayToBytes):
         return _MOST_BYTES + 2 * spec.nbytes
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        valid = field_of(array, "valid").copy(order="C")  # np.ascontiguousarray adds a dimension where there is none
+        valid = field_of(array, "valid").copy(order="C")  # np.ascontiguousarray makes 0-d arrays 1-d
         values = field_of(array, "value")[valid]
         mask = self._mask.encode(valid, _mask_spec(spec))
         data = self._data.encode(values, _value_spec(spec, len(values))) if len(values) else b""

@@ -33,7 +33,7 @@ class ZarrsVlenV2(Vlen):
 class ZarrsVlen(ArrayToBytes):
     """zarrs.vlen: one offset more than there are elements, and the bytes of all elements.
 
-    index_codecs, data_codecs: chains for both;  index_data_type: of an offset, "uint32" or "uint64";  index_location: of the offsets, with their encoded
+    index_codecs, data_codecs: the chains of both;  index_data_type: of an offset, "uint32" or "uint64";  index_location: of the offsets, with their encoded
     length, "start" or "end"."""
 
     __slots__ = ("data_codecs", "index_codecs", "index_data_type", "index_location")

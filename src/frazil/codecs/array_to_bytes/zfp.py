@@ -1,4 +1,4 @@
-"""The `zfp` codec: numbers in blocks of 4 along each dimension, without a header (Zarr extensions registry, zfp). The work is that of the package zfpy."""
+"""The `zfp` codec: numbers in blocks of 4 along each dimension, without a header (Zarr extensions registry, zfp). The package zfpy does the work."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Zfp(ArrayToBytes):
             raise MetadataError("mode fixed_accuracy is for floating-point numbers", path=f"{path}.configuration.mode")
 
     def bound(self, spec: ChunkSpec) -> int:
-        """All bits that zfp can write, or read of damaged data: of each block its exponent, each bit plane of all elements, and the tests between."""
+        """All bits that zfp can write, or read from damaged data: for each block its exponent, each bit plane of all elements, and the tests between."""
         work = _work_type(spec.dtype)
         assert work is not None, "check has seen it"
         shape = spec.shape or (1,)
@@ -107,7 +107,7 @@ class Zfp(ArrayToBytes):
         zfpy = required("zfpy", self.name, "zfp")
         work = _work_type(spec.dtype)
         shape = spec.shape or (1,)
-        # zfp reads on beyond the end of damaged data, so that all it can read has to be there
+        # zfp reads beyond the end of damaged data, so it needs a buffer for all that it can read
         padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
         made = zfpy._decompress(padded, zfpy.dtype_to_ztype(work), shape, **self._arguments())
         return _demoted(made.reshape(spec.shape), spec.dtype)
@@ -127,7 +127,7 @@ def _number(value: object, name: str, least: float) -> float:
 
 
 def _work_type(dtype: np.dtype[np.generic]) -> np.dtype[np.generic] | None:
-    """The type that zfp compresses such elements as."""
+    """The type as which zfp compresses elements of this dtype."""
     if dtype.kind in "mM":
         return np.dtype(np.int64)
     if dtype.kind in "iuf" and dtype.itemsize >= 4:
@@ -177,9 +177,9 @@ def _demoted(made: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 class NumcodecsZfpy(ArrayToBytes):
-    """zfp behind its header, under the name that zarr-python writes. mode: 2 (rate), 3 (precision) or 4 (tolerance); the other members count for nothing.
+    """zfp behind its header, under the name that zarr-python writes. mode: 2 (rate), 3 (precision) or 4 (tolerance); the other members are ignored.
 
-    compression_kwargs: the same again, as numcodecs writes it for arrays of Zarr v2; it is not kept."""
+    compression_kwargs: the same values again, as numcodecs writes them for arrays of Zarr v2; they are not kept."""
 
     __slots__ = ("mode", "precision", "rate", "tolerance")
     name: ClassVar[str] = "numcodecs.zfpy"
@@ -199,7 +199,7 @@ class NumcodecsZfpy(ArrayToBytes):
         self._bare()
 
     def _bare(self) -> Zfp:
-        """The same without a header."""
+        """The same codec without a header."""
         if self.mode == 2:
             return Zfp("fixed_rate", rate=self.rate)
         return (
@@ -231,7 +231,7 @@ class NumcodecsZfpy(ArrayToBytes):
         found = tuple(header[name] for name in ("nw", "nz", "ny", "nx") if header[name])
         if found != (spec.shape or (1,)) or header["type"] != spec.dtype:
             raise ChunkDecodeError(f"codec {self.name}: {header['type']} {found}, not {spec.dtype} {spec.shape}")
-        # a header of damaged data may name another mode, whose blocks are longer than the data that is there
+        # a header of damaged data may name another mode, whose blocks are longer than the data
         config = header["config"]
         if config["mode"] != self.mode or (self.mode == 2 and not config["rate"] <= self.rate + 64):
             raise ChunkDecodeError(f"codec {self.name}: the header has mode {config['mode']}, not {self.mode}")

@@ -1,3 +1,3 @@
-"""Bytes-to-bytes codecs, one a file: compressors, checksums, shuffles.
+"""Bytes-to-bytes codecs, one in each file: compressors, checksums, shuffles.
 
 The base class is in codecs/codec.py."""

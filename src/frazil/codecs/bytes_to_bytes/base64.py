@@ -1,4 +1,4 @@
-"""Base64 text (RFC 4648, section 4), under the name that numcodecs has for it: `numcodecs.base64`."""
+"""Base64 text (RFC 4648, section 4), under its name in numcodecs: `numcodecs.base64`."""
 
 from __future__ import annotations
 

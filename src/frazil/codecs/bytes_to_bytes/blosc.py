@@ -1,4 +1,4 @@
-"""The `blosc` codec (Zarr v3.1 core, blosc codec; c-blosc 1 format). The work is the kernel's."""
+"""The `blosc` codec (Zarr v3.1 core, blosc codec; c-blosc 1 format). The kernel does the work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Blosc(BytesToBytes):
 
     __slots__ = ("blocksize", "clevel", "cname", "shuffle", "typesize")
     name: ClassVar[str] = "blosc"
-    # the first three are required by its specification, but not to read
+    # the specification requires the first three, but documents without them can be read
     optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "typesize", "blocksize")
     most_bytes: ClassVar[int | None] = 2**31 - 1 - 16  # BLOSC_MAX_BUFFERSIZE
 
@@ -55,13 +55,13 @@ class Blosc(BytesToBytes):
 
     def native(self) -> NativeCodec | None:
         shuffle = SHUFFLES.index(self.shuffle or "noshuffle")
-        # blosc keeps the size of an element in one byte; it shuffles by single bytes where that does not hold it
+        # blosc stores the size of an element in one byte; it shuffles by single bytes if the size does not fit
         typesize = self.typesize or 1
         return (self.name, self.cname, self.clevel, shuffle, typesize if typesize <= 255 else 1, self.blocksize)
 
 
 class NumcodecsBlosc(BytesToBytes):
-    """blosc under the name that zarr-python writes for numcodecs, which shuffles single bytes. shuffle: -1 (bits), 0 (none), 1 (bytes) or 2 (bits)."""
+    """blosc under the name that zarr-python writes for numcodecs. It shuffles single bytes. shuffle: -1 (bits), 0 (none), 1 (bytes) or 2 (bits)."""
 
     __slots__ = ("blocksize", "clevel", "cname", "shuffle")
     name: ClassVar[str] = "numcodecs.blosc"

@@ -1,4 +1,4 @@
-"""bzip2 streams, under the name that zarr-python writes: `numcodecs.bz2`. The work is that of Python's bz2."""
+"""bzip2 streams, under the name that zarr-python writes: `numcodecs.bz2`. Python's bz2 does the work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.codecs.codec import BytesToBytes, integer
 
 
 class Bz2(BytesToBytes):
-    """level: 1 to 9, hundreds of kB that are compressed at once."""
+    """level: 1 to 9, the block size in hundreds of kB."""
 
     __slots__ = ("level",)
     name: ClassVar[str] = "numcodecs.bz2"

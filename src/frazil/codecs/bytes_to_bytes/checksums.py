@@ -1,5 +1,5 @@
 """Checksums of four bytes before or behind the data, under the names that zarr-python writes: `numcodecs.crc32`, `numcodecs.adler32`,
-`numcodecs.jenkins_lookup3` and `numcodecs.crc32c` (which at the end is the core's `crc32c`)."""
+`numcodecs.jenkins_lookup3` and `numcodecs.crc32c` (the same as the core's `crc32c` if it is at the end)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.errors import ChecksumError, ChunkDecodeError
 
 
 class _Checksum(BytesToBytes):
-    """location: "start" or "end", where the checksum stands; None: where numcodecs puts it."""
+    """location: "start" or "end", the place of the checksum; None: the place that numcodecs uses."""
 
     __slots__ = ("location",)
     optional: ClassVar[tuple[str, ...]] = ("location",)
@@ -73,7 +73,7 @@ class Adler32(_Checksum):
 
 
 class JenkinsLookup3(_Checksum):
-    """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: where it begins; prefix: bytes that are counted before the data. The package numcodecs has it."""
+    """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: the initial value; prefix: bytes that are hashed before the data. Needs the package numcodecs."""
 
     __slots__ = ("initval", "prefix")
     name: ClassVar[str] = "numcodecs.jenkins_lookup3"
@@ -99,7 +99,7 @@ class JenkinsLookup3(_Checksum):
 
 
 class NumcodecsCrc32c(_Checksum):
-    """CRC-32C, as of the core's codec, in either place."""
+    """CRC-32C, as in the core's codec, in either place."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.crc32c"

@@ -1,4 +1,4 @@
-"""The `conditional` codec: each chunk says which of some codecs were applied to it (Zarr extensions registry, conditional)."""
+"""The `conditional` codec: each chunk records which of some codecs were applied to it (Zarr extensions registry, conditional)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from frazil.errors import ChunkDecodeError, MetadataError
 
 
 class Conditional(BytesToBytes):
-    """codecs: bytes-to-bytes codecs. One is applied where it makes a chunk no longer, a shuffle always; header_bits: of the header, a multiple of 8 (None:
-    as few as there can be)."""
+    """codecs: bytes-to-bytes codecs. One is applied if it does not make a chunk longer, a shuffle always; header_bits: of the header, a multiple of 8 (None:
+    the smallest possible)."""
 
     __slots__ = ("codecs", "header_bits")
     name: ClassVar[str] = "conditional"
@@ -67,7 +67,7 @@ class Conditional(BytesToBytes):
         return data
 
     def bound(self, nbytes: int) -> int:
-        # What makes data longer is not applied, unless its result has the same length for any data.
+        # A codec that makes data longer is not applied, unless its result has the same length for any data.
         for codec in self.codecs:
             nbytes = max(nbytes, codec.encoded_size(nbytes) or 0)
         return nbytes + self.header_bits // 8

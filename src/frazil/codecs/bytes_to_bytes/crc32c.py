@@ -1,4 +1,4 @@
-"""The `crc32c` codec: four bytes of checksum behind the data (Zarr v3.1 core, crc32c codec). The work is the kernel's."""
+"""The `crc32c` codec: a checksum of four bytes behind the data (Zarr v3.1 core, crc32c codec). The kernel does the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compressors of Python's standard library have in common: decoding that makes no more bytes than it may. They are imported when first needed."""
+"""Shared code of the compressors of Python's standard library: decoding with a limit on the output. They are imported when first needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Decompressor(Protocol):
 
 
 def decompress(start: Callable[[], Decompressor], data: bytes, limit: int, name: str) -> bytes:
-    """All streams in the data, one after the other, at most `limit` bytes. start: makes what decodes one. Raises ChunkDecodeError."""
+    """All streams in the data, one after the other, at most `limit` bytes. start: creates a decoder of one stream. Raises ChunkDecodeError."""
     pieces: list[bytes] = []
     room = limit
     while True:

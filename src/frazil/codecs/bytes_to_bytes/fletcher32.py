@@ -1,4 +1,4 @@
-"""Fletcher-32 of words of two bytes, the high one first, as HDF5 puts it behind chunks: `numcodecs.fletcher32`. The work is the kernel's."""
+"""Fletcher-32 of words of two bytes, high byte first, as HDF5 puts it behind chunks: `numcodecs.fletcher32`. The kernel does the work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.codecs.codec import BytesToBytes, NativeCodec
 
 
 class Fletcher32(BytesToBytes):
-    """Four bytes at the end. Of an odd number of bytes, the last is the high one of a word; the sum without it is read, too, as zarrs writes it."""
+    """Four bytes at the end. The last of an odd number of bytes is the high byte of a word; the sum without it, which zarrs writes, is accepted too."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.fletcher32"

@@ -1,4 +1,4 @@
-"""GDeflate in pages of 64 KiB, under the name that zarrs writes: `zarrs.gdeflate`. The work is the kernel's."""
+"""GDeflate in pages of 64 KiB, under the name that zarrs writes: `zarrs.gdeflate`. The kernel does the work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Gdeflate(BytesToBytes):
 
     __slots__ = ("level",)
     name: ClassVar[str] = "zarrs.gdeflate"
-    optional: ClassVar[tuple[str, ...]] = ("level",)  # required by its specification, but not to read
+    optional: ClassVar[tuple[str, ...]] = ("level",)  # the specification requires it, readers do not
 
     def __init__(self, level: int = 6) -> None:
         self.level = integer(level, "level", 0, 12)

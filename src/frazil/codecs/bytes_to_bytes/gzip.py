@@ -1,4 +1,4 @@
-"""The `gzip` codec (Zarr v3.1 core, gzip codec; RFC 1952). The work is the kernel's."""
+"""The `gzip` codec (Zarr v3.1 core, gzip codec; RFC 1952). The kernel does the work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Gzip(BytesToBytes):
 
     __slots__ = ("level",)
     name: ClassVar[str] = "gzip"
-    optional: ClassVar[tuple[str, ...]] = ("level",)  # required by its specification, but not to read
+    optional: ClassVar[tuple[str, ...]] = ("level",)  # the specification requires it, readers do not
 
     def __init__(self, level: int = 6) -> None:
         self.level = integer(level, "level", 0, 9)
@@ -25,7 +25,7 @@ class Gzip(BytesToBytes):
 
 
 class NumcodecsGzip(Gzip):
-    """The same under the name that zarr-python writes for numcodecs."""
+    """The same codec under the name that zarr-python writes for numcodecs."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.gzip"

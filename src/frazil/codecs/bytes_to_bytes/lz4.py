@@ -1,4 +1,4 @@
-"""LZ4 blocks behind their decoded size, under the name that zarr-python writes: `numcodecs.lz4`. The work is the kernel's."""
+"""LZ4 blocks behind their decoded size, under the name that zarr-python writes: `numcodecs.lz4`. The kernel does the work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 
 
 class Lz4(BytesToBytes):
-    """acceleration: the larger, the faster and the longer; below 1 means 1."""
+    """acceleration: the larger, the faster, and the longer the result; below 1 means 1."""
 
     __slots__ = ("acceleration",)
     name: ClassVar[str] = "numcodecs.lz4"

@@ -1,4 +1,4 @@
-"""xz and lzma streams, under the name that zarr-python writes: `numcodecs.lzma`. The work is that of Python's lzma."""
+"""xz and lzma streams, under the name that zarr-python writes: `numcodecs.lzma`. Python's lzma does the work."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from frazil.codecs.bytes_to_bytes.decompressor import Decompressor, decompress
 from frazil.codecs.codec import BytesToBytes, integer
 from frazil.errors import MetadataError, shown
 
-_XZ, _ALONE, _RAW = 1, 2, 3  # as Python's lzma numbers the formats
+_XZ, _ALONE, _RAW = 1, 2, 3  # the numbers of the formats in Python's lzma
 _EXTREME = 2**31
-_MEMORY = 2**30  # what a stream may ask for; the strongest preset needs 65 MiB
+_MEMORY = 2**30  # memory limit for decoding; the strongest preset needs 65 MiB
 
 
 class Lzma(BytesToBytes):
     """format: 1 (xz), 2 (lzma alone) or 3 (raw); check: the number of the checksum, -1 for the format's usual one; preset: None or 0 to 9,
-    with 2^31 added for the extreme variants; filters: None, or a chain of objects with an `id`. All as Python's lzma has them."""
+    with 2^31 added for the extreme variants; filters: None, or a chain of objects with an `id`. All as in Python's lzma."""
 
     __slots__ = ("check", "filters", "format", "preset")
     name: ClassVar[str] = "numcodecs.lzma"

@@ -1,6 +1,6 @@
-"""An array codec run over a byte string, taken as a 1-dimensional array of uint8: `frazil.on_bytes`, known to no other program.
+"""An array codec applied to a byte string, which is viewed as a 1-dimensional array of uint8: `frazil.on_bytes`, a codec that no other program knows.
 
-The 2022 draft lets an array codec stand behind one that makes bytes; the final Zarr v3 has no other word for that."""
+The 2022 draft allows an array codec behind one that makes bytes; the final Zarr v3 has no other way to express that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAMPLES = (16, 4096)  # lengths, in bytes, at which sizes are compared
 
 
 class OnBytes(BytesToBytes):
-    """codec: an array-to-array or array-to-bytes codec that makes as many bytes as it gets; of others the length of what was encoded could not be told."""
+    """codec: an array-to-array or array-to-bytes codec whose output is as long as its input; with others the decoded length would not be known."""
 
     __slots__ = ("codec",)
     name: ClassVar[str] = "frazil.on_bytes"
@@ -69,7 +69,7 @@ class OnBytes(BytesToBytes):
         return nbytes
 
     def _made(self, spec: ChunkSpec) -> int | None:
-        """Bytes that the codec makes of such bytes; None where that depends on them, or it takes no bytes."""
+        """Bytes that the codec makes of input of this spec; None where that depends on the values, or it takes no bytes."""
         try:
             if isinstance(self.codec, ArrayToBytes):
                 self.codec.check(spec, self.codec.name)

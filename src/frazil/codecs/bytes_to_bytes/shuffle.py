@@ -1,4 +1,4 @@
-"""The bytes of elements side by side, under the name that zarr-python writes: `numcodecs.shuffle`. The work is the kernel's."""
+"""The bytes of elements transposed, under the name that zarr-python writes: `numcodecs.shuffle`. The kernel does the work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
 
 
 class Shuffle(BytesToBytes):
-    """elementsize: bytes of an element; what is no whole element stays at the end."""
+    """elementsize: bytes of an element; bytes after the last whole element stay at the end."""
 
     __slots__ = ("elementsize",)
     name: ClassVar[str] = "numcodecs.shuffle"

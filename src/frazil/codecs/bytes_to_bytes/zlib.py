@@ -1,4 +1,4 @@
-"""zlib streams (RFC 1950), under the name that programs write: `numcodecs.zlib`. It is in no registry of Zarr v3. The work is the kernel's."""
+"""zlib streams (RFC 1950), under the name that programs write: `numcodecs.zlib`. It is in no registry of Zarr v3. The kernel does the work."""
 
 from __future__ import annotations
 

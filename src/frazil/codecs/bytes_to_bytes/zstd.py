@@ -1,4 +1,4 @@
-"""The `zstd` codec (Zarr extensions registry, zstd; RFC 8878). The work is the kernel's."""
+"""The `zstd` codec (Zarr extensions registry, zstd; RFC 8878). The kernel does the work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.errors import MetadataError
 
 
 class Zstd(BytesToBytes):
-    """level: -131072 to 22, where 0 means the library's default (3); checksum: whether frames end in one, which is checked at decoding."""
+    """level: -131072 to 22, where 0 means the library's default (3); checksum: whether frames end in a checksum. It is checked when they are decoded."""
 
     __slots__ = ("checksum", "level")
     name: ClassVar[str] = "zstd"
@@ -29,7 +29,7 @@ class Zstd(BytesToBytes):
 
 
 class NumcodecsZstd(Zstd):
-    """The same under the name that zarr-python writes for numcodecs."""
+    """The same codec under the name that zarr-python writes for numcodecs."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.zstd"

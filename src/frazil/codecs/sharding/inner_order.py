@@ -1,4 +1,4 @@
-"""The orders in which inner chunks can lie in a shard: C, F and Morton, as ranks of their places in its grid. Pure."""
+"""The orders of inner chunks in a shard: C, F and Morton, as ranks of their positions in its grid. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def ranks(coords: Columns, counts: tuple[int, ...]) -> Columns:
 
 
 def morton_keys(coords: Columns, counts: tuple[int, ...]) -> Columns:
-    """int64[n]: positions in Morton order: the bits of the coordinates in turn, those of the first dimension lowest; a dimension has as many bits as its count needs."""
+    """int64[n]: positions in Morton order: the bits of the coordinates interleaved, those of the first dimension lowest; a dimension has as many bits as its
+    count needs."""
     keys, at = np.zeros(len(coords), np.int64), 0
     bits = [(count - 1).bit_length() for count in counts]
     for bit in range(max(bits, default=0)):
@@ -48,7 +49,7 @@ def morton_keys(coords: Columns, counts: tuple[int, ...]) -> Columns:
 
 
 def inner_ranks(level: Level, order: Order) -> Columns:
-    """int64[total]: by the number of an inner chunk in the index, what sorts inner chunks in this order, which is not "written"."""
+    """int64[total]: the sort key of each inner chunk, by its number in the index, for an order other than "written"."""
     return _inner_ranks(level.total, level.strides, level.counts, order)
 
 

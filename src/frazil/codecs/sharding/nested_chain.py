@@ -26,7 +26,7 @@ from frazil.record import Record
 
 
 class NestedChain(Record):
-    """The codecs, by kind. path: of the list of them in messages"""
+    """The codecs, by kind. path: of their list, for messages"""
 
     before: tuple[ArrayToArray, ...]
     serializer: ArrayToBytes
@@ -69,11 +69,11 @@ class NestedChain(Record):
 
 
 def nested_chain(codecs: Sequence[Codec], path: str) -> NestedChain:
-    """Raises MetadataError for codecs that make no chain."""
+    """Raises MetadataError for codecs that are not a valid chain."""
     before, (serializer, _), after = split(codecs, path)
     return NestedChain(tuple(codec for codec, _ in before), serializer, tuple(codec for codec, _ in after), path)
 
 
 def to_json(codecs: Sequence[Codec]) -> list[object]:
-    """The codecs as members of a configuration."""
+    """The codecs as a member of a configuration."""
     return [codec.extension().to_json() for codec in codecs]

@@ -1,6 +1,7 @@
 """The bytes of a shard: its index, and how a shard is put together (sharding codec 1.0, Binary shard format).
 
-Functions over the stacked index table of many shards, which the kernel reads and writes. No codec of chunks; the codec of that name is in array_to_bytes/sharding_indexed.py."""
+Functions over the stacked index table of many shards, which the kernel reads and writes. Chunks are not encoded here; the codec of that name is in
+array_to_bytes/sharding_indexed.py."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def index_spec(counts: Sequence[int]) -> ChunkSpec:
 
 
 class IndexChain(Record):
-    """The codecs of a shard index; specs[i] and sizes[i] are what each array-to-array and bytes-to-bytes codec starts from."""
+    """The codecs of a shard index; specs[i] and sizes[i] are the input of each array-to-array and bytes-to-bytes codec."""
 
     before: tuple[ArrayToArray, ...]
     serializer: ArrayToBytes
@@ -54,7 +55,7 @@ class IndexChain(Record):
 
     @property
     def plain(self) -> bool:
-        """Whether it is `bytes` and checksums: then many indexes are one array."""
+        """Whether it consists of `bytes` and checksums: then many indexes are one array."""
         return not self.before and type(self.serializer) is Bytes and all(type(codec) is Crc32c for codec in self.after)
 
     def decode(self, data: bytes) -> NDArray[np.uint64]:
@@ -68,11 +69,11 @@ class IndexChain(Record):
             return np.ascontiguousarray(array).astype(np.uint64, copy=False).reshape(prod(self.specs[0].shape[:-1]), 2)
         except FrazilError:
             raise
-        except Exception as error:  # a codec of the user's may raise what it likes
+        except Exception as error:  # a user's codec may raise any exception
             raise FormatError(f"the shard index: {type(error).__name__}: {error}") from error
 
     def encode(self, table: NDArray[np.uint64]) -> bytes:
-        """Raises InvalidInputError where a codec of the user's makes something else than it said."""
+        """Raises InvalidInputError if a user's codec returns a result of another size than it declared."""
         array: NDArray[np.generic] = table.reshape(self.specs[0].shape)
         try:
             for before, spec in zip(self.before, self.specs[:-1], strict=True):
@@ -92,16 +93,16 @@ class IndexChain(Record):
 
 
 class Level(Record):
-    """One sharding. Shapes and strides are by dimension of the array, whatever transpositions stand before it.
+    """One level of sharding. Shapes and strides are by dimension of the array, also if transpositions come before it.
 
     inner    extent of an inner chunk
     counts   inner chunks of a shard
     strides  what one step along each dimension adds to the number of an inner chunk in the shard index
     total    inner chunks in all
-    index_codecs  of the shard index;  at_end: whether it is the last thing of the shard, or the first
+    index_codecs  of the shard index;  at_end: whether it is at the end of the shard, or at the beginning
     after    bytes-to-bytes codecs around the whole shard; with any of them the level is not addressable
-    bound    the most bytes of such a shard, encoded; more is refused
-    kernel_index  the same index, as the kernel takes it
+    bound    the most bytes of such a shard, encoded; a larger one is refused
+    kernel_index  the same index in the form of the kernel
     """
 
     inner: tuple[int, ...]
@@ -127,7 +128,7 @@ class Level(Record):
 def make_kernel_index(
     codecs: IndexChain, counts: Sequence[int], strides: Sequence[int], *, at_end: bool
 ) -> _kernel.ShardIndex:
-    """An index as the kernel takes it. Where its codecs are other ones than `bytes` and checksums, the kernel only checks what was decoded here."""
+    """An index in the form of the kernel. If its codecs are others than `bytes` and checksums, the kernel only checks tables that were decoded here."""
     swapped = isinstance(codecs.serializer, Bytes) and bool(codecs.serializer.swaps(codecs.specs[-1]))
     return _kernel.shard_index(
         counts, strides, at_end, codecs.nbytes, swapped, len(codecs.after) if codecs.plain else None
@@ -142,13 +143,14 @@ def read_indexes(
     sizes: Columns,
     threads: int,
 ) -> tuple[Columns, _kernel.Failures]:
-    """The stacked table of g shards, checked: int64[g, total, 2], start (from the shard's first byte) and length of each inner chunk, -1 where it is empty; and what was refused.
+    """The stacked table of g shards, checked: int64[g, total, 2], start (from the shard's first byte) and length of each inner chunk, -1 where it is empty; and
+    the failures.
 
-    rows   int64[g, 3], where the bytes of each index lie; MISSING: the shard is not there, so all its chunks are empty
+    rows   int64[g, 3], the bytes of each index; MISSING: the shard does not exist, so all its chunks are empty
     sizes  int64[g], bytes of each shard"""
     nbytes, present = level.index_codecs.nbytes, rows[:, 0] != _kernel.MISSING
     short = np.flatnonzero(present & (sizes < nbytes))
-    if len(short):  # told before there are tables, as a document may claim more inner chunks than memory holds
+    if len(short):  # before tables are allocated: a document may declare more inner chunks than memory holds
         text = f"a shard of {sizes[short[0]]} bytes is too short for its index of {nbytes} bytes"
         return np.empty((0, level.total, 2), np.int64), [(int(short[0]), _kernel.FAILED_INDEX, text)]
     tables = np.empty((len(rows), level.total, 2), np.int64)
@@ -181,7 +183,7 @@ def read_index(level: Level, data: bytes, size: int) -> Columns:
 
 
 def index_error(code: int, text: str) -> FrazilError:
-    """The error for an index that was refused."""
+    """The error for a failure of an index."""
     if isinstance(text, Refusal):
         return text.error
     kind = ChecksumError if code == _kernel.FAILED_INDEX_CHECKSUM else FormatError
@@ -191,7 +193,7 @@ def index_error(code: int, text: str) -> FrazilError:
 def encode_indexes(
     level: Level, tables: Columns, name: Callable[[FrazilError, int], None] | None = None
 ) -> NDArray[np.uint8]:
-    """Undoes read_indexes: uint8[g, nbytes]. Raises InvalidInputError for a codec of the user's; name(error, i) may say in it which shard it was."""
+    """Undoes read_indexes: uint8[g, nbytes]. Raises InvalidInputError for a user's codec; name(error, i) may add to it which shard it was."""
     data = np.empty((len(tables), level.index_codecs.nbytes), np.uint8)
     if level.index_codecs.plain:
         _kernel.write_indexes(level.kernel_index, np.ascontiguousarray(tables).reshape(-1, 2), data)
@@ -209,8 +211,8 @@ def encode_indexes(
 class StackedIndex(Record):
     """The stacked table of the indexes of g shards.
 
-    tables  int64[p, total, 2], as read_indexes makes them
-    slot    int64[g], which of them is that of each shard; -1: none, so that all its inner chunks are missing"""
+    tables  int64[p, total, 2], as read_indexes returns them
+    slot    int64[g], for each shard its table; -1: none, so that all its inner chunks are missing"""
 
     tables: Columns
     slot: Columns
@@ -225,7 +227,7 @@ class StackedIndex(Record):
         return entries
 
     def others(self, shard: Columns, number: Columns) -> tuple[Columns, Columns]:
-        """Shard and number of each stored inner chunk that is not among those given, by shard."""
+        """Shard and number of each stored inner chunk that is not one of the given, by shard."""
         there = np.flatnonzero(self.slot >= 0)
         stored = (self.tables[:, :, 0] >= 0)[self.slot[there]]
         row = np.where(self.slot >= 0, np.cumsum(self.slot >= 0) - 1, -1)[shard]
@@ -235,13 +237,13 @@ class StackedIndex(Record):
 
 
 class InnerChunks(Record):
-    """Encoded inner chunks that shards are assembled of, in any order.
+    """Encoded inner chunks to assemble shards from, in any order.
 
     shard   int64[n]
     number  int64[n], in the index of the shard, each at most once; -1: bytes that the index does not name
-    rows    int64[p, 3], where their bytes lie; a chunk with a row of negative length is left out
+    rows    int64[p, 3], their bytes; a chunk with a row of negative length is left out
     first   int64[n + 1]: the bytes of chunk i are rows[first[i]:first[i + 1]]; None: rows[i]
-    keys    int64[n], what sorts the chunks of a shard, -1 being last (the order given decides between equals); None: as they are given"""
+    keys    int64[n], the sort keys of the chunks of a shard, -1 being last (equal keys keep the given order); None: in the given order"""
 
     shard: Columns
     number: Columns
@@ -251,7 +253,7 @@ class InnerChunks(Record):
 
 
 class Assembled(Record):
-    """Shards put together: shard i is rows[offsets[i]:offsets[i + 1]]; indexes: the buffer in which their indexes lie."""
+    """Assembled shards: shard i is rows[offsets[i]:offsets[i + 1]]; indexes: the buffer of their indexes."""
 
     rows: Columns
     offsets: Columns
@@ -268,13 +270,13 @@ def assemble(
     empty: bool = True,
     name: Callable[[FrazilError, int], None] | None = None,
 ) -> Assembled:
-    """Lays inner chunks out in shards, one after the other, with the index before or behind them.
+    """Lays out inner chunks in shards, one after the other, with the index before or behind them.
 
     tables  int64[g, total, 2], C order; the entries of `chunks` are set in it, the others stay
     blob    the blob number that the buffer of the indexes gets
-    starts  int64[g], where the first chunk of each shard lies; None: at its beginning, behind an index at the start
+    starts  int64[g], the position of the first chunk in each shard; None: at its beginning, behind an index at the start
     empty   whether a shard without chunks has an index; if not, it has no rows
-    Raises InvalidInputError for an index codec of the user's; name(error, i) may say in it which shard it was."""
+    Raises InvalidInputError for a user's index codec; name(error, i) may add to it which shard it was."""
     count = len(tables)
     if starts is None:
         starts = np.full(count, 0 if level.at_end else level.index_codecs.nbytes, np.int64)

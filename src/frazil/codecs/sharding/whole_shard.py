@@ -1,6 +1,6 @@
-"""One whole shard in memory, encoded and decoded: what runs where a codec that the plan cannot see through stands before the shards.
+"""One whole shard in memory, encoded and decoded: for shards behind a codec whose effect on positions the plan does not know.
 
-Pure, level by level: the kernel does the chunks of the innermost one in one call. Shards that a plan can address never come here."""
+Pure, level by level: the kernel does the chunks of the innermost one in one call. Shards that a plan can address are not handled here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ERRORS: dict[int, type[DataError]] = {_kernel.FAILED_CHECKSUM: ChecksumError, _
 
 
 class WholeShard:
-    """Shards of one kind, as an array-to-bytes codec that runs. chain: compiled for the shard's own dimensions, a level at least."""
+    """Shards of one kind, as an array-to-bytes codec that runs. chain: compiled for the shard's own dimensions, with at least one level."""
 
     __slots__ = ("chain", "name")
 
@@ -33,7 +33,7 @@ class WholeShard:
         return self.chain.levels[0].bound
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        """The shard of an array of spec.shape; its index alone where all is fill value."""
+        """The shard of an array of spec.shape; only its index if all elements are the fill value."""
         levels = self.chain.levels
         shard = _encode(levels, self._inner_chunk(spec), array)
         return empty_shard(levels[0]) if shard is None else shard
@@ -52,7 +52,7 @@ def empty_shard(level: Level) -> bytes:
 
 
 def _encode(levels: Sequence[Level], inner_chunk: InnerChunk, array: Array) -> bytes | None:
-    """None where all is fill value."""
+    """None if all elements are the fill value."""
     level = levels[0]
     if len(levels) > 1:
         boxes = _boxes(level)
@@ -71,7 +71,7 @@ def _encode(levels: Sequence[Level], inner_chunk: InnerChunk, array: Array) -> b
 
 
 def _shard(level: Level, numbers: Columns, values: Sequence[bytes | None]) -> bytes:
-    """Inner chunks put together, in the order given."""
+    """Inner chunks assembled, in the given order."""
     rows = np.array([(-1 - i, 0, -1 if value is None else len(value)) for i, value in enumerate(values)], np.int64)
     chunks = InnerChunks(np.zeros(len(values), np.int64), numbers, rows.reshape(-1, 3))
     made = assemble(level, chunks, np.full((1, level.total, 2), -1, np.int64), -1 - len(values))
@@ -116,7 +116,7 @@ def _inner_chunks(shape: tuple[int, ...], inner_chunk: InnerChunk, level: Level)
 
 
 def _boxes(level: Level) -> list[tuple[tuple[slice, ...], int]]:
-    """Where each inner chunk of a shard lies, and its number in the index."""
+    """The box of each inner chunk of a shard, and its number in the index."""
     return [
         (
             tuple(slice(at * extent, (at + 1) * extent) for at, extent in zip(position, level.inner, strict=True)),

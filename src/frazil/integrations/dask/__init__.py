@@ -1,3 +1,3 @@
-"""Arrays as dask's, and dask's arrays written as one commit. Public as `frazil.dask`.
+"""Arrays as dask arrays, and dask arrays written as one commit. Public as `frazil.dask`.
 
-Nothing of dask is imported before it is used."""
+dask is imported only when it is used."""

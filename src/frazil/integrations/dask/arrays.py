@@ -1,6 +1,6 @@
-"""Arrays as dask's, and dask's arrays written by any of its schedulers, into a repository as one commit. Public as `frazil.dask`.
+"""Arrays as dask arrays, and dask arrays written by any of its schedulers, into a repository as one commit. Public as `frazil.dask`.
 
-How chunks and shards lie to each other is in layout.py, what tasks do in tasks.py. dask is imported on first use."""
+The alignment of chunks with shards is in layout.py, the work of tasks in tasks.py. dask is imported on first use."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _JOINED: Final = 32  # results of tasks that one task joins
 def from_array(
     array: Array, chunks: object = "auto", *, name: str | bool | None = None, **options: object
 ) -> DaskArray:
-    """The array as dask's, read when it is computed.
+    """The array as a dask array, read when it is computed.
 
-    chunks   of dask: "auto": several whole shards (or chunks, where there are none) up to dask's `array.chunk-size`, or an even part of one that is larger; or anything that
-             dask takes. What is cut otherwise is read right, too, but shards are then looked at by several tasks
+    chunks   of dask: "auto": several whole shards (or chunks, if there are none) up to dask's `array.chunk-size`, or an even part of one that is larger; or any
+             chunks that dask takes. Other chunks are read correctly too, but several tasks then read from the same shard
     name     and options: as for dask.array.from_array
-    Raises InvalidInputError, also without dask."""
+    Raises InvalidInputError, also if dask is missing."""
     da, _ = _dask()
     if not isinstance(array, Array):
         raise InvalidInputError(
@@ -70,19 +70,19 @@ def store(
     compute: bool = True,
     **options: object,
 ) -> str | Delayed | None:
-    """Writes dask arrays, on whatever scheduler dask uses. Into a repository it is one transaction: nothing shows before all is written.
+    """Writes dask arrays, on any scheduler of dask. Into a repository it is one transaction: nothing is visible before everything is written.
 
     arrays   one dask array, or several;  targets: for each an Array opened for writing, or with `into` the path of one
-    into     the repository or session that has the targets. A repository: all is committed to `branch` at the end, with `message`, `metadata` and `rebase` as for
+    into     the repository or session of the targets. A repository: everything is committed to `branch` at the end, with `message`, `metadata` and `rebase` as for
              Session.commit; the id of the snapshot is returned. A session, or targets that are arrays of one: the session has the changes then, for its owner to commit.
-             None: targets in plain stores, where each shard shows as soon as it is written
-    regions  tuples of slices: where in its target each array goes; None: it is the whole target
-    rechunk  whether chunks of dask that do not lie on shards of the target (chunks, where it has none) are cut anew; if not, they are refused
-    compute  False: a Delayed to compute, instead of computing it; with targets in a session, it gives a fork, for session.merge. Not with a repository
+             None: targets in plain stores, where each shard is visible as soon as it is written
+    regions  tuples of slices: the region of each array in its target; None: the whole target
+    rechunk  whether dask rechunks chunks that are not aligned with shards of the target (chunks, if it has none); if not, they are an error
+    compute  False: returns a Delayed instead of computing; with targets in a session, its result is a fork, for session.merge. Not with a repository
     options  for dask's compute: scheduler=, retries=, ...
-    No two tasks write the same shard, at the edges of regions neither. A task that is repeated does no harm. Where the computation fails, its error is raised, and
+    No two tasks write the same shard, not even at the edges of regions. A repeated task does no harm. If the computation fails, its error is raised, and
     repository and session are as before.
-    Raises InvalidInputError, SelectionError for shapes and regions that do not fit, ReadOnlyError, NotFoundError, and what Session.merge and commit raise."""
+    Raises InvalidInputError, SelectionError for shapes and regions that do not fit, ReadOnlyError, NotFoundError, and the errors of Session.merge and commit."""
     _dask()
     if not isinstance(into, Repository | Session | None):
         raise InvalidInputError(f"into is {into!r}; it must be a Repository or a Session")
@@ -135,7 +135,7 @@ def _dask() -> tuple[ModuleType, ModuleType]:
 
 
 class Piece(Record):
-    """One array to write, with its chunks as they will be written, and where it goes."""
+    """One array to write, with its chunks as they will be written, and its place in the target."""
 
     source: DaskArray
     target: Array
@@ -159,7 +159,7 @@ def _as_list(arrays: DaskArray | Sequence[DaskArray]) -> list[DaskArray]:
 def _resolved(
     targets: Array | str | Sequence[Array | str], session: Session | None
 ) -> tuple[list[Array], Session | None]:
-    """The arrays to write, and the one session that all of them are of; None: they are in plain stores."""
+    """The arrays to write, and their common session; None: they are in plain stores."""
     every = list(targets) if isinstance(targets, list | tuple) else [targets]
     found: list[Array] = []
     for target in every:
@@ -196,7 +196,7 @@ def _region_list(regions: Region | Sequence[Region], goals: Sequence[Array]) -> 
 
 
 def _identity(array: Array) -> object:
-    """What two handles of one array have in common, as far as it can be told."""
+    """A value that is equal for two handles of one array, as far as this can be determined."""
     store = array.store
     if isinstance(store, LocalStore):
         return os.path.normpath(f"{os.path.realpath(store.path)}/{array.path}")
@@ -208,7 +208,7 @@ def _identity(array: Array) -> object:
 
 
 def _unit(array: Array) -> tuple[int, ...]:
-    """Extents of what is written as a whole: a shard, or a chunk where there are none."""
+    """Extents of the unit of writing: a shard, or a chunk if there are none."""
     grid = array.metadata.chunk_grid
     if not isinstance(grid, RegularGrid):
         raise InvalidInputError(
@@ -220,7 +220,7 @@ def _unit(array: Array) -> tuple[int, ...]:
 def _pieces(
     sources: Sequence[DaskArray], targets: Sequence[Array], regions: Sequence[object], *, rechunk: bool
 ) -> list[Piece]:
-    """The sources, cut so that each write chunk belongs to one block. Raises InvalidInputError, SelectionError."""
+    """The sources, rechunked so that each write chunk belongs to one block. Raises InvalidInputError, SelectionError."""
     if len(sources) != len(targets):
         raise InvalidInputError(f"there are {len(sources)} arrays, but {len(targets)} targets")
     pieces: list[Piece] = []
@@ -248,7 +248,7 @@ def _pieces(
 
 
 def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
-    """One Delayed for all: a task for each block, and a tree that joins what they wrote. Names are new each time, so that no scheduler reuses an old result."""
+    """One Delayed for all: a task for each block, and a tree that joins their results. Names are new each time, so that no scheduler reuses an old result."""
     da, graphs = _dask()
     dask, delayed = import_module("dask"), import_module("dask.delayed")
     name = f"frazil-store-{os.urandom(8).hex()}"
@@ -260,7 +260,7 @@ def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
         written.append(_write(da, source, common, delayed_goal, f"{name}-{number}"))
     keys = [key for blocks in written for key in dask.core.flatten(blocks.__dask_keys__())]
     graph = graphs.HighLevelGraph.merge(common.dask, *(blocks.dask for blocks in written))
-    # one graph for all arrays: optimised one by one, a block that several of them need would be computed for each
+    # one graph for all arrays: if they were optimised one by one, a block that several of them need would be computed for each
     tasks: dict[object, object] = dict(da.Array.__dask_optimize__(graph, [*keys, common.key]))
     level = 0
     while len(keys) > _JOINED:

@@ -1,6 +1,6 @@
-"""How chunks of dask and write chunks (shards, or chunks where there are none) lie to each other. Pure; nothing of dask is needed.
+"""The alignment of chunks of dask with write chunks (shards, or chunks if there are none). Pure; does not need dask.
 
-A task writes whole write chunks, so that no two tasks ever write the same one: what a region cuts off at its edges belongs to one task each."""
+A task writes whole write chunks, so that no two tasks ever write the same one. A write chunk that the edge of a region cuts belongs to one task."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Final
 from frazil.errors import InvalidInputError, SelectionError
 from frazil.record import Record
 
-Extents = tuple[tuple[int, ...], ...]  # of chunks, for each dimension, as dask has them
+Extents = tuple[tuple[int, ...], ...]  # of chunks, for each dimension, as in dask
 
 
 class Box(Record):
-    """Where a source goes in its target: start and stop along each dimension; write_chunk: the extents of what is written as a whole"""
+    """The place of a source in its target: start and stop along each dimension; write_chunk: the extents of the unit of writing"""
 
     starts: tuple[int, ...]
     stops: tuple[int, ...]
@@ -26,7 +26,7 @@ class Box(Record):
 def box_of(
     region: object, source: Sequence[int], target: Sequence[int], write_chunk: Sequence[int], path: str | None = None
 ) -> Box:
-    """The box that a region names, None: all of the target. Raises SelectionError for what is no tuple of slices without steps, or where the source has
+    """The box of a region, None: all of the target. Raises SelectionError if it is not a tuple of slices without steps, or if the source has
     another shape."""
     slices = tuple(slice(None) for _ in target) if region is None else region
     if isinstance(slices, slice):
@@ -62,7 +62,7 @@ def _index(end: object, path: str | None) -> int:
 
 
 def aligned_chunks(chunks: Extents, box: Box) -> Extents:
-    """Chunks near those given, whose boundaries lie on write chunks of the target: each boundary moves to the one before it."""
+    """Chunks similar to the given ones, whose boundaries are those of write chunks of the target: each boundary moves to the previous one."""
     return tuple(
         _aligned(extents, start, unit) for extents, start, unit in zip(chunks, box.starts, box.write_chunk, strict=True)
     )
@@ -86,7 +86,7 @@ def is_aligned(chunks: Extents, box: Box) -> bool:
 
 
 def check_no_overlap(boxes: Sequence[tuple[int, Box]], name: str) -> None:
-    """Raises InvalidInputError where two boxes of one target have a write chunk in common. boxes: the number of the source, and where it goes; name: of the target"""
+    """Raises InvalidInputError if two boxes of one target have a write chunk in common. boxes: the number of the source, and its box; name: of the target"""
     for (first, one), (second, other) in combinations(boxes, 2):
         if _meet(one, other, (1,) * len(one.write_chunk)):
             raise InvalidInputError(
@@ -106,7 +106,7 @@ def _meet(one: Box, other: Box, write_chunk: tuple[int, ...]) -> bool:
 
 
 def selection_of(bounds: Extents, starts: Sequence[int], block: Sequence[int]) -> tuple[slice, ...]:
-    """Where a block lies in the target. bounds: where each block begins, and where the last ends, for each dimension"""
+    """The place of a block in the target. bounds: the beginning of each block and the end of the last one, for each dimension"""
     return tuple(
         slice(start + ends[at], start + ends[at + 1]) for ends, start, at in zip(bounds, starts, block, strict=True)
     )
@@ -118,13 +118,13 @@ _LEAST: Final = 1
 def reading_chunks(
     shape: Sequence[int], write_chunk: Sequence[int], inner: Sequence[int], itemsize: int, limit: int
 ) -> tuple[int, ...]:
-    """Extents of chunks for reading, of about `limit` bytes at most: several whole shards, or where one is too large, a part of it that divides it evenly, along the
+    """Extents of chunks for reading, of about `limit` bytes at most: several whole shards, or if one is too large, a part of it that divides it evenly, along the
     first dimensions first. An inner chunk is never divided.
 
-    unit   extents of a shard, or of a chunk where there are none;  inner: of a chunk"""
+    unit   extents of a shard, or of a chunk if there are none;  inner: of a chunk"""
     extents = [min(length, part) for length, part in zip(shape, write_chunk, strict=True)]
     itemsize = max(itemsize, _LEAST)
-    for axis, whole in enumerate(write_chunk):  # smaller, where one is too large
+    for axis, whole in enumerate(write_chunk):  # smaller, if one is too large
         if itemsize * math.prod(extents) <= limit:
             break
         counts = whole // inner[axis]

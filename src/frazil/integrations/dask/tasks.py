@@ -27,21 +27,21 @@ else:
 
 
 class Shared:
-    """What all tasks of one call share; each worker gets it once.
+    """The shared data of all tasks of one call; each worker gets it once.
 
-    fork  that each task begins again from; None: targets are arrays of plain stores"""
+    fork  that each task starts from; None: targets are arrays of plain stores"""
 
     __slots__ = ("fork", "home")
 
     def __init__(self, fork: Session | None, home: int | None = None) -> None:
         self.fork = fork
-        self.home = os.getpid() if home is None else home  # the process that called
+        self.home = os.getpid() if home is None else home  # the process of the caller
 
     def __reduce__(self) -> tuple[object, ...]:
         return Shared, (self.fork, self.home)
 
     def check(self, store: Store) -> None:
-        """Raises InvalidInputError in another process than the caller's for a store that is in memory: what is written there would be lost."""
+        """Raises InvalidInputError in another process than the caller's for a store in memory, because writes to it would be lost."""
         inner: object = store
         while inner is not None:
             if os.getpid() != self.home and isinstance(inner, memory.MemoryStore):
@@ -53,7 +53,7 @@ class Shared:
 
 
 class BlockTarget:
-    """Where the blocks of one source go. array: in a plain store; path: of the array in a session; bounds: where blocks begin and the last ends"""
+    """The target of the blocks of one source. array: in a plain store; path: of the array in a session; bounds: the beginnings of blocks and the end of the last one"""
 
     __slots__ = ("array", "bounds", "path", "starts")
 
@@ -65,13 +65,13 @@ class BlockTarget:
 
 
 def block_target(array: Array, box: Box, chunks: Extents, *, plain: bool) -> BlockTarget:
-    """The goal of a source with these chunks."""
+    """The target of a source with these chunks."""
     bounds = tuple([tuple(accumulate(extents, initial=0)) for extents in chunks])
     return BlockTarget(array if plain else None, array.path, box.starts, bounds)
 
 
 def check_values(values: object, path: str) -> None:
-    """Raises InvalidInputError for kinds of arrays that would lose something on their way into chunks."""
+    """Raises InvalidInputError for kinds of arrays that would lose information when they are stored."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidInputError(
             "chunks hold no masks", path=path or "/", hint="fill them: dask.array.ma.filled(x, value)"
@@ -81,7 +81,7 @@ def check_values(values: object, path: str) -> None:
 def write_block(
     block: NDArray[np.generic], shared: Shared, goal: BlockTarget, block_id: tuple[int, ...] | None = None
 ) -> Written:
-    """Writes one block; what the fork of this task wrote. A task that fails leaves nothing, and one that is repeated writes the same under new names."""
+    """Writes one block; returns the writes of this task's fork. A task that fails leaves nothing, and a repeated one writes the same under new names."""
     selection = selection_of(goal.bounds, goal.starts, block_id or ())
     check_values(block, goal.path)
     if any(part.start == part.stop for part in selection):
@@ -104,10 +104,10 @@ def write_block(
 
 
 def gather(parts: Sequence[Written]) -> Written:
-    """What some tasks wrote, as one."""
+    """Joins the writes of several tasks."""
     return join(parts)
 
 
 def forked(shared: Shared, parts: Sequence[Written]) -> Session | None:
-    """What all tasks wrote, as one fork that the session of the caller merges; None for plain stores."""
+    """The writes of all tasks, as one fork that the session of the caller merges; None for plain stores."""
     return None if shared.fork is None else with_written(shared.fork, join(parts))

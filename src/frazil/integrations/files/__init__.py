@@ -1,3 +1,3 @@
-"""Files of other formats: what is in them (`scanner.py`, `scanned.py`), and their import into repositories.
+"""Files of other formats: scanning their content (`scanner.py`, `scanned.py`), and import and export.
 
 Each format has a sub-package. The commands are in cli/commands/."""

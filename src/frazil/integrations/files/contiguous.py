@@ -1,4 +1,4 @@
-"""Arrays that lie in a file as one run of bytes, cut into chunks: so that a part is cheap to read, and each chunk is a run, too. Pure."""
+"""Arrays that are one run of bytes in a file, cut into chunks, so that a part is cheap to read, and each chunk is a run, too. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from frazil.integrations.files.scanned import ChunkColumns, no_chunks
 from frazil.record import Record
 
-_CHUNK_BYTES: Final = 2**20  # about what a chunk should have
-_MANY: Final = 2**16  # chunks of one array, beyond which they are rather made larger
-_SMALLEST, _LARGEST = 1 / 32, 4  # times that, before an array is cut unevenly
-_GIVEN_BYTES: Final = 2**24  # of chunks that are handed on because they are not whole in the file
+_CHUNK_BYTES: Final = 2**20  # target size of a chunk
+_MANY: Final = 2**16  # if an array would have more chunks, they become larger
+_SMALLEST, _LARGEST = 1 / 32, 4  # limits, as multiples of that, for even chunks; beyond them an array is cut unevenly
+_GIVEN_BYTES: Final = 2**24  # of chunks that are passed on as bytes because they are not whole in the file
 
 
 class Layout(Record):
-    """Where an array lies. Along the first dimension of a record variable, elements are `stride` bytes apart; all the rest is one run, in C order."""
+    """The place of an array in a file. Along the first dimension of a record variable, elements are `stride` bytes apart; all the rest is one run, in C order."""
 
     shape: tuple[int, ...]
     itemsize: int
@@ -37,7 +37,7 @@ class Layout(Record):
 
     @property
     def end(self) -> int:
-        """Behind the last byte; `begin` where there is none."""
+        """The position behind the last byte; `begin` if there are no bytes."""
         if 0 in self.shape:
             return self.begin
         if self.stride is None:
@@ -48,12 +48,12 @@ class Layout(Record):
 def split_contiguous(shape: Sequence[int], itemsize: int, *, uneven: bool = True) -> tuple[int, ...]:
     """The shape of chunks of a run of bytes: (1, ..., 1, k, whole, ..., whole), of about a megabyte.
 
-    k divides its dimension where that gives chunks of a sensible size, as each chunk has to be whole. Where it does not, the last one is not whole (uneven; see
+    k divides its dimension if that gives chunks of a sensible size, because each chunk has to be whole. Otherwise the last one is not whole (uneven; see
     given_tails), or chunks are larger."""
     whole = tuple([max(extent, 1) for extent in shape])
     total = math.prod(whole) * itemsize
     target = _CHUNK_BYTES
-    if 0 in shape and total > target:  # any will do
+    if 0 in shape and total > target:  # any chunks will do
         return tuple([min(extent, _CHUNK_BYTES) for extent in whole])
     while total > target * _MANY:
         target *= 2
@@ -78,8 +78,8 @@ def split_contiguous(shape: Sequence[int], itemsize: int, *, uneven: bool = True
 
 
 def contiguous_chunks(layout: Layout, chunk_shape: Sequence[int]) -> tuple[ChunkColumns, ChunkColumns]:
-    """Where the chunks of `layout` lie: those that are whole, and those that the array's end cuts, whose lengths are what there is of them. Of record variables,
-    chunks have one record."""
+    """The places of the chunks of `layout`: those that are whole, and those that the array's end cuts, with their shorter lengths. Chunks of record variables
+    have one record."""
     rank = len(layout.shape)
     if 0 in layout.shape:
         return no_chunks(rank), no_chunks(rank)
@@ -104,7 +104,7 @@ def contiguous_chunks(layout: Layout, chunk_shape: Sequence[int]) -> tuple[Chunk
 def given_tails(
     tails: ChunkColumns, size: int, fill: bytes, read: Callable[[int, int], bytes]
 ) -> tuple[tuple[tuple[int, ...], bytes], ...]:
-    """The bytes of chunks that the array's end cuts, whole: what `read` (offset, length) brings, and the fill value behind it up to `size` bytes."""
+    """The bytes of chunks that the array's end cuts, completed: the result of `read` (offset, length), followed by the fill value up to `size` bytes."""
     return tuple(
         [
             (tuple(coordinates), read(offset, length) + fill * ((size - length) // len(fill)))

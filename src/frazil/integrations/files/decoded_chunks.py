@@ -1,6 +1,6 @@
-"""Arrays that a library decodes (h5py, tifffile, eccodes, zipfile), as a store of chunks without codecs: so that they are read as any other array.
+"""Arrays that a library decodes (h5py, tifffile, eccodes, zipfile), as a store of chunks without codecs, so that they are read like any other array.
 
-Which library decodes what is said by the packages of the formats, in `Library.name`; this opens it when the first chunk is read."""
+The packages of the formats name the library in `Library.name`; this module opens it when the first chunk is read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DecodedChunks:
     """A store of Zarr v3 keys, for frazil.stores.adapt: the documents of the arrays, and their chunks, decoded as they are read."""
 
     def __init__(self, arrays: Sequence[ScannedArray], source: Source, files: ExitStack) -> None:
-        """files: closes what the libraries open."""
+        """files: closes the files that the libraries open."""
         memory = MemoryStore()
         create_group(memory).create_arrays(
             {
@@ -65,7 +65,7 @@ class DecodedChunks:
         self._lock: Final = Lock()
 
     def get(self, key: str) -> bytes | None:
-        """The document or the chunk of a key. Raises what the library makes of a damaged file, as a DataError."""
+        """The document or the chunk of a key. Raises the library's error for a damaged file as a DataError."""
         if key in self._documents:
             return self._documents[key]
         path, mark, place = key.rpartition("/c")
@@ -89,7 +89,7 @@ class DecodedChunks:
         return _text_chunk(values) if dtype.kind == "O" else np.ascontiguousarray(values, dtype).tobytes()
 
     def list(self) -> list[str]:
-        """The documents. Chunks are found by their keys."""
+        """The documents. Chunks are read by their keys, and not listed."""
         return list(self._documents)
 
     def _reader(self, array: ScannedArray) -> BoxReader:

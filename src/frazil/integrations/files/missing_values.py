@@ -1,7 +1,7 @@
-"""What a variable's attributes say of missing values (CF conventions, 2.5.1): `_FillValue` and `missing_value` of a file, as attributes of a Zarr v3 array. Pure.
+"""Missing values in a variable's attributes (CF conventions, 2.5.1): `_FillValue` and `missing_value` of a file, as attributes of a Zarr v3 array. Pure.
 
-xarray masks an array of Zarr v3 by its attributes alone; the fill value of the array itself says what chunks that are not stored hold. The form of `_FillValue` is
-in metadata/v3/fill_attribute.py. Arrays of bytes get none: xarray's zarr engine opens no array of them that has one."""
+xarray masks an array of Zarr v3 only by its attributes; the fill value of the array itself is the value of chunks that are not stored. The form of `_FillValue` is
+in metadata/v3/fill_attribute.py. Arrays of bytes get none, because xarray's zarr engine cannot open an array of them with one."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def set_missing_values(
     path: str,
     skipped: MutableSequence[Skipped],
 ) -> np.generic | None:
-    """Replaces `_FillValue` and `missing_value` among the attributes of a variable by what xarray reads in a Zarr array. The fill value as an element; None where
-    there is none.
+    """Replaces `_FillValue` and `missing_value` in the attributes of a variable by those that xarray reads from a Zarr array. Returns the fill value as an
+    element; None if there is none.
 
-    attributes  of the variable, as scanned.as_attribute gives them; changed in place
-    fill        the value of `_FillValue` in the file: bytes, a NumPy scalar or an array; None where there is none
+    attributes  of the variable, from scanned.as_attribute; changed in place
+    fill        the value of `_FillValue` in the file: bytes, a NumPy scalar or an array; None if there is none
     dtype       of the variable's elements in the file
-    path        of the variable, in what is added to `skipped`
-    skipped     gets an entry for an attribute that is dropped: a value that no element can have masks nothing, or JSON cannot say it"""
+    path        of the variable, for entries of `skipped`
+    skipped     gets an entry for an attribute that is dropped: a value that no element can have masks nothing, or JSON cannot express it"""
     attributes.pop(_FILL, None)
     element: np.generic | None = None
     if fill is not None:
@@ -48,7 +48,7 @@ def set_missing_values(
             reason = f"xarray opens no Zarr array of text that has one; it was {_shown(fill)}, and elements that are equal to it are not marked as missing"
             skipped.append(Skipped(path, _FILL, reason))
         else:
-            # in the file it may be wider than the element
+            # in the file it may have a wider type than the elements
             attributes[_FILL] = encode_fill(np.asarray(fill).reshape(-1)[0], dtype.kind)
     missing = attributes.get(_MISSING)
     values = missing if isinstance(missing, list) else [missing]
@@ -59,7 +59,7 @@ def set_missing_values(
 
 
 def _element(value: object, dtype: np.dtype[np.generic]) -> np.generic | None:
-    """The value as an element of the dtype, rounded if it is a float; None for what is not one value that an element can have."""
+    """The value as an element of the dtype, rounded if it is a float; None for a value that is not exactly one value of an element."""
     if dtype.kind == "O":
         text = _bytes(value)
         return None if text is None else np.str_(text.decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""Arrays whose elements are one run of bytes in a file, in C or Fortran order, as scanned arrays. Pure, but for the chunks that the array's end cuts, which are read."""
+"""Arrays whose elements are one run of bytes in a file, in C or Fortran order, as scanned arrays. Pure, except that chunks that the array's end cuts are read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def scan_run(
     attributes: dict[str, Json] | None = None,
     dimension_names: tuple[str | None, ...] | None = None,
 ) -> ScannedArray:
-    """The array whose elements begin at a byte of a file of this size. Raises InvalidInputError where it has none here, or the file ends before."""
+    """The array whose elements begin at a byte of a file of this size. Raises InvalidInputError if it cannot be an array here, or the file ends before it."""
     check_dtype(dtype)
     check_shape(shape)
     turn = slice(None, None, -1 if fortran else 1)

@@ -1,6 +1,6 @@
-"""What scanning a file of another format yields: arrays as Zarr v3 says them, and where their chunks lie in the file, in columns. Pure.
+"""The result of scanning a file of another format: arrays with metadata of Zarr v3, and the positions of their chunks in the file, in columns. Pure.
 
-Files are scanned in netcdf/ and hdf5/. What becomes of the values (references, a copy) is the caller's."""
+The packages of the formats scan files. The caller decides how the values are used (references, a copy)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RANK_LIMIT: Final = 32
 
 
 class ChunkColumns(Record):
-    """Chunks that lie in the file: coordinates in the chunk grid, int64[n, d]; first byte and bytes, int64[n]. Rows are distinct."""
+    """Chunks in the file: coordinates in the chunk grid, int64[n, d]; first byte and number of bytes, int64[n]. Rows are distinct."""
 
     coordinates: Columns
     offsets: Columns
@@ -33,10 +33,10 @@ class ChunkColumns(Record):
 
 
 class Library(Record):
-    """What decodes an array whose chunks no codec here decodes. Such an array can be copied, but not be referred to.
+    """The library that decodes an array whose chunks no codec here decodes. Such an array can be copied, but not referenced.
 
-    name     of the reader in decoded_chunks.py;  address: of the array in the file, as the library names it
-    reason   why, in words;  filters: of HDF5, that the library must have"""
+    name     of the reader in decoded_chunks.py;  address: of the array in the file, in the form of the library
+    reason   in words;  filters: of HDF5, that the library must have"""
 
     name: str
     address: str
@@ -48,16 +48,16 @@ class ScannedArray(Record):
     """An array of the file.
 
     path             "group/name"
-    dtype            of the values as they are in the file, with their byte order: NumPy's kinds b, i, u, f, c, S for text of a fixed length, V for structs, and O
+    dtype            of the values in the file, with their byte order: NumPy's kinds b, i, u, f, c, S for text of a fixed length, V for structs, and O
                      for text of any length
-    codecs           of Zarr v3, as documents say them, in the order of encoding
+    codecs           of Zarr v3, in the form of documents, in the order of encoding
     fill_value       of dtype's type
-    dimension_names  None where the file names none
-    chunks           where they lie; what is in neither is the fill value
-    given            chunks whose encoded bytes are here, as no span of the file is theirs: (coordinates, bytes)
+    dimension_names  None if the file has none
+    chunks           their positions; chunks that are in neither `chunks` nor `given` are the fill value
+    given            chunks whose encoded bytes are here, because no span of the file has them: (coordinates, bytes)
     chunked          whether the file itself has these chunks; else its data is one run, which the scan cuts
-    library          what decodes it; None: its codecs
-    urls             where each chunk lies, for those that lie in other files; (): in the scanned file
+    library          that decodes it; None: its codecs do
+    urls             the file of each chunk, if they are in other files; (): the scanned file
     """
 
     path: str
@@ -80,7 +80,7 @@ class ScannedArray(Record):
         return tuple([-(-extent // chunk) for extent, chunk in zip(self.shape, self.chunk_shape, strict=True)])
 
     def arguments(self) -> dict[str, object]:
-        """What create_array takes to make this array, without its path."""
+        """The arguments of create_array for this array, without its path."""
         return {
             "shape": self.shape,
             "dtype": "string" if self.dtype.kind == "O" else self.dtype.newbyteorder("="),
@@ -93,7 +93,7 @@ class ScannedArray(Record):
 
 
 class Skipped(Record):
-    """What of a file cannot be shown as Zarr, and why: an attribute of the node at `path`, or with attribute None the node itself.
+    """A part of a file that cannot be represented in Zarr, and the reason: an attribute of the node at `path`, or with attribute None the node itself.
 
     loses_values  whether values are left out that are nowhere else in the scanned arrays"""
 
@@ -104,12 +104,12 @@ class Skipped(Record):
 
 
 class ScannedFile(Record):
-    """A file, scanned. Groups are by path, "" the root, with their attributes; those above others come first.
+    """A scanned file. Groups are by path, "" the root, with their attributes; parents come first.
 
-    in_memory  it is no file, but a dataset that the caller has"""
+    in_memory  it is not a file, but a dataset that the caller has"""
 
     kind: str  # in words
-    state: FileCheck  # what it was like
+    state: FileCheck  # of the file at the scan
     groups: Mapping[str, dict[str, Json]]
     arrays: tuple[ScannedArray, ...]
     skipped: tuple[Skipped, ...]
@@ -117,7 +117,7 @@ class ScannedFile(Record):
 
     @property
     def refers(self) -> bool:
-        """Whether it only says where chunks lie in other files."""
+        """Whether it only contains the places of chunks in other files."""
         return self.in_memory or any(array.urls for array in self.arrays)
 
     @property
@@ -138,12 +138,12 @@ def select_chunks(chunks: ChunkColumns, rows: NDArray[np.bool_] | Columns) -> Ch
 
 
 def element_nbytes(dtype: np.dtype[np.generic]) -> int:
-    """Bytes of an element in memory; of text of any length without its characters."""
+    """Bytes of an element in memory; without its characters for text of any length."""
     return STRINGS.itemsize if dtype.kind == "O" else dtype.itemsize
 
 
 def bytes_codec(dtype: np.dtype[np.generic]) -> Mapping[str, Json]:
-    """The codec that lays elements out as this dtype does."""
+    """The codec that encodes elements in the form of this dtype."""
     if dtype.itemsize == 1 or dtype.kind == "S":
         return {"name": "bytes"}
     return {"name": "bytes", "configuration": {"endian": "big" if dtype.str.startswith(">") else "little"}}
@@ -160,8 +160,8 @@ def check_shape(shape: Sequence[int]) -> None:
 
 
 def as_attribute(value: object) -> Json:
-    """An attribute's value as JSON: text for bytes (UTF-8, or else Latin-1; NULs at the end are none of it), a number for one number, a list for several.
-    NaN and infinities are NonFinite. Raises InvalidInputError for what JSON cannot say."""
+    """An attribute's value as JSON: text for bytes (UTF-8, or else Latin-1, without NULs at the end), a number for one number, a list for several.
+    NaN and infinities are NonFinite. Raises InvalidInputError for values that JSON cannot express."""
     if isinstance(value, str):
         return text_of(value.encode("utf-8", "surrogateescape"))
     if isinstance(value, bytes):
@@ -188,7 +188,7 @@ def _finite(value: object) -> Json:
 
 
 def text_of(value: bytes) -> str:
-    """Text in UTF-8, else in Latin-1; NULs at its end are none of it."""
+    """Text in UTF-8, else in Latin-1, without NULs at its end."""
     value = value.rstrip(b"\0")
     try:
         return value.decode()

@@ -1,4 +1,4 @@
-"""Files of other formats, told apart by their first bytes and scanned: what an import begins with. What is done with the values is the caller's."""
+"""Files of other formats, recognised by their first bytes and scanned: the first step of an import. The caller decides how the values are used."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFi
 def scan_file(
     file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None = None, time_limit: float = TIME_LIMIT
 ) -> ScannedFile:
-    """The arrays of a file of NetCDF, HDF5, NumPy, TIFF or GRIB, or of kerchunk's references, and where their chunks lie.
+    """The arrays of a file of NetCDF, HDF5, NumPy, TIFF or GRIB, or of kerchunk's references, and the positions of their chunks.
 
-    file  a path, or the URL of an object at a distance: of that, those ranges alone are read that say what is where
-    virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment. References
-                      to whole objects at a distance need it: their sizes are asked for, and a file must not choose whom this machine asks
-    time_limit  seconds that the HDF5 library may take for one dataset: of some damaged files it never comes back. It runs in another process, which is ended then
-    Raises StoreError where it cannot be read, FormatError where it is none of these, is broken or takes longer, InvalidInputError for a folder, and where a library is needed and not there."""
+    file  a path, or the URL of a remote object: only the ranges with its structure are read
+    virtual_prefixes  as of a repository: the places from which it is read, with credentials; None: from its URL, with the credentials of the environment. References
+                      to whole remote objects need it: their sizes are requested, and a file must not choose the servers to which this machine sends requests
+    time_limit  seconds that the HDF5 library may take for one dataset: it never returns for some damaged files. It runs in another process, which is ended then
+    Raises StoreError if it cannot be read, FormatError if it has another format, is broken or takes longer, InvalidInputError for a folder, and if a required
+    library is missing."""
     source = source_of(file, virtual_prefixes)
     name = source.name
     try:
@@ -62,7 +63,7 @@ def scan_file(
 
 
 def _folder(name: str) -> InvalidInputError:
-    """The error for a folder, which is no file: it may be a hierarchy of Zarr."""
+    """The error for a folder, which is not a file: it may be a hierarchy of Zarr."""
     return InvalidInputError(
         "it is a folder; files of NetCDF, HDF5, NumPy, TIFF, GRIB and kerchunk's references are imported",
         key=name,
@@ -90,13 +91,13 @@ def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes 
 
 
 def _tell_failure(file: BinaryIO) -> None:
-    """Raises what the store failed with: h5py makes something else of it, which reads as if the file were damaged."""
+    """Raises the original error of the store: h5py converts it to another one, as if the file were damaged."""
     if isinstance(file, RangedFile) and file.failure is not None:
         raise file.failure
 
 
 def _is_hdf5(file: BinaryIO) -> bool:
-    """Whether the signature is there: at the beginning, or behind a user block of 512 bytes, 1024, and so on."""
+    """Whether the signature exists: at the beginning, or behind a user block of 512 bytes, 1024, and so on."""
     at = 0
     while True:
         file.seek(at)

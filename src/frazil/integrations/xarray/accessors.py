@@ -1,4 +1,4 @@
-"""`ds.frazil.write(...)`: what xarray's objects have when the engine is loaded, or `frazil.xarray` is imported."""
+"""`ds.frazil.write(...)`: accessors that xarray's objects have when the engine is loaded, or `frazil.xarray` is imported."""
 
 from __future__ import annotations
 
@@ -51,29 +51,29 @@ class DatasetAccessor:
         """Writes the dataset into a group, as Dataset.to_zarr does.
 
         target   a folder, a URL or a Store; a Group or a writable Session, which has the changes then; a branch, "sea.repo@main" or a Repository: one commit
-        mode     "w-": the group must not exist; "w": it is replaced; "a": variables are added, those that exist are overwritten; "a-": of those that exist only what has
-                 append_dim; "r+": variables must exist. None: "a" with append_dim, "r+" with a region, else "w-"
+        mode     "w-": the group must not exist; "w": it is replaced; "a": variables are added, those that exist are overwritten; "a-": of those that exist only variables
+                 with append_dim are written; "r+": variables must exist. None: "a" with append_dim, "r+" with a region, else "w-"
         group    path of the group below the target
-        region   where in the dimensions of the store the dataset goes: slices by dimension, "auto" for one or for all: found by coordinates
-        append_dim  the dimension along which arrays that exist grow
-        shards, chunks  of new arrays: extents by dimension (others: the whole length), one extent for all, or "auto"; None: what the encoding of the variable says,
+        region   the place of the dataset in the dimensions of the store: slices by dimension, "auto" for one or for all: found by coordinates
+        append_dim  the dimension along which existing arrays grow
+        shards, chunks  of new arrays: extents by dimension (others: the whole length), one extent for all, or "auto"; None: those in the encoding of the variable,
                  else the chunks of dask, else "auto". A variable that fits into one chunk gets no shards
         encoding by variable, instead of its own: chunks, shards, compressors, filters, serializer, fill_value, dtype, scale_factor, ...
         compute  False: a Delayed that writes arrays of dask; into a session, it computes a fork for session.merge. Arrays in memory are written at once
-        safe_chunks  refuses chunks of dask that do not lie on chunks (shards) of the store; False: dask cuts them anew, as with align_chunks
-        align_chunks whether dask cuts them anew; None: where chunks or shards are given here
+        safe_chunks  refuses chunks of dask that are not aligned with chunks (shards) of the store; False: dask rechunks them, as with align_chunks
+        align_chunks whether dask rechunks them; None: if chunks or shards are given here
         message  of the commit;  progress: called with the bytes of elements that were written since the last call
         consolidated  whether the group gets consolidated metadata afterwards; a repository needs none
         storage_options  of a bucket, with the names of fsspec, as for frazil.open
-        The id of the snapshot, where it was committed. A plain store may be half written where this fails; in a session `discard` gives up the changes.
+        Returns the id of the snapshot, if it was committed. After a failure a plain store may be partly written; in a session `discard` drops the changes.
         Raises AlreadyExistsError, NotFoundError, InvalidInputError, MetadataError, ReadOnlyError, ConflictError, StoreError."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        location = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # which is checked there
+        location = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # checked there
         return write_dataset(self._dataset, location, mode, group, region, append_dim, encoding, options)
 
 
 class DataArrayAccessor(DatasetAccessor):
-    """`DataArray.frazil`: written as the dataset that xarray.open_dataarray reads."""
+    """`DataArray.frazil`: writes the array as the dataset that xarray.open_dataarray reads."""
 
     def __init__(self, array: xarray.DataArray) -> None:
         super().__init__(as_dataset(array))
@@ -108,17 +108,17 @@ class TreeAccessor:
 
         group     of the root of the tree
         encoding  by path of the node, and by variable
-        write_inherited_coords  whether coordinates that a node has from its parents are written there too
-        The others as for datasets."""
+        write_inherited_coords  whether coordinates that a node has from its parents are written in its own group too
+        The other arguments as for datasets."""
         options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress, consolidated)
-        location = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # which is checked there
+        location = target if storage_options is None else given_location(target, None, storage_options)  # type: ignore[arg-type] # checked there
         return write_tree(
             self._tree, location, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
         )
 
 
 def register() -> None:
-    """Gives xarray's classes the accessor, once."""
+    """Adds the accessors to xarray's classes, once."""
     if not hasattr(xarray.Dataset, _NAME):
         xarray.register_dataset_accessor(_NAME)(DatasetAccessor)
         xarray.register_dataarray_accessor(_NAME)(DataArrayAccessor)

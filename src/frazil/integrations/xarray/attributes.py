@@ -1,7 +1,7 @@
 """Attributes of xarray <-> attributes of a document. Pure.
 
-`_FillValue` has the form that xarray's zarr engine gives it in Zarr v3 (FillValueCoder). JSON has no NaN and no infinity: as in that engine, attributes have the bare words NaN,
-Infinity and -Infinity. Text stays text."""
+`_FillValue` has the form of xarray's zarr engine for Zarr v3 (FillValueCoder). JSON has no NaN and no infinity: as in that engine, attributes contain NaN,
+Infinity and -Infinity without quotes. Text stays text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBERS: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": f
 
 
 def decode_attributes(attributes: Mapping[str, object]) -> dict[str, object]:
-    """Attributes as xarray has them; `_FillValue` stays as it is stored."""
+    """Attributes in xarray's form; `_FillValue` stays as it is stored."""
     return {name: _decoded(value) for name, value in attributes.items()}
 
 
@@ -38,8 +38,8 @@ def _decoded(value: object) -> object:
 
 
 def encode_attributes(attributes: Mapping[Hashable, object], dtype: np.dtype[np.generic] | None) -> dict[str, object]:
-    """Attributes as a document has them. dtype: of a variable's elements, None for a group. A `missing_value` that is NaN is left out: NaN marks what is missing
-    without it. Raises InvalidInputError for a name that is no text."""
+    """Attributes in the form of a document. dtype: of a variable's elements, None for a group. A `missing_value` that is NaN is left out, because NaN marks missing
+    values anyway. Raises InvalidInputError for a name that is not text."""
     encoded: dict[str, object] = {}
     for name, value in attributes.items():
         if not isinstance(name, str):
@@ -72,13 +72,13 @@ def encode_fill(value: object, dtype: np.dtype[np.generic]) -> object:
     if dtype.kind in "OT" and isinstance(value, str):  # text of any length, for which the zarr engine has no form
         return str(value)
     try:
-        return FillValueCoder.encode(value, dtype)  # type: ignore[arg-type] # which is checked there
+        return FillValueCoder.encode(value, dtype)  # type: ignore[arg-type] # checked there
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"_FillValue is {shown(value)}, which {dtype} cannot have: {error}") from error
 
 
 def decode_fill(value: object, dtype: np.dtype[np.generic]) -> object:
-    """The value that `_FillValue` stands for. Numbers are taken too, as other programs write them. Raises MetadataError."""
+    """The value of `_FillValue`. Numbers are accepted too, as other programs write them. Raises MetadataError."""
     try:
         if isinstance(value, int | float) and dtype.kind in "fc":
             return dtype.type(value)
@@ -86,7 +86,7 @@ def decode_fill(value: object, dtype: np.dtype[np.generic]) -> object:
             return _NUMBERS[value]
         if isinstance(value, str) and dtype.kind in "SUOT":
             return value if dtype.kind != "S" else standard_b64decode(value)
-        return FillValueCoder.decode(value, dtype)  # type: ignore[arg-type] # which is checked there
+        return FillValueCoder.decode(value, dtype)  # type: ignore[arg-type] # checked there
     except Exception as error:
         raise MetadataError(
             f"{shown(value)} is not a fill value of {dtype}: {error}",

@@ -1,4 +1,4 @@
-"""An array as xarray's lazy indexing sees it: each kind of selection goes to the engine as it is."""
+"""An array for xarray's lazy indexing: each kind of selection is passed on to the engine unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FrazilBackendArray"]
 
 
 class FrazilBackendArray(BackendArray):
-    """Reads when it is indexed. Safe to use from many threads; pickles."""
+    """Reads when it is indexed. Safe to use from many threads; can be pickled."""
 
     __slots__ = ("_array", "dtype", "shape")
 
@@ -42,14 +42,14 @@ class FrazilBackendArray(BackendArray):
         return values
 
     async def async_getitem(self, key: indexing.ExplicitIndexer) -> NDArray[np.generic]:
-        """The same on a thread, as one call."""
+        """The same as one call on another thread."""
         return await asyncio.to_thread(self.__getitem__, key)
 
     def _read_basic(self, key: tuple[object, ...]) -> NDArray[np.generic]:
         return np.asarray(self._array[key], self.dtype)
 
     def _read_outer(self, key: tuple[object, ...]) -> NDArray[np.generic]:
-        # a NumPy array keeps its dimension, one without dimensions too: Variable.isel makes such
+        # a NumPy array keeps its dimension, also one without dimensions, which Variable.isel produces
         parts = tuple([np.atleast_1d(part) if isinstance(part, np.ndarray) else part for part in key])
         return np.asarray(self._array.oindex[parts], self.dtype)
 

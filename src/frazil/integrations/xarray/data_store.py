@@ -1,7 +1,7 @@
 """A group as a data store of xarray: its arrays as variables, and datasets written into it.
 
-What a variable becomes is decided in new_variables.py, before anything is written. `store`, which xarray calls, only plans; `make` creates the arrays, and
-elements are written by the writer."""
+new_variables.py decides how each variable is written, before anything is written. `store`, which xarray calls, only plans; `make` creates the arrays, and the
+writer writes elements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import xarray
 from xarray import conventions
 from xarray.backends import AbstractDataStore
 
+from frazil.api.destinations import check_storable
 from frazil.api.nodes import create_group
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError, shown
+from frazil.errors import InvalidInputError, MetadataError, NotFoundError, UnknownExtensionError, shown
 from frazil.integrations.xarray.attributes import encode_attributes
 from frazil.integrations.xarray.layout import Layout
+from frazil.integrations.xarray.locations import joined
 from frazil.integrations.xarray.new_variables import (
     Planned,
     Target,
@@ -41,7 +43,8 @@ __all__ = ["FrazilDataStore", "members_of"]
 def members_of(
     group: Group, drop_variables: str | Iterable[str] | None, depth: int | None
 ) -> Iterator[tuple[str, Array | Group]]:
-    """Paths and nodes below a group, as Group.members has them, without the arrays of these names, which need not be readable. Raises MetadataError for others that are not."""
+    """Paths and nodes below a group, as Group.members has them, except the arrays with these names, which need not be readable. Raises MetadataError for other
+    arrays that cannot be read."""
     if drop_variables is not None and not isinstance(drop_variables, Iterable):
         raise InvalidInputError(f"drop_variables is {shown(drop_variables)}; it must be a name, or a list of names")
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
@@ -63,10 +66,10 @@ def members_of(
 class FrazilDataStore(AbstractDataStore):
     """One group.
 
-    group   opened for writing, if something is to be written; None: it is not there yet, or is replaced
-    arrays  those in it, by name; None: they are looked up when they are first needed
+    group   opened for writing, if data is to be written; None: it does not exist yet, or is replaced
+    arrays  of the group, by name; None: they are looked up when they are first needed
     fill_as_mask  as for variables.variable_of
-    target  what is written, and how; None: everything as mode "a" has it"""
+    target  the options of the write; None: those of mode "a", the defaults"""
 
     __slots__ = ("_arrays", "_attributes", "_fill_as_mask", "_group", "_plans", "_target")
 
@@ -102,14 +105,16 @@ class FrazilDataStore(AbstractDataStore):
         }
 
     def variable(self, name: str) -> Variable:
-        """One variable, not decoded."""
+        """One variable, not decoded. Raises NotFoundError."""
+        if name not in self.arrays:
+            raise NotFoundError(f"there is no variable {name!r} in the group", path=name)
         return variable_of(self.arrays[name], fill_as_mask=self._fill_as_mask)
 
     def get_attrs(self) -> dict[str, object]:
         return {} if self._group is None else group_attributes(self._group.attrs.asdict())
 
     def get_dimensions(self) -> dict[str, int]:
-        """Lengths of all dimensions. Raises InvalidInputError where two arrays disagree."""
+        """Lengths of all dimensions. Raises InvalidInputError if two arrays disagree."""
         lengths: dict[str, int] = {}
         for name, array in self.arrays.items():
             for dimension, length in zip(dimensions_of(array), array.shape, strict=True):
@@ -130,27 +135,30 @@ class FrazilDataStore(AbstractDataStore):
         writer: object = None,
         unlimited_dims: Collection[Hashable] | None = None,
     ) -> None:
-        """Plans what becomes of these variables. Nothing is changed.
+        """Plans how these variables are written. Nothing is changed.
 
-        check_encoding_set  variables whose encoding may have nothing that is unknown
+        check_encoding_set  variables whose encoding may not have unknown entries
         Raises InvalidInputError, MetadataError."""
         if unlimited_dims is not None:
             raise InvalidInputError("Zarr has no unlimited dimensions", hint="leave unlimited_dims out")
         self._plans = self._planned(variables, check_encoding_set)
         self._attributes = encode_attributes(attributes, None)
 
-    def try_out(self, zarr_format: int | str) -> None:
-        """Creates what is planned in memory: the checks of all new arrays and attributes, before something at the target is changed, or removed.
+    def try_out(self, root: Group | None, below: str = "") -> None:
+        """Creates the planned arrays in memory, and looks up their names in the store: checks everything that is new before anything at the target is changed or
+        removed.
 
-        zarr_format  of the group, where it is not there yet. Raises what creating raises."""
-        trial = create_group(
-            MemoryStore(), zarr_format=zarr_format if self._group is None else self._group.metadata.zarr_format
-        )
+        root  a group that exists or is to be created, and the path of this group below it;  None: it cannot be created, which creating it reports
+        Raises the errors of creating arrays."""
+        base, path = (root, below) if self._group is None else (self._group, "")
+        trial = create_group(MemoryStore(), zarr_format=3 if base is None else base.metadata.zarr_format)
         create(trial, self._plans)
         trial.attrs.put(self._attributes)
+        if base is not None:
+            check_storable(base._location, [joined(path, plan.name) for plan in self._plans])
 
     def make(self, group: Group, writer: Writer) -> None:
-        """Creates or grows the arrays that are planned in a group, and hands their elements to the writer. Raises what creating and resizing raise."""
+        """Creates or grows the planned arrays in a group, and passes their elements to the writer. Raises the errors of creating and resizing."""
         created = create(group, self._plans)
         if self._target.mode != "r+" and group.attrs.asdict() != self._attributes:
             group.attrs.put(self._attributes)

@@ -1,6 +1,6 @@
 """One array with its CF attributes applied, by xarray's own decoding: scale, offset, missing values, times. Nothing is read before it is indexed.
 
-Not here: coordinates and whole datasets, which `xarray.open_dataset(engine="frazil")` has; characters joined to text, which would change the shape."""
+Not here: coordinates and whole datasets, which `xarray.open_dataset(engine="frazil")` has; joining characters to text, which would change the shape."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TIME_TEXT = np.dtype("U32")  # an ISO time with microseconds has 26 characters,
 
 
 class DecodedArray:
-    """Has the shape of the array, and another dtype. Times that NumPy lacks (other calendars) are ISO text.
+    """Has the shape of the array, and another dtype. Times that NumPy does not have (other calendars) are ISO text.
 
-    Raises MetadataError for attributes that cannot be decoded, ImportError where a package is missing that xarray needs for a calendar."""
+    Raises MetadataError for attributes that cannot be decoded, ImportError if a package is missing that xarray needs for a calendar."""
 
     __slots__ = ("_path", "_times_as_text", "_variable", "dtype")
 
@@ -30,12 +30,12 @@ class DecodedArray:
         stored = variable_of(array, dimensions=tuple([f"dim_{i}" for i in range(array.ndim)]))
         try:
             with warnings.catch_warnings():
-                # that a later xarray decodes durations only on request
+                # the warning that a later xarray decodes durations only on request
                 warnings.simplefilter("ignore", FutureWarning)
                 self._variable: xarray.Variable = conventions.decode_cf_variable(
                     self._path, stored, concat_characters=False
                 )
-        except FrazilError:  # some of which are ValueErrors, too
+        except FrazilError:  # some of these are ValueErrors, too
             raise
         except (ValueError, TypeError, OverflowError) as error:
             raise self._refusal(error) from error
@@ -43,7 +43,7 @@ class DecodedArray:
         self.dtype: np.dtype[np.generic] = _TIME_TEXT if self._times_as_text else np.dtype(self._variable.dtype)
 
     def __getitem__(self, selection: tuple[slice | NDArray[np.int64], ...]) -> NDArray[np.generic]:
-        """The elements, selected along each dimension on its own. Raises StoreError, DataError, MetadataError for values that cannot be decoded."""
+        """The elements, selected along each dimension separately. Raises StoreError, DataError, MetadataError for values that cannot be decoded."""
         try:
             values = np.asarray(self._variable[selection].values)
         except FrazilError:
@@ -63,6 +63,6 @@ class DecodedArray:
 
 
 def _as_text(time: object) -> str:
-    """Of a time of cftime; what is none stands for a missing one."""
+    """The text of a time of cftime; any other value is a missing time."""
     isoformat = getattr(time, "isoformat", None)
     return "NaT" if isoformat is None else str(isoformat())

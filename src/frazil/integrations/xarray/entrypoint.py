@@ -22,7 +22,7 @@ from frazil.stores.store import Store
 
 __all__ = ["FrazilBackendEntrypoint"]
 
-Decoder: TypeAlias = "object"  # a flag, a mapping or a coder, which xarray checks
+Decoder: TypeAlias = "object"  # a flag, a mapping or a coder; xarray checks it
 _ENDINGS = (".zarr", ".repo")
 
 accessors.register()  # xarray imports this module with the engines, before the first dataset is opened
@@ -31,8 +31,8 @@ accessors.register()  # xarray imports this module with the engines, before the 
 class FrazilBackendEntrypoint(BackendEntrypoint):
     """Arrays and groups of Zarr, in folders, buckets, web servers and repositories.
 
-    The place is what the command line takes, such as sea.zarr, s3://bucket/sea.zarr, sea.repo@v1 or sea.repo@main/level1; a Group; a Session; a Repository, which is
-    read at `main`; or a Store."""
+    The place has the forms of the command line, such as sea.zarr, s3://bucket/sea.zarr, sea.repo@v1 or sea.repo@main/level1; or is a Group; a Session; a
+    Repository, which is read at `main`; or a Store."""
 
     description: ClassVar[str] = "Open Zarr groups and repositories using Frazil"
     supports_groups: ClassVar[bool] = True
@@ -65,11 +65,11 @@ class FrazilBackendEntrypoint(BackendEntrypoint):
         """The dataset of one group.
 
         group         its path below the location
-        consolidated  as the zarr engine has it; without effect, as members are read in one batch
+        consolidated  an argument of the zarr engine; without effect, because members are read in one batch
         use_zarr_fill_value_as_mask  whether fill values of arrays mark missing values; None: in other dialects than Zarr v3
         virtual_prefixes  places that virtual chunks of a repository may be read from, as for Repository.open
         storage_options   of a bucket or web server, with the names of fsspec, as for frazil.open
-        The others are xarray's. Raises NotFoundError, MetadataError, StoreError."""
+        The others are xarray's arguments. Raises NotFoundError, MetadataError, StoreError."""
         location = given_location(filename_or_obj, None, storage_options)  # type: ignore[arg-type] # as below
         opened = group_to_read(location, group, virtual_prefixes)
         members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}

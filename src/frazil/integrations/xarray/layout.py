@@ -17,7 +17,7 @@ _AUTO: Final = "auto"
 
 
 class Layout(Record):
-    """chunks and shards for new arrays: extents by dimension, one extent for all, "auto", or None for what each variable's encoding says"""
+    """chunks and shards for new arrays: extents by dimension, one extent for all, "auto", or None for those in each variable's encoding"""
 
     chunks: Mapping[str, int] | int | str | None
     shards: Mapping[str, int] | int | str | None
@@ -44,7 +44,7 @@ def _checked(value: object, name: str) -> Extents:
 
 
 def check_dimensions(layout: Layout, dimensions: Collection[object]) -> None:
-    """Raises InvalidInputError for an extent of a dimension that is not there."""
+    """Raises InvalidInputError for an extent of an unknown dimension."""
     for name, extents in (("chunks", layout.chunks), ("shards", layout.shards)):
         unknown = [key for key in extents if key not in dimensions] if isinstance(extents, Mapping) else []
         if unknown:
@@ -58,7 +58,7 @@ def check_dimensions(layout: Layout, dimensions: Collection[object]) -> None:
 def laid_out(
     layout: Layout, encoding: Mapping[str, object], dimensions: Sequence[object], shape: Sequence[int], itemsize: int
 ) -> dict[str, object]:
-    """The encoding with chunks and shards of the layout. encoding: what is there already, which counts where the layout says nothing"""
+    """The encoding with chunks and shards of the layout. encoding: the previous one, which is used where the layout has None"""
     made = dict(encoding)
     if layout.chunks is not None and shape:
         made["chunks"] = _AUTO if layout.chunks == _AUTO else _extents(layout.chunks, dimensions, shape)
@@ -74,7 +74,7 @@ def laid_out(
     chunks = made.get("chunks")
     if not isinstance(chunks, tuple) or len(chunks) != len(shape):
         chunks = _inner(shards, itemsize)
-    if isinstance(layout.chunks, Mapping | int):  # lengths of whole dimensions are made to fit
+    if isinstance(layout.chunks, Mapping | int):  # lengths of whole dimensions are adjusted to fit
         named = layout.shards if isinstance(layout.shards, Mapping) else dict.fromkeys(map(str, dimensions), 1)
         shards = tuple(
             [

@@ -1,4 +1,4 @@
-"""From what users call a place to the group that is read or written there: whatever the command line takes, a Group, a Session, a Repository or a store."""
+"""From the place that a user gives to the group that is read or written there: a location in any form of the command line, a Group, a Session, a Repository or a store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAIN = "main"
 
 
 def joined(*paths: str | None) -> str:
-    """The path of a node from its parts, none of which has to be there. Raises InvalidInputError for what is no text."""
+    """The path of a node from its parts, all of which may be None. Raises InvalidInputError for a part that is not text."""
     for path in paths:
         if path is not None and not isinstance(path, str):
             raise InvalidInputError(f"group is {shown(path)}; it must be a path", path="group", hint='group="level1"')
@@ -44,7 +44,7 @@ def group_to_read(target: DatasetLocation, path: str | None = None, virtual_pref
     """The group at a place, and at a path below it. A repository without a reference is read at `main`.
 
     virtual_prefixes  places that virtual chunks of the repository that a location names may be read from, as for Repository.open
-    Raises NotFoundError, MetadataError, InvalidInputError for an array, and for prefixes where no location of a repository is given."""
+    Raises NotFoundError, MetadataError, InvalidInputError for an array, and for prefixes if the location is not in a repository."""
     if virtual_prefixes:
         named = named_of(expanded(target)) if isinstance(target, str | os.PathLike) else None
         if named is None:
@@ -81,20 +81,20 @@ def _opened(location: Location, path: str) -> Group:
 
 
 def named_of(location: Location) -> Named | None:
-    """The point in a repository that a location names, on `main` where it names none; None for any other location."""
+    """The point in a repository that a location names, on `main` if it names none; None for any other location."""
     if not isinstance(location, str | os.PathLike):
         return None
     return split_reference(location) or split_reference(at_main(os.fspath(location), ""))
 
 
 def session_at(named: Named, virtual_prefixes: Prefixes = ()) -> Session:
-    """A session to read what a repository has at a name. Raises NotFoundError."""
+    """A session that reads the repository at a reference. Raises NotFoundError."""
     repo = Repository.open(named.repository, virtual_prefixes=virtual_prefixes)
     return repo.readonly_session(snapshot=repo.lookup(named.reference or _MAIN))
 
 
 def at_main(text: str, path: str) -> str | None:
-    """The same place by its name on the branch `main`, where a repository is there or above it."""
+    """The same place by its name on the branch `main`, if it or a parent folder is a repository."""
     if has_repository(text):
         return f"{text}@{_MAIN}/{path}".rstrip("/")
     for left, right in cuts(text.rstrip("/"), "/"):
@@ -104,7 +104,7 @@ def at_main(text: str, path: str) -> str | None:
 
 
 def expanded(target: Location) -> Location:
-    """The location with the home folder in place of a "~" that it begins with."""
+    """The location with a "~" at its beginning replaced by the home folder."""
     return os.path.expanduser(target) if isinstance(target, str) and "://" not in target else target
 
 
@@ -121,7 +121,7 @@ def branch_of(target: DatasetLocation) -> tuple[Session, str] | None:
 
 
 def store_of(target: DatasetLocation) -> tuple[Location, str]:
-    """What is written to, and the path in it, of any place but a branch. Raises ReadOnlyError, InvalidInputError where a repository is named without a branch."""
+    """The location or store to write to, and the path in it, for any place except a branch. Raises ReadOnlyError, InvalidInputError for a repository without a branch."""
     if isinstance(target, Session | Group):
         if target.read_only:
             raise ReadOnlyError(

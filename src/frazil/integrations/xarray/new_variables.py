@@ -1,4 +1,4 @@
-"""What each variable of a dataset becomes: a new array with its arguments, or a region of one that exists, as Dataset.to_zarr has it. Nothing is written but by `create`."""
+"""The plan for each variable of a dataset: a new array with its arguments, or a region of an existing one, as in Dataset.to_zarr. Only `create` writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _AUTO: Final = "auto"
-_ENGINE_ONLY: Final = ("cache_metadata", "write_empty_chunks")  # encodings of zarr-python that have no meaning here
+_ENGINE_ONLY: Final = ("cache_metadata", "write_empty_chunks")  # encodings of zarr-python without effect here
 _CODECS: Final = ("filters", "serializer", "compressors")
 _TEXT: Final = "OT"  # kinds of text of any length
 _FORMAT: Final[Mapping[str, Literal[3]]] = (  # older versions of xarray have no such parameter
@@ -48,7 +48,7 @@ _FORMAT: Final[Mapping[str, Literal[3]]] = (  # older versions of xarray have no
 
 
 class Target(Record):
-    """What is written, and how. layout: chunks and shards of new arrays; region and append_dim: where in arrays that exist"""
+    """The options of a write. layout: chunks and shards of new arrays; region and append_dim: the place in existing arrays"""
 
     mode: Mode
     region: Mapping[str, slice] | None
@@ -59,7 +59,7 @@ class Target(Record):
 
 
 class Planned(Record):
-    """One array to write. arguments: of create_array, None for one that exists; shape: that it grows to; region: where the data goes"""
+    """One array to write. arguments: of create_array, None for an existing one; shape: its new shape, if it grows; region: the place of the data"""
 
     name: str
     data: object
@@ -70,7 +70,7 @@ class Planned(Record):
 
 
 def variable_name(key: Hashable) -> str:
-    """The name of a variable's array. Raises TypeError for what is no text, InvalidInputError."""
+    """The name of a variable's array. Raises TypeError for a name that is not text, InvalidInputError."""
     if not isinstance(key, str):
         raise TypeError(f"Invalid name {shown(key)} for a variable; it must be text")
     if not key or "/" in key:
@@ -79,7 +79,7 @@ def variable_name(key: Hashable) -> str:
 
 
 def check_encoding(encoding: object, dataset: Dataset) -> None:
-    """Raises NotFoundError for encodings of variables that are not in the dataset; InvalidInputError for those that are no mappings, or have a dtype that is none."""
+    """Raises NotFoundError for encodings of variables that are not in the dataset; InvalidInputError for encodings that are not mappings, or have an invalid dtype."""
     if encoding is None:
         return
     check_mapping(encoding, "encoding")
@@ -112,16 +112,16 @@ def check_new_names(target: Target, new: Sequence[str]) -> None:
 
 
 def encoded_variable(variable: Variable, name: str) -> Variable:
-    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for what has no data type."""
+    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for elements without a data type."""
     if variable.dtype.kind == "O" and variable.encoding.get("dtype") == STRINGS:
-        variable = variable.copy(deep=False)  # the dtype that an opened variable had does not turn None into text
+        variable = variable.copy(deep=False)  # without the dtype of an opened variable, which makes text of None
         variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
     encoded: Variable = encode_zarr_variable(variable, name=name, **_FORMAT)
     return _as_strings(encoded, name) if encoded.dtype.kind in _TEXT else encoded
 
 
 def _as_strings(variable: Variable, name: str) -> Variable:
-    """Text of any length in the dtype of the data type `string`. Raises InvalidInputError for elements that are no text."""
+    """Text of any length in the dtype of the data type `string`. Raises InvalidInputError for elements that are not text."""
     if variable.dtype == STRINGS and STRINGS.kind == "T":
         return variable
     data = variable._data if variable.chunks is not None else np.asarray(variable.data)
@@ -145,7 +145,7 @@ def _no_text(name: str) -> InvalidInputError:
 
 
 def matched_to_existing(name: str, variable: Variable, existing: Variable, array: Array, target: Target) -> Variable:
-    """A variable encoded as the array that exists is, its dimensions in the array's order. existing: what the array holds, decoded. Raises InvalidInputError where
+    """A variable encoded like the existing array, with dimensions in the array's order. existing: the content of the array, decoded. Raises InvalidInputError if
     it does not fit."""
     simple = variable.dtype.kind in "biufcmMO"
     strings = array.metadata.data_type.name == STRING
@@ -154,9 +154,9 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
     copied = variable.copy(deep=False)
     copied.encoding = dict(existing.encoding)
     if strings or (variable.dtype.kind in "SUOT" and array.dtype.kind in "SU"):
-        copied.encoding.pop("dtype", None)  # it would cut text that is too long, and make text of numbers
+        copied.encoding.pop("dtype", None)  # it would truncate long text, and convert numbers to text
     encoded = encoded_variable(copied, name)
-    if variable.dtype == object and not variable.size:  # of which xarray makes numbers
+    if variable.dtype == object and not variable.size:  # xarray makes numbers of an empty object array
         encoded = encoded.astype(array.dtype)
     encoded = _encoded_like(encoded, name, array)
     if encoded.dims != existing.dims:
@@ -184,7 +184,7 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
 
 
 def _encoded_like(encoded: Variable, name: str, array: Array) -> Variable:
-    """An encoded variable with text in the form of the array that exists. Raises InvalidInputError where the array cannot hold it."""
+    """An encoded variable with text in the form of the existing array. Raises InvalidInputError if the array cannot hold it."""
     kind = encoded.dtype.kind
     if array.metadata.data_type.name == STRING:
         if kind == "U":
@@ -200,7 +200,7 @@ def _encoded_like(encoded: Variable, name: str, array: Array) -> Variable:
 
 
 def _with_fixed_length(variable: Variable, name: str) -> Variable:
-    """Text as text of the length of the longest. Raises InvalidInputError for text that ends in NUL."""
+    """Text of fixed length, the length of the longest one. Raises InvalidInputError for text that ends in NUL."""
     values = np.asarray(variable.data, dtype=object)
     fixed = values.astype(np.str_)
     if any(value != kept for value, kept in zip(values.flat, fixed.flat, strict=True)):
@@ -219,7 +219,7 @@ def _mismatch(name: str, stored: object, new: object) -> InvalidInputError:
 
 
 def planned_variable(name: str, variable: Variable, existing: Array | None, target: Target, checked: bool) -> Planned:
-    """The plan of an encoded variable. checked: whether its encoding may have nothing that is unknown. Raises InvalidInputError."""
+    """The plan of an encoded variable. checked: whether its encoding may not have unknown entries. Raises InvalidInputError."""
     fill = variable.encoding.pop("fill_value", None)
     if fill is None and variable.dtype.kind == "f":
         fill = np.nan
@@ -250,11 +250,14 @@ def planned_variable(name: str, variable: Variable, existing: Array | None, targ
 
 
 def _chunks(chunks: object, shape: tuple[int, ...]) -> object:
-    """Chunks with -1 as the whole dimension. Of a dimension without elements dask has chunks without any, which are 1 here."""
+    """Chunks with -1 replaced by the whole dimension. For a dimension without elements dask has chunks of length 0, which are 1 here."""
     if not isinstance(chunks, tuple) or len(chunks) != len(shape):
         return chunks
     return tuple(
-        [max(length, 1) if extent == -1 or not length else extent for extent, length in zip(chunks, shape, strict=True)]
+        [
+            max(length, 1) if extent == -1 else extent or int(not length)
+            for extent, length in zip(chunks, shape, strict=True)
+        ]
     )
 
 
@@ -266,7 +269,7 @@ def _check_aligned(
     shape: tuple[int, ...],
     target: Target,
 ) -> None:
-    """Raises xarray's ValueError where chunks of dask do not lie on write units, unless the writer is to cut them anew."""
+    """Raises xarray's ValueError if chunks of dask are not aligned with write units, unless the writer rechunks them."""
     unit = encoding.get("shards") or encoding["chunks"]
     if variable.chunks is None or not isinstance(unit, tuple) or target.align_chunks or not target.safe_chunks:
         return
@@ -312,7 +315,7 @@ def _codecs(name: str, encoding: Mapping[str, object], dtype: np.dtype[np.generi
 
 
 def _codec(name: str, codec: object) -> object:
-    """A codec as create_array takes it; one of zarr-python by what it says in a document."""
+    """A codec for create_array; one of zarr-python is converted through its entry in a document."""
     if hasattr(codec, "to_dict"):
         return codec.to_dict()
     if hasattr(codec, "get_config"):
@@ -347,7 +350,8 @@ def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
 
 
 def _in_v2(arguments: Mapping[str, object]) -> dict[str, object]:
-    """The same array in Zarr v2, where the fill value itself marks missing values, as the attribute `_FillValue` does in Zarr v3; null, which marks none, where there is no such attribute."""
+    """The arguments for the same array in Zarr v2, where the fill value itself marks missing values, as the attribute `_FillValue` does in Zarr v3; without this
+    attribute it is null, which marks none."""
     attributes: dict[str, object] = {**arguments["attributes"]}  # type: ignore[dict-item] # a mapping
     stored = attributes.pop(FILL, None)
     dtype = STRINGS if arguments["dtype"] == STRING else np.dtype(arguments["dtype"])  # type: ignore[call-overload]
@@ -356,7 +360,7 @@ def _in_v2(arguments: Mapping[str, object]) -> dict[str, object]:
 
 
 def _try(name: str, arguments: Mapping[str, object], zarr_format: int | str) -> None:
-    """Raises what is wrong with one array, with its name."""
+    """Raises the error of one array, with its name."""
     try:
         create_group(MemoryStore(), zarr_format=zarr_format).create_arrays({"array": arguments})
     except FrazilError as error:

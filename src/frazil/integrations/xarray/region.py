@@ -1,4 +1,4 @@
-"""The region of a write: where in each dimension of the store a dataset goes, as Dataset.to_zarr has it. Pure, but for coordinates that are looked up."""
+"""The region of a write: the place of a dataset in each dimension of the store, as in Dataset.to_zarr. Pure, except that coordinates are looked up."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _AUTO: Final = "auto"
 def checked_region(
     dataset: Dataset, region: object, mode: str, append_dim: str | None, coordinate: Callable[[str], Variable]
 ) -> tuple[Dataset, dict[str, slice] | None]:
-    """The dataset without its indexes, which a region never changes, and a slice for each dimension that is named.
+    """The dataset without its indexes, which a region never changes, and a slice for each named dimension.
 
     region      slices by dimension; "auto" for a dimension, or for all: found by its coordinate in the store
-    coordinate  gives a coordinate of the store
-    Raises InvalidInputError, NotFoundError for values that no coordinate of the store has, TypeError for another kind of region."""
+    coordinate  returns a coordinate of the store
+    Raises InvalidInputError, NotFoundError for values that no coordinate of the store has, TypeError for a region of another type."""
     if region is None:
         return dataset, None
     given: object = dict.fromkeys(dataset.dims, _AUTO) if isinstance(region, str) and region == _AUTO else region

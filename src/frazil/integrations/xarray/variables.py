@@ -1,4 +1,4 @@
-"""An array of a group as a lazy variable of xarray: dimensions, attributes and encoding, as xarray's zarr engine has them."""
+"""An array of a group as a lazy variable of xarray: dimensions, attributes and encoding, as in xarray's zarr engine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from frazil.integrations.xarray.backend_array import FrazilBackendArray
 
 __all__ = ["dimensions_of", "group_attributes", "variable_of"]
 
-DIMENSIONS: Final = "_ARRAY_DIMENSIONS"  # an attribute, in dialects whose documents have no dimension_names
-CodecEntries: TypeAlias = "dict[int, tuple[Sequence[Codec], dict[str, object]]]"  # of the codecs with this id; arrays with the same document share them
-_HIDDEN: Final = "_nc"  # attributes of netCDF-C begin with it
+DIMENSIONS: Final = "_ARRAY_DIMENSIONS"  # the attribute of dialects whose documents have no dimension_names
+CodecEntries: TypeAlias = "dict[int, tuple[Sequence[Codec], dict[str, object]]]"  # by the id of the codecs; arrays with the same document share them
+_HIDDEN: Final = "_nc"  # prefix of attributes of netCDF-C
 
 
 def dimensions_of(array: Array) -> tuple[str, ...]:
-    """The names of an array's dimensions. Raises NotFoundError, a KeyError, where it has none."""
+    """The names of an array's dimensions. Raises NotFoundError, a KeyError, if it has none."""
     names = array.dimension_names
     if array.metadata.zarr_format != 3 and names is None:
         found = array.metadata.attributes.get(DIMENSIONS)
@@ -35,7 +35,7 @@ def dimensions_of(array: Array) -> tuple[str, ...]:
             path=array.path or "/",
             hint="drop_variables leaves it out; or create it with dimension_names=",
         )
-    return names  # type: ignore[return-value] # None among them is xarray's affair, as in its own engine
+    return names  # type: ignore[return-value] # xarray handles None among them, as in its own engine
 
 
 def group_attributes(attributes: Mapping[str, object]) -> dict[str, object]:
@@ -54,16 +54,16 @@ def variable_of(
 ) -> xarray.Variable:
     """The variable, not decoded.
 
-    fill_as_mask  whether the array's fill value marks missing values, as `_FillValue` does; None: in other dialects than Zarr v3, where the document gives one
+    fill_as_mask  whether the array's fill value marks missing values, as `_FillValue` does; None: only in other dialects than Zarr v3, if the document has one
     dimensions    their names; None: those of the array
-    entries       of codecs that other variables of the dataset have, to which these are added
-    Raises NotFoundError where the dimensions have no names, MetadataError for a `_FillValue` that is none."""
+    entries       of codecs of other variables of the dataset; those of this one are added
+    Raises NotFoundError if the dimensions have no names, MetadataError for an invalid `_FillValue`."""
     dimensions = dimensions_of(array) if dimensions is None else dimensions
     metadata = array.metadata
     attributes = decode_attributes(array.attrs.asdict())
     encoding = _encoding(array, dimensions, {} if entries is None else entries)
     if array.dtype.kind == "T":
-        encoding["dtype"] = array.dtype  # without it, xarray decodes StringDType as objects
+        encoding["dtype"] = array.dtype  # without it xarray decodes StringDType as objects
     if metadata.zarr_format != 3:
         attributes = {
             name: value
@@ -83,7 +83,7 @@ def variable_of(
 
 
 def _encoding(array: Array, dimensions: Sequence[str], entries: CodecEntries) -> dict[str, object]:
-    """Codecs are objects of a document, which every engine takes. Chunks of dask are preferred to be whole shards."""
+    """The encoding. Codecs are objects of a document, which every engine accepts. The preferred chunks of dask are whole shards."""
     codecs = array.codecs
     if id(codecs) not in entries:
         entries[id(codecs)] = (codecs, _codec_encoding(codecs))

@@ -1,4 +1,4 @@
-"""Datasets and trees of xarray written into groups, as Dataset.to_zarr and DataTree.to_zarr have it; into a branch as one commit."""
+"""Datasets and trees of xarray written into groups, as by Dataset.to_zarr and DataTree.to_zarr; into a branch as one commit."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["Options", "as_dataset", "write_dataset", "write_tree"]
 
 _MODES: Final = ("w", "w-", "a", "a-", "r+")
-_NAME = "__xarray_dataarray_name__"  # an attribute that xarray.open_dataarray takes the name of
+_NAME = "__xarray_dataarray_name__"  # the attribute in which xarray.open_dataarray finds the name
 
 
 class Options(Record):
-    """How something is written: the arguments that datasets and trees have in common, as accessors.py describes them"""
+    """The options of a write that datasets and trees share, as accessors.py describes them"""
 
     chunks: object
     shards: object
@@ -48,7 +48,8 @@ class Options(Record):
 
 
 def as_dataset(array: DataArray) -> Dataset:
-    """The dataset that xarray.open_dataarray makes an array of again, its name included. No node may have the name that xarray's own engines give to a variable here."""
+    """The dataset that xarray.open_dataarray converts back to the array, including its name. No node may have the name that xarray's own engines give to a
+    variable here."""
     taken = {*array.coords, *array.dims}
     if array.name is not None and array.name not in taken:
         return array.to_dataset()
@@ -83,7 +84,7 @@ def write_dataset(
             _check_no_overlap(dataset, location, inner)
         chosen_target = _target(chosen, append_dim, layout, options)
         store = _planned(dataset, _existing(location, inner, chosen), chosen_target, region, encoding)
-        store.try_out(_new_format(location, inner, chosen))
+        store.try_out(_new_root(location, inner, chosen))
         writer = Writer(options.progress)
         store.make(_opened(location, inner, chosen), writer)
         return writer.sync(compute=options.compute)
@@ -111,7 +112,8 @@ def write_tree(
     if unknown := set(encodings) - set(tree.groups):
         raise InvalidInputError(f"unexpected encoding group name(s) provided: {unknown}")
     for node in tree.subtree:
-        check_encoding(encodings.get(node.path), node.to_dataset())
+        inherit = write_inherited_coords or node is tree
+        check_encoding(encodings.get(node.path), node.to_dataset(inherit=inherit))
     check_dimensions(layout, {name for node in tree.subtree for name in node.dims})
 
     def write(location: Location, path: str) -> Delayed | None:
@@ -120,7 +122,7 @@ def write_tree(
             for node in tree.subtree:
                 _check_no_overlap(node.dataset, location, inner)
         root = _existing(location, inner, chosen)
-        zarr_format = _new_format(location, inner, chosen)
+        new = root or _new_root(location, inner, chosen)
         stores: dict[str, FrazilDataStore] = {}
         for name, node in tree.subtree_with_keys:
             below = "" if node is tree else name
@@ -128,7 +130,7 @@ def write_tree(
             found = _below(root, below)
             target = _target(chosen, None, layout, options)
             stores[below] = _planned(dataset, found, target, region, encodings.get(node.path))
-            stores[below].try_out(zarr_format)
+            stores[below].try_out(new, below)
         writer = Writer(options.progress)
         made = _opened(location, inner, chosen)
         for below, store in stores.items():
@@ -139,7 +141,7 @@ def write_tree(
 
 
 def _mode(mode: Mode | None, append_dim: str | None, region: object) -> Mode:
-    """The mode, "a" for appending and "r+" for a region where none is given. Raises InvalidInputError."""
+    """The mode; the default is "a" for appending and "r+" for a region. Raises InvalidInputError."""
     chosen: Mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "w-")
     if chosen not in _MODES:
         raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
@@ -172,7 +174,7 @@ def _planned(
     region: object,
     encoding: Mapping[str, Mapping[str, object]] | None,
 ) -> FrazilDataStore:
-    """A store that has planned how the dataset is written into a group, or into a new one. Nothing is changed. Raises InvalidInputError, MetadataError."""
+    """A store that has planned the write of the dataset into a group, or into a new one. Nothing is changed. Raises InvalidInputError, MetadataError."""
     reader = FrazilDataStore(group)
     dataset, found = checked_region(dataset, region, target.mode, target.append_dim, reader.coordinate)
     for name in reader.arrays:
@@ -185,7 +187,7 @@ def _planned(
 
 
 def _existing(location: Location, path: str, mode: Mode) -> Group | None:
-    """The group that is changed; None where a new one is made. Raises NotFoundError where it must be there."""
+    """The group that is changed; None if a new one is created. Raises NotFoundError if it must exist and does not."""
     if mode in ("w", "w-"):
         return None
     try:
@@ -197,7 +199,7 @@ def _existing(location: Location, path: str, mode: Mode) -> Group | None:
 
 
 def _below(root: Group | None, path: str) -> Group | None:
-    """The group of a node of a tree; None where it is not there yet. Raises NodeKindError for an array."""
+    """The group of a node of a tree; None if it does not exist yet. Raises NodeKindError for an array."""
     if root is None or path not in root:
         return root if not path else None
     found = root[path]
@@ -206,16 +208,16 @@ def _below(root: Group | None, path: str) -> Group | None:
     return found
 
 
-def _new_format(location: Location, path: str, mode: Mode) -> int | str:
-    """The zarr_format that a new group gets."""
+def _new_root(location: Location, path: str, mode: Mode) -> Group | None:
+    """The group that _opened makes, before anything is stored; None if something is in its place, which _opened raises."""
     try:
-        return planned_group(location, path=path, overwrite=mode == "w")[0].metadata.zarr_format
-    except AlreadyExistsError:  # which creating it raises again
-        return 3
+        return planned_group(location, path=path, overwrite=mode == "w")[0]
+    except AlreadyExistsError:
+        return None
 
 
 def _check_no_overlap(dataset: Dataset | DatasetView, location: Location, path: str) -> None:
-    """Refuses variables of dask that would be read after they were removed; the others are in memory by then. Raises InvalidInputError."""
+    """Refuses variables of dask that would be read after their source was removed; the others are in memory by then. Raises InvalidInputError."""
     store, prefix = resolve(location, path)
     target = address_of(store, prefix)
     for variable in dataset.variables.values():
@@ -244,13 +246,13 @@ def _opened(location: Location, path: str, mode: Mode) -> Group:
             found = None
         if found is None or found.attrs or len(found):
             raise
-        return found  # nothing is in it, as in the root of a new repository
+        return found  # it is empty, like the root of a new repository
 
 
 def _into(
     target: DatasetLocation, group: str | None, options: Options, write: Callable[[Location, str], Delayed | None]
 ) -> Delayed | str | None:
-    """Lets `write` write to a place. Of a branch, the id of the snapshot."""
+    """Calls `write` with a place. Returns the id of the snapshot for a branch."""
     branch = branch_of(target)
     if branch is None:
         if options.message is not None:

@@ -1,4 +1,4 @@
-"""Where the elements of variables go: arrays in memory at once, arrays of dask together, as one transaction of frazil.dask."""
+"""Writes the elements of variables: arrays in memory at once, arrays of dask together, as one transaction of frazil.dask."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Writer"]
 
 
 class Writer:
-    """Collects what is to be written until `sync`.
+    """Collects data to write until `sync`.
 
     progress  called with the bytes of elements that were written since the last call"""
 
@@ -29,7 +29,7 @@ class Writer:
         self._lazy: list[tuple[DaskArray, Array, tuple[slice, ...]]] = []
 
     def add(self, source: object, target: Array, region: tuple[slice, ...] | None = None) -> None:
-        """source: an array in memory, or one of dask; region: where in the target it goes, None: it is the whole of it"""
+        """source: an array in memory, or one of dask; region: its place in the target, None: the whole target"""
         found = region or (slice(None),) * target.ndim
         if hasattr(source, "__dask_graph__"):
             self._lazy.append((source, target, found))
@@ -37,7 +37,7 @@ class Writer:
             self._loaded.append((source, target, found))
 
     def sync(self, *, compute: bool = True) -> Delayed | None:
-        """Writes everything; with compute=False what is lazy is written when the result is computed."""
+        """Writes everything; with compute=False arrays of dask are written when the result is computed."""
         targets = [target for _, target, _ in (*self._loaded, *self._lazy)]
         for source, target, region in self._loaded:
             values = np.asarray(source)

@@ -1,4 +1,4 @@
-"""From keys of chunks back to the array's prefix, its chunk key encoding and coordinates: a codec pipeline is told no more of an array than these keys. Pure."""
+"""From keys of chunks back to the array's prefix, its chunk key encoding and coordinates: a codec pipeline knows only these keys of an array. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ArrayKeys(Record):
 
 
 def array_keys(keys: Sequence[str], ndim: int) -> ArrayKeys | None:
-    """What the keys of chunks of one array say; None where they have no form that Frazil knows."""
+    """The prefix, encoding and coordinates of the keys of chunks of one array; None if they have no form that Frazil knows."""
     for encoding in _ENCODINGS:
         prefix = _prefix(keys[0], encoding, ndim)
         if prefix is None:
@@ -37,7 +37,7 @@ def array_keys(keys: Sequence[str], ndim: int) -> ArrayKeys | None:
 
 
 def _prefix(key: str, encoding: SeparatedKeys, ndim: int) -> str | None:
-    """What stands before the encoded coordinates; None where the key does not end in such."""
+    """The text before the encoded coordinates; None if the key does not end in coordinates."""
     parts = key.split("/")
     count = len(encoding.encode_one((0,) * ndim).split("/"))
     if len(parts) < count or encoding.decode("/".join(parts[len(parts) - count :]), ndim) is None:

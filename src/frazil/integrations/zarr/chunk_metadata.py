@@ -1,4 +1,4 @@
-"""From what zarr-python tells a codec pipeline of chunks to metadata of ours: of an array with the same chunks, whose lengths are those of one chunk."""
+"""From zarr-python's description of chunks for a codec pipeline to our metadata of an array with the same chunks, whose shape is that of one chunk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["compiled_chunks"]
 
 
 def compiled_chunks(codecs: Iterable[Codec], spec: ArraySpec) -> tuple[ArrayMetadata, CompiledArray]:
-    """The metadata, and what follows of it. Raises InvalidInputError (UnknownExtensionError, MetadataError) for what Frazil cannot read."""
+    """The metadata, and the compiled array. Raises InvalidInputError (UnknownExtensionError, MetadataError) for chunks that Frazil cannot read."""
     chain = [codec.to_dict() for codec in codecs]
     if any("name" not in entry for entry in chain):
         raise UnknownExtensionError("a codec of Zarr v2", hint="the metadata of Zarr v2 is another one")
@@ -47,7 +47,7 @@ def compiled_chunks(codecs: Iterable[Codec], spec: ArraySpec) -> tuple[ArrayMeta
 
 
 def _data_type(spec: ArraySpec) -> tuple[object, object]:
-    """The data type and the fill value as documents name them."""
+    """The data type and the fill value in the form of documents."""
     if not isinstance(spec.dtype, np.dtype):  # since zarr-python 3.1
         name = spec.dtype.to_json(zarr_format=3)
         return name, spec.dtype.to_json_scalar(spec.fill_value, zarr_format=3)
@@ -67,7 +67,7 @@ def _json_scalar(value: np.ndarray[Any, Any]) -> object:
 
 
 def _plain(value: object) -> object:
-    """What JSON has no form for."""
+    """Converts values that JSON has no form for."""
     if isinstance(value, np.generic):
         return value.item()
     if hasattr(value, "to_dict"):

@@ -37,13 +37,13 @@ __all__ = ["ForeignStore"]
 
 _UNKNOWN_SIZE: Final = (
     2**62
-)  # of a value that was read in part: zarr-python tells no sizes with parts, and a range beyond the end fails when it is read
+)  # of a partly read value: zarr-python reports no sizes with parts, and a range beyond the end fails when it is read
 
 
 class ForeignStore(Store):
-    """Values are fetched, put and erased; there are no versions, so of two writers of one chunk the last one wins, as in zarr-python.
+    """Fetches, puts and erases values. There are no versions, so of two writers of one chunk the last one wins, as in zarr-python.
 
-    loop: where the coroutines of `store` run; no thread of it may call this"""
+    loop: runs the coroutines of `store`; its own thread must not call this"""
 
     __slots__ = ("_loop", "_store")
 
@@ -69,7 +69,7 @@ class ForeignStore(Store):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says, without versions: what is expected is not compared."""
+        """As in the port, without versions: `expect` is ignored."""
         asked = [(names[name], _request(start, length)) for name, start, length in spans.tolist()]
         bare = sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
         values = self._map(self._get, asked)
@@ -99,14 +99,14 @@ class ForeignStore(Store):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        """As the port says, whatever is expected."""
+        """As in the port; `expect` is ignored."""
         self.require("writable")
         values = [cpu.Buffer.from_bytes(value) for value in join_pieces(pieces)]
         self._map(self._store.set, list(zip(names, values, strict=True)))
         return [ABSENT] * len(names)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        """As the port says, whatever is expected."""
+        """As in the port; `expect` is ignored."""
         self.require("erasable")
         self._map(self._store.delete, [(name,) for name in names])
         return [None] * len(names)
@@ -114,11 +114,11 @@ class ForeignStore(Store):
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> NoReturn:
-        """Nothing is listed: chunks are named by zarr-python."""
+        """Lists nothing: zarr-python names the chunks."""
         raise StoreError(f"{self!r} is not listed here")
 
     def _map(self, call: Callable[..., Any], arguments: list[Any]) -> list[Any]:
-        """The results of coroutines, as many at once as zarr-python is configured to have."""
+        """The results of coroutines; as many run at once as zarr-python is configured to run."""
         if not arguments:
             return []
         calls = concurrent_map(arguments, call, config.get("async.concurrency"))

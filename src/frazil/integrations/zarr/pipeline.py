@@ -1,6 +1,6 @@
-"""The codec pipeline for zarr-python: its arrays are read and written by our kernel, a whole selection in one call.
+"""The codec pipeline for zarr-python: our kernel reads and writes its arrays, a whole selection in one call.
 
-The selection is put together again in selections.py, the array behind the keys of its chunks in chunk_keys.py. What is not done here goes to zarr-python's
+selections.py reconstructs the selection, and chunk_keys.py the array from the keys of its chunks. Everything else is passed on to zarr-python's
 own pipeline, from which this one is derived."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MISSING: Final = {"status": "missing"}
 
 
 class _Call(Record):
-    """A batch that is done here."""
+    """A batch that this pipeline handles."""
 
     access: ChunkAccess
     selected: Selected
@@ -57,7 +57,7 @@ class _Call(Record):
 
 
 class _Compiled(Record):
-    """The last chunks that a pipeline was compiled for. spec: what tells them from others; reason: why they cannot be, in place of the metadata"""
+    """The last chunks that a pipeline was compiled for. spec: identifies them; reason: why they cannot be compiled, in place of the metadata"""
 
     spec: tuple[object, ...]
     made: tuple[ArrayMetadata, CompiledArray] | None
@@ -76,8 +76,8 @@ class _Opened(Record):
 class CodecPipeline(BatchedCodecPipeline):
     """`zarr.config.set({"codec_pipeline.path": "frazil.zarr.CodecPipeline"})`: arrays that are opened then are read and written by Frazil's kernel.
 
-    Chunks in folders (zarr-python's LocalStore, and stores of as_store) the kernel opens itself; of other stores of zarr-python it fetches the bytes that it needs.
-    What Frazil cannot do (codecs, data types, chunk grids that it does not know) zarr-python's own pipeline does, with a FallbackWarning once for each reason."""
+    The kernel opens chunks in folders (zarr-python's LocalStore, and stores of as_store) itself; from other stores of zarr-python it fetches the bytes that it needs.
+    For codecs, data types and chunk grids that Frazil does not know, zarr-python's own pipeline runs, with a FallbackWarning once for each reason."""
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in {"_compiled", "_opened"}}
@@ -104,9 +104,9 @@ class CodecPipeline(BatchedCodecPipeline):
         await in_thread(_write, call, values)
 
     def _call(self, batch: Batch, values: Any, drop_axes: tuple[int, ...]) -> _Call | None:
-        """What is to be done here; None where zarr-python's own pipeline does it."""
+        """The batch, if this pipeline handles it; None if zarr-python's own pipeline does."""
         if not batch or not isinstance(values, np.ndarray) or not all(type(path) is StorePath for path, *_ in batch):
-            return None  # inner chunks of its sharding codec, or values that are not in this memory
+            return None  # inner chunks of its sharding codec, or values that are not in main memory
         spec = batch[0][1]
         if any(other.shape != spec.shape for _, other, *_ in batch):
             return self._left("chunks of several shapes")
@@ -127,7 +127,7 @@ class CodecPipeline(BatchedCodecPipeline):
         return _Call(self._access(batch[0][0].store, keys, compiled), found, items, spec)
 
     def _left(self, reason: str) -> _Call | None:
-        """Nothing is done here. Warns that zarr-python's own pipeline does it: once for an array, and Python shows equal warnings of this line once."""
+        """This pipeline does nothing. Warns that zarr-python's own pipeline is used: once for an array, and Python shows equal warnings of this line once."""
         if getattr(self, "_told", None) != reason:
             object.__setattr__(self, "_told", reason)
             warnings.warn(f"zarr-python's own codec pipeline is used: {reason}", FallbackWarning, stacklevel=1)
@@ -140,7 +140,7 @@ class CodecPipeline(BatchedCodecPipeline):
             try:
                 last = _Compiled(told, compiled_chunks(self, spec))
             except FrazilError as error:
-                last = _Compiled(told, None, error.message.partition(" (")[0])  # without what is registered
+                last = _Compiled(told, None, error.message.partition(" (")[0])  # without the list of registered names
             object.__setattr__(self, "_compiled", last)
         return last
 
@@ -159,7 +159,7 @@ class CodecPipeline(BatchedCodecPipeline):
 
 
 def _target(store: Any) -> tuple[Store, str, bool]:
-    """A store of ours with the values of one of zarr-python, the prefix of its keys, and whether it is good for later calls."""
+    """A store of ours with the values of one of zarr-python, the prefix of its keys, and whether it can be used for later calls."""
     if isinstance(store, FrazilStore):
         return store.target, store.prefix, True
     if type(store) is ZarrLocalStore:
@@ -168,7 +168,7 @@ def _target(store: Any) -> tuple[Store, str, bool]:
 
 
 def _storage(target: Store, path: str, keys: ArrayKeys, made: tuple[ArrayMetadata, CompiledArray]) -> ChunkStorage:
-    """Where the chunks lie. In a session: the node's own."""
+    """The storage of the chunks; in a session that of the node."""
     metadata, compiled = made
     if isinstance(target, NodeStore):
         node = target.nodes.find(path)

@@ -1,6 +1,6 @@
-"""What zarr-python's indexers ask of a codec pipeline, chunk by chunk, put together again: one selection of the whole array. Pure.
+"""Reconstructs the selection of the whole array from the requests of zarr-python's indexers, which come chunk by chunk. Pure.
 
-A batch has for each chunk its coordinates, what is selected in it, and where that lies in the result."""
+A batch has for each chunk its coordinates, the selection in it, and its place in the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Item", "Selected", "selected"]
 
 
 class Item(Record):
-    """One chunk of a batch. chunk, out: selections as zarr-python gives them, always tuples; complete: whether all of the chunk that lies in the array is selected"""
+    """One chunk of a batch. chunk, out: selections from zarr-python, always tuples; complete: whether all of the chunk that is inside the array is selected"""
 
     coordinates: Coordinates
     chunk: tuple[Part, ...]
@@ -33,7 +33,7 @@ class Item(Record):
 
 
 class Selected(Record):
-    """A selection of a batch, and the dimensions of the array that the result has not."""
+    """A selection of a batch, and the dimensions of the array that the result does not have."""
 
     selection: BoxSelection | PointSelection
     dropped: tuple[int, ...]
@@ -45,9 +45,9 @@ def selected(
     drop_axes: tuple[int, ...],
     result_shape: tuple[int, ...] | None,
 ) -> Selected | None:
-    """The selection of a batch, in an array that ends with the last chunks of it. None where the chunks are no product of axes and no list of points.
+    """The selection of a batch, in an array that ends with the last of its chunks. None if the chunks are neither a product of axes nor a list of points.
 
-    result_shape  of the result, without the dropped dimensions; None: whatever it is"""
+    result_shape  of the result, without the dropped dimensions; None: any"""
     arrays = [part for part in items[0].chunk if isinstance(part, np.ndarray)]
     ndim = len(chunk_shape)
     if len(arrays) == ndim >= 2 and all(part.ndim == 1 for part in arrays):
@@ -66,7 +66,7 @@ def selected(
 
 
 def _points(items: Sequence[Item], chunk_shape: tuple[int, ...]) -> PointSelection | None:
-    counts = [len(item.chunk[0]) for item in items]  # type: ignore[arg-type] # arrays, all of them
+    counts = [len(item.chunk[0]) for item in items]  # type: ignore[arg-type] # all of them are arrays
     count = sum(counts)
     places, covered = np.empty(count, np.int64), np.zeros(count, np.bool_)
     columns = [np.empty(count, np.int64) for _ in chunk_shape]
@@ -120,7 +120,7 @@ def _box(items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int
 
 
 def _axis(parts: Sequence[tuple[int, tuple[Part, Part | None]]], extent: int) -> AxisSelection | None:
-    """What chunks select along one axis, by coordinate; None where it is no permutation of the result."""
+    """The selection of chunks along one axis, by coordinate; None if it is not a permutation of the result."""
     pieces = [_elements(part) + coordinate * extent for coordinate, (part, _) in parts]
     places = [None if where is None else _elements(where) for _, (_, where) in parts]
     indices = np.concatenate(pieces)

@@ -1,6 +1,6 @@
 """A store of zarr-python over a store of ours. Each method is one call of our store, in a thread where zarr-python awaits it.
 
-Which store it is over is decided in targets.py."""
+targets.py chooses the store."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _WHOLE: Final = (0, None)
 
 
 class FrazilStore(ZarrStore):
-    """Keys of `target` that begin with `prefix`, as zarr-python sees them. Made by as_store; pickles if the target does.
+    """Keys of `target` that begin with `prefix`, as a store of zarr-python. Created by as_store; can be pickled if the target can.
 
-    read_only  whether zarr-python may not write; always so where the target is not writable
-    Equal to another one over the same keys that may do the same. Errors are ours: a StoreError is an OSError, an InvalidInputError a ValueError."""
+    read_only  whether zarr-python may not write; always if the target is not writable
+    Equal to another one over the same keys with the same permissions. Errors are ours: a StoreError is an OSError, an InvalidInputError a ValueError."""
 
     def __init__(self, target: Store, prefix: str = "", *, read_only: bool = False) -> None:
         super().__init__(read_only=read_only or not target.capabilities.writable)
@@ -62,7 +62,7 @@ class FrazilStore(ZarrStore):
         return _rebuilt, (self.target, self.prefix, self.read_only, self._is_open)
 
     def with_read_only(self, read_only: bool = False) -> FrazilStore:
-        """The same keys, to be read only or not. Raises InvalidInputError where the target cannot be written."""
+        """The same keys, read-only or not. Raises InvalidInputError if the target cannot be written."""
         if not read_only and not self.target.capabilities.writable:
             raise InvalidInputError(
                 f"{self.target!r} can only be read", hint="of a repository, give as_store a writable session"
@@ -87,7 +87,7 @@ class FrazilStore(ZarrStore):
 
     @property
     def supports_consolidated_metadata(self) -> bool:
-        """Not in a session: a repository keeps metadata in one place anyway, and its format has no room for copies."""
+        """Not in a session: a repository keeps metadata in one place anyway, and its format has no place for copies."""
         return not isinstance(self.target, NodeStore)
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class FrazilStore(ZarrStore):
 
     async def getsize(self, key: str) -> int:
         size = int((await self._in_thread(self.target.sizes, [self.prefix + key]))[0])
-        return size if size >= 0 else await super().getsize(key)  # which raises zarr-python's error for a missing key
+        return size if size >= 0 else await super().getsize(key)  # raises zarr-python's error for a missing key
 
     async def getsize_prefix(self, prefix: str) -> int:
         return await self._in_thread(self._size_below, self._folder(prefix))
@@ -169,9 +169,9 @@ class FrazilStore(ZarrStore):
         self.target.put_many(list(values), pieces_of(list(values.values())), [expect] * len(values))
 
     def _refuse_hidden(self, keys: Iterable[str]) -> None:
-        """Raises InvalidInputError for documents of nodes where a node of another dialect is, or in such a node: one of them would hide the other. zarr-python looks
-        for nodes of the same dialect alone."""
-        if isinstance(self.target, NodeStore):  # which has one dialect
+        """Raises InvalidInputError for documents of nodes next to a node of another dialect, or inside one, because one of them would hide the other. zarr-python looks
+        only for nodes of the same dialect."""
+        if isinstance(self.target, NodeStore):  # has only one dialect
             return
         for names, others in (((*V2_NODES, ATTRIBUTES), (DOCUMENT_NAME,)), ((DOCUMENT_NAME,), V2_NODES)):
             parts = [key[len(self.prefix) :].rpartition("/") for key in keys]
@@ -180,7 +180,7 @@ class FrazilStore(ZarrStore):
             refuse_documents(self.target, self.prefix.rstrip("/"), sorted(paths), others)
 
     async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Bytes]]) -> None:
-        """Of zarr-python 3.0 alone."""
+        """Only in zarr-python 3.0."""
         self._check_writable()
         parts = [(self.prefix + key, start, value) for key, start, value in key_start_values]
         await self._in_thread(self.target.set_partial_values, parts)
@@ -252,7 +252,7 @@ def _rebuilt(target: Store, prefix: str, read_only: bool, is_open: bool) -> Fraz
 
 
 def _is_same(one: Store, other: Store) -> bool:
-    """Whether two stores have the same values under the same keys, now and later."""
+    """Whether two stores always have the same values under the same keys."""
     if one is other:
         return True
     if isinstance(one, NodeStore) and isinstance(other, NodeStore):
@@ -271,7 +271,7 @@ def _is_equal(one: object, other: object) -> bool:
 
 
 def _span(byte_range: ByteRequest | None) -> tuple[int, int | None]:
-    """(start, length) as get_partial_values of a Store takes them. Raises InvalidInputError for what is no request of zarr-python."""
+    """(start, length) as arguments of a Store's get_partial_values. Raises InvalidInputError for a value that is not a request of zarr-python."""
     if byte_range is None:
         return _WHOLE
     if isinstance(byte_range, RangeByteRequest):

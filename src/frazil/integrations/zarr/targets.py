@@ -1,4 +1,4 @@
-"""From whatever Frazil reads or writes to a store of zarr-python over it."""
+"""From any location or object that Frazil reads or writes to a store of zarr-python over it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def as_store(target: Target, *, path: str = "", read_only: bool | None = None) -
     """A store of zarr-python over anything that Frazil reads or writes: `zarr.open(frazil.zarr.as_store(session))`.
 
     target     a Session or its store, a Group, a Repository (read at `main`), a store, or a location: a folder, "s3://bucket/sea.zarr", "https://...",
-               "sea.repo@v1". A store of zarr-python is returned as it is
-    path       of the node in it that is to be the root
-    read_only  None: as the target is. Sessions of readonly_session, and points that are named in repositories, are read only; so are web servers
-    Raises InvalidInputError for what is no location, NotFoundError, ReadOnlyError for read_only=False where the target cannot be written."""
+               "sea.repo@v1". A store of zarr-python is returned unchanged
+    path       of the node in it that becomes the root
+    read_only  None: as the target is. Sessions of readonly_session and named points in repositories are read-only; so are web servers
+    Raises InvalidInputError for an invalid location, NotFoundError, ReadOnlyError for read_only=False if the target cannot be written."""
     if isinstance(target, ZarrStore) and not isinstance(target, NodeStore):
         return target
     made = _store(target, path)

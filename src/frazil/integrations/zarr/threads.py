@@ -1,4 +1,4 @@
-"""The threads in which asynchronous methods run calls that block: one bounded pool for a process."""
+"""Threads in which asynchronous methods run blocking calls: one bounded pool for a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_THREADS: Final = 32  # zarr-python has 10 calls under way at once (async.concurrency), unless it is told otherwise
+_THREADS: Final = 32  # zarr-python has 10 calls under way at once (async.concurrency), unless configured otherwise
 _pools: list[ThreadPoolExecutor] = []
 _lock = Lock()
 
@@ -26,7 +26,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 async def in_thread(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The result of a call that blocks, made in a thread of the pool."""
+    """The result of a blocking call in a thread of the pool."""
     return await asyncio.get_running_loop().run_in_executor(_pool(), partial(call, *args, **kwargs))
 
 

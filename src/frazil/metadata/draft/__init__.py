@@ -1,3 +1,3 @@
-"""The 2022 draft in both its dialects: documents, keys, and what only its documents can name.
+"""The 2022 draft in both its dialects: documents, keys, and extensions that only its documents can name.
 
 The values that documents become are in metadata/model.py; hierarchies are found in array/hierarchy/."""

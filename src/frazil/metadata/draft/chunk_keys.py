@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from frazil.metadata.grids.chunk_keys import SeparatedKeys
 
-URI = "https://purl.org/zarr/spec/core/3.0"  # no document names this encoding: it is a part of the draft's core
+URI = "https://purl.org/zarr/spec/core/3.0"  # no document names this encoding, because it is a part of the draft's core
 
 
 class DraftKeys(SeparatedKeys):
-    """`c1/0`, or `c1.0`. Without dimensions `c`, as the document has it, or `c0`, as zarr-python 2 wrote it: both are looked for.
+    """`c1/0`, or `c1.0`. Without dimensions `c`, as the specification requires, or `c0`, as zarr-python 2 wrote it: readers look for both.
 
     old  write `c0`, which zarr-python 2 looks for"""
 

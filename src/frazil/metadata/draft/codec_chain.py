@@ -1,5 +1,5 @@
-"""The codec chain of the draft, in both dialects: the document's members to a chain in the terms of the final Zarr v3, and back
-(Zarr v3 draft of December 2022, Chunk encoding). Pure; single codecs are in codec_entries.py, sharding is not here.
+"""The codec chain of the draft, in both dialects: converts the members of a document to a chain of the final Zarr v3, and back
+(Zarr v3 draft of December 2022, Chunk encoding). Pure. Single codecs are in codec_entries.py; sharding is not here.
 
 The draft converts between arrays and bytes implicitly. The final chain has a codec for each conversion: `bytes` or `frazil.on_bytes`."""
 
@@ -34,7 +34,7 @@ _FILTERS: Final = "attributes.filters"
 
 
 class DraftChain(Record):
-    """codecs: the chain of one chunk, in final terms; attributes: those of the user; filters: the attribute of that name if the older dialect keeps its
+    """codecs: the chain of one chunk, in final terms; attributes: those of the user; filters: the attribute `filters`, if the older dialect keeps its
     filters there, to be written back."""
 
     codecs: tuple[Extension, ...]
@@ -44,7 +44,7 @@ class DraftChain(Record):
 
 class EmittedChain(Record):
     """The members of a document for a chain. codecs: for the member of that name (December 2022, may be empty); compressor, filters: of the older
-    dialect, None: absent; layout: chunk_memory_layout; big: whether the data type is to be spelled big-endian."""
+    dialect, None: absent; layout: chunk_memory_layout; big: whether the data type is written as big-endian."""
 
     codecs: list[Json]
     compressor: Json | None
@@ -54,7 +54,7 @@ class EmittedChain(Record):
 
 
 class _Elements(Record):
-    """The elements between two codecs: bytes of an element, and their order as NumPy writes it, "|" for none."""
+    """The elements between two codecs: bytes of an element, and their byte order in NumPy's notation, "|" for none."""
 
     itemsize: int
     order: str
@@ -79,9 +79,9 @@ def parse_chain(
     """The chain of a document of the draft.
 
     codecs, compressor  the members, None where absent; the older dialect may have either
-    attributes          the older dialect keeps filters among them
+    attributes          the older dialect keeps filters in them
     reverse_axes        the number of dimensions where chunk_memory_layout is "F", 0 where it is "C"
-    big, swaps          whether the data type is spelled big-endian, and has a byte order at all
+    big, swaps          whether the data type is written as big-endian, and whether it has a byte order
     itemsize            bytes of an element
     Raises MetadataError, with the member in `path`; UnknownExtensionError for a codec that is not known."""
     if codecs is not None and compressor is not None:
@@ -120,7 +120,7 @@ def parse_numcodecs_chain(
     kinds: KnownExtensions,
     serializer: Step | None = None,
 ) -> tuple[Extension, ...]:
-    """The chain of codecs as numcodecs configures them, as documents of Zarr v2 have them; entries: with their places in the document; serializer: stands before them.
+    """The chain of codecs with numcodecs' configurations, as in documents of Zarr v2. entries: with their paths in the document; serializer: comes before them.
     Otherwise as parse_chain."""
     builder = _Builder(_Elements(itemsize, (">" if big else "<") if swaps else "|"), big, True)
     if reverse_axes > 1:
@@ -133,13 +133,13 @@ def parse_numcodecs_chain(
 
 
 def _filters(attributes: dict[str, Json]) -> list[Json] | None:
-    """The filters that zarr-python 2 kept among the attributes; None where the name is the user's own."""
+    """The filters that zarr-python 2 kept in the attributes; None where the user has an attribute of this name."""
     value = attributes.get("filters")
     return value if isinstance(value, list) and is_filters(value) else None
 
 
 def is_filters(value: Json) -> bool:
-    """Whether an attribute `filters` is what zarr-python 2 kept there: a list of numcodecs' configurations."""
+    """Whether an attribute `filters` is that of zarr-python 2: a list of numcodecs' configurations."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -148,8 +148,8 @@ def is_filters(value: Json) -> bool:
 
 
 def attributes_with(attributes: Mapping[str, Json], filters: list[Json] | None) -> dict[str, Json]:
-    """The attributes of a document of the older dialect: those of the user and the filters. MetadataError where one of the user's would be taken for
-    the other."""
+    """The attributes of a document of the older dialect: those of the user and the filters. MetadataError if a user's attribute would be read as
+    the filters."""
     own = attributes.get("filters")
     if is_filters(own) or (filters is not None and "filters" in attributes):
         raise MetadataError(
@@ -161,7 +161,7 @@ def attributes_with(attributes: Mapping[str, Json], filters: list[Json] | None) 
 
 
 class _Builder:
-    """A chain as it grows, with each conversion between array and bytes put where it is needed (Zarr v3 draft, Conversion between
+    """Builds a chain, with each conversion between array and bytes where it is needed (Zarr v3 draft, Conversion between
     multi-dimensional array and byte string representations)."""
 
     __slots__ = ("big", "bytes_by", "changed", "elements", "made", "old")
@@ -169,8 +169,8 @@ class _Builder:
     def __init__(self, elements: _Elements, big: bool, old: bool) -> None:
         self.elements, self.big, self.old = elements, big, old
         self.made: list[Extension] = []
-        self.bytes_by: str | None = None  # the codec that made bytes of the array, for messages
-        self.changed = False  # whether an array-to-array codec may have given the elements another type
+        self.bytes_by: str | None = None  # the codec that converted the array to bytes, for messages
+        self.changed = False  # whether an array-to-array codec may have changed the type of elements
 
     @property
     def itemsize(self) -> int:
@@ -184,7 +184,7 @@ class _Builder:
             self.made.append(step.extension)
             self.bytes_by = step.extension.name
             if self.old:
-                self.elements = _Elements(1, "|")  # numcodecs hands single bytes on
+                self.elements = _Elements(1, "|")  # numcodecs passes single bytes on
         elif step.extension.name == "bytes":
             self._endian(step)
         elif self.bytes_by is not None:
@@ -206,7 +206,7 @@ class _Builder:
     def _convert(self) -> None:
         order = self.elements.order
         if order == "|" and self.changed:
-            order = ">" if self.big else "<"  # without effect for elements of one byte
+            order = ">" if self.big else "<"  # no effect for elements of one byte
         self.made.append(Extension("bytes", {} if order == "|" else {"endian": "big" if order == ">" else "little"}))
 
     def _endian(self, step: Step) -> None:
@@ -235,7 +235,7 @@ def _check_over_bytes(step: Step) -> None:
 
 
 def _through(step: Step, elements: _Elements, default: str) -> _Elements:
-    """What a codec makes of elements. MetadataError where a filter would take them in another byte order than they have."""
+    """The elements that a codec returns for its input. MetadataError where a filter would read them in a byte order that they do not have."""
     taken, given = _orders(step.extension, step.path)
     if taken is None or given is None:
         if step.extension.name == "numcodecs.packbits":
@@ -252,7 +252,7 @@ def _through(step: Step, elements: _Elements, default: str) -> _Elements:
 
 
 def _check_size(taken: _Elements, itemsize: int, path: str) -> None:
-    """Only single bytes may be taken as elements of another size: of larger ones numcodecs would depend on the machine."""
+    """Only single bytes may be viewed as elements of another size: with larger ones the result of numcodecs depends on the machine."""
     if itemsize not in {1, taken.itemsize}:
         raise MetadataError(
             f"the filter takes elements of {taken.itemsize} bytes, but gets them of {itemsize} bytes", path=path
@@ -260,7 +260,7 @@ def _check_size(taken: _Elements, itemsize: int, path: str) -> None:
 
 
 def _orders(extension: Extension, path: str) -> tuple[_Elements | None, _Elements | None]:
-    """The elements that a filter takes and gives, as its configuration says; None where it does not."""
+    """The elements that a filter takes and returns, according to its configuration; None where it has no such member."""
     settings = extension.configuration
     if extension.name == "numcodecs.astype":
         taken, given = settings.get("decode_dtype"), settings.get("encode_dtype")
@@ -286,13 +286,13 @@ def _elements(dtype: Json, path: str) -> _Elements | None:
 def emit_chain(
     codecs: Sequence[Extension], *, ndim: int, itemsize: int, old: bool, endian_codec: bool = True
 ) -> EmittedChain:
-    """The members of a document of the draft for a chain in final terms without sharding. parse_chain gives the same chain back, except for the
-    typesize of blosc, for which the draft has no member (frames carry it).
+    """The members of a document of the draft for a chain in final terms without sharding. parse_chain returns the same chain, except for the
+    typesize of blosc, for which the draft has no member (frames contain it).
 
     itemsize      bytes of an element
-    old           the older dialect, in the words of zarr-python 2.18
-    endian_codec  False where the data type's own name says the byte order in December 2022 too (datetimes, strings): then `big` tells it
-    Raises MetadataError, with the reason, for what the dialect cannot say."""
+    old           the older dialect, in the form of zarr-python 2.18
+    endian_codec  False where the name of the data type contains the byte order in December 2022 too (datetimes, strings): then `big` has it
+    Raises MetadataError, with the reason, for chains that the dialect cannot express."""
     layout, rest = _layout(codecs, ndim)
     at = next((n for n, codec in enumerate(rest) if codec.name in {"bytes", "endian"}), None)
     for n, codec in enumerate(rest):
@@ -315,7 +315,7 @@ def emit_chain(
                 path=_path(codecs, after[0]),
             )
         return _emit_old(before, after, endian, layout, codecs)
-    # little-endian is what happens without a codec too, but not before a codec of arrays, which would get the elements then
+    # little-endian is the default without a codec too, but not before an array codec, which would get the elements then
     said = endian == "big" or (again and endian is not None)
     entries: list[Json] = [
         emit_entry(codec, _path(codecs, codec)) for n, codec in enumerate(rest) if n != at or (said and endian_codec)
@@ -324,7 +324,7 @@ def emit_chain(
 
 
 def emit_numcodecs_chain(codecs: Sequence[Extension], *, ndim: int, itemsize: int) -> EmittedChain:
-    """As emit_chain, with the compressor as numcodecs configures it: for documents of Zarr v2."""
+    """As emit_chain, with the compressor in numcodecs' configuration: for documents of Zarr v2."""
     emitted = emit_chain(codecs, ndim=ndim, itemsize=itemsize, old=True)
     if emitted.compressor is None:
         return emitted
@@ -336,7 +336,7 @@ def _path(codecs: Sequence[Extension], codec: Extension) -> str:
 
 
 def _layout(codecs: Sequence[Extension], ndim: int) -> tuple[Literal["C", "F"], list[Extension]]:
-    """The layout that the transpositions at the begin of a chain make together, and the codecs behind them."""
+    """The layout that the transpositions at the beginning of a chain make together, and the codecs behind them."""
     order = list(range(ndim))
     for n, codec in enumerate(codecs):
         if codec.name != "transpose":
@@ -386,7 +386,7 @@ def _check_sizes(before: Sequence[Extension], itemsize: int, codecs: Sequence[Ex
 def _ordered(
     before: Sequence[Extension], order: Literal["<", ">"], codecs: Sequence[Extension]
 ) -> tuple[Sequence[Extension], bool]:
-    """Array filters whose byte orders fit each other and the `order` in which the elements are stored; and whether what comes first is big-endian."""
+    """Array filters whose byte orders fit each other and the stored `order` of the elements; and whether the input of the first one is big-endian."""
     first, current = None, "|"
     fits = True
     for codec in before:

@@ -1,5 +1,5 @@
-"""Single codecs as the draft's documents name them: entries of `codecs` (December 2022), `compressor` and filters (the older dialect, in numcodecs'
-words), each to the extension of the final Zarr v3 and back. How they make a chain is in codec_chain.py, what they do in the codecs' layer."""
+"""Single codecs in the draft's documents: entries of `codecs` (December 2022), `compressor` and filters (the older dialect, in the form of
+numcodecs), each converted to an extension of the final Zarr v3 and back. codec_chain.py makes chains of them; the codecs themselves are in codecs/."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.metadata.warnings import tell
 from frazil.record import Record
 
 ARRAY_TO_ARRAY, ARRAY_TO_BYTES, BYTES_TO_BYTES = range(3)
-ON_BYTES: Final = "frazil.on_bytes"  # an array codec that runs over a byte string (codecs/bytes_to_bytes/on_bytes.py)
+ON_BYTES: Final = "frazil.on_bytes"  # an array codec applied to a byte string (bytes_to_bytes/on_bytes.py)
 NUMCODECS: Final = "numcodecs."
 COMPRESSORS: Final = (
     "gzip",
@@ -25,16 +25,16 @@ COMPRESSORS: Final = (
     "lz4",
     "lzma",
     "zstd",
-)  # those that the older dialect has a URI for
+)  # those with a URI in the older dialect
 _SHUFFLES: Final = ("noshuffle", "shuffle", "bitshuffle")
 _GDAL_SHUFFLES: Final = ("NONE", "BYTE", "BIT")  # as GDAL 3.4 to 3.7 wrote them
 _CNAMES: Final = ("lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib")
-_CORE: Final = {"gzip": "gzip", "zstd": "zstd", "blosc": "blosc"}  # numcodecs' codecs that have a name of the core
+_CORE: Final = {"gzip": "gzip", "zstd": "zstd", "blosc": "blosc"}  # numcodecs' codecs with a name in the core
 _OF_OBJECTS: Final = ("json2", "msgpack2", "msgpack", "pickle", "vlen-utf8", "vlen-bytes", "vlen-array")
 
 
 class Step(Record):
-    """One codec of a chain; `path` is where it is in the document."""
+    """One codec of a chain; `path` is its path in the document."""
 
     extension: Extension
     kind: int
@@ -47,8 +47,8 @@ class Step(Record):
 def parse_entry(
     value: Json, path: str, *, itemsize: int, old: bool, strict: bool = True, kinds: KnownExtensions
 ) -> Step:
-    """An entry of `codecs`: {"type": URI, "configuration": object}. strict: other members are refused. Those of a configuration are defined by the codec and
-    not by the core, so that unknown ones are refused unless `old`."""
+    """An entry of `codecs`: {"type": URI, "configuration": object}. strict: other members are refused. The codec, not the core, defines the members of a
+    configuration, so unknown ones there are refused unless `old`."""
     members = Members(check_object(value, path), path)
     uri = members.string("type")
     configuration = members.object("configuration", {})
@@ -77,7 +77,7 @@ def parse_compressor(value: Json, path: str, *, itemsize: int, kinds: KnownExten
         return step
     name = _short_name(uri)
     if name == "" and "level" in configuration and not configuration.keys() - {"level", "checksum"}:
-        # zarr-python before 2.18.2 had no name for zstd, and could not read what it had written
+        # zarr-python before 2.18.2 had no name for zstd, and could not read its own files
         tell(
             f"{member(path, 'codec')} names no codec ({found(uri)}); its configuration is that of zstd, which is assumed",
             UserWarning,
@@ -91,7 +91,7 @@ def parse_compressor(value: Json, path: str, *, itemsize: int, kinds: KnownExten
 
 
 def parse_filter(value: dict[str, Json], path: str, *, itemsize: int, kinds: KnownExtensions) -> Step:
-    """A codec of numcodecs' with its `id`, as attributes.filters has it."""
+    """A codec of numcodecs with its `id`, as in attributes.filters."""
     name = Members(value, path).string("id")
     configuration = {key: setting for key, setting in value.items() if key != "id"}
     if name in COMPRESSORS:
@@ -130,7 +130,7 @@ def is_endian(uri: Json) -> bool:
 
 
 def _short_name(uri: str) -> str | None:
-    """The name at the end of https?://purl.org/zarr/spec/codecs?/<name>(/1.<n>)?, "" where nothing follows; None for another URI."""
+    """The name at the end of https?://purl.org/zarr/spec/codecs?/<name>(/1.<n>)?, "" if the name is empty; None for another URI."""
     scheme, _, rest = uri.partition("://")
     parts = rest.split("/")
     if scheme not in {"http", "https"} or parts[:3] != ["purl.org", "zarr", "spec"] or len(parts) < 4:
@@ -145,9 +145,9 @@ def _short_name(uri: str) -> str | None:
 
 
 def _compressor(name: str, configuration: dict[str, Json], path: str, itemsize: int, *, strict: bool) -> Extension:
-    """A compressor with its configuration in numcodecs' words.
+    """A compressor with numcodecs' configuration.
 
-    strict  all members of those that the draft specifies are required, and no other is allowed; else absent ones are numcodecs' defaults"""
+    strict  all members that the draft specifies are required, and no others are allowed; otherwise numcodecs' defaults replace absent ones"""
     members = Members(configuration, path)
     if name == "blosc":
         return _blosc(members, itemsize, strict=strict)
@@ -161,7 +161,7 @@ def _compressor(name: str, configuration: dict[str, Json], path: str, itemsize: 
         level = members.integer("level", -1, 9, default=1)
         extension = Extension(f"{NUMCODECS}zlib", {"level": 6 if level < 0 else level})
     else:
-        # what may stand in it the codec says itself, but for GDAL's member, which the frames of xz say too
+        # the codec itself checks its members, except GDAL's member, which repeats information of the xz frames
         settings = {member: value for member, value in configuration.items() if (name, member) != ("lzma", "delta")}
         return Extension(NUMCODECS + name, settings)
     if strict:
@@ -170,7 +170,7 @@ def _compressor(name: str, configuration: dict[str, Json], path: str, itemsize: 
 
 
 def _blosc(members: Members, itemsize: int, *, strict: bool) -> Extension:
-    """The draft has no typesize: it is that of the data type, and so is what shuffle -1 means."""
+    """The draft has no typesize: it is that of the data type, which also determines the meaning of shuffle -1."""
     cname = members.choice("cname", _CNAMES, default=None if strict else "lz4")
     clevel = members.integer("clevel", 0, 9, default=None if strict else 5)
     if not strict and (word := members.values.get("shuffle")) in _GDAL_SHUFFLES:
@@ -198,11 +198,11 @@ def _blosc(members: Members, itemsize: int, *, strict: bool) -> Extension:
 
 
 def emit_entry(extension: Extension, path: str) -> dict[str, Json]:
-    """The entry of `codecs`, for December 2022. MetadataError for what that draft has no codec for."""
+    """The entry of `codecs`, for December 2022. MetadataError for a codec that the draft does not have."""
     name, configuration = extension.name, json_object(extension.configuration, path)
     if name == ON_BYTES:
         return emit_entry(inner_of(extension, path), path)
-    if ":" in name:  # a URI, and so a codec of the user's
+    if ":" in name:  # a URI, so it is a user's codec
         return {"type": name} | ({"configuration": configuration} if configuration else {})
     if name in {"bytes", "endian"}:
         name = "endian"
@@ -220,7 +220,7 @@ def emit_entry(extension: Extension, path: str) -> dict[str, Json]:
 
 
 def emit_compressor(extension: Extension, path: str) -> dict[str, Json] | None:
-    """The member `compressor` of the older dialect; None for a codec that cannot stand there."""
+    """The member `compressor` of the older dialect; None for a codec that cannot be one."""
     if ":" in extension.name:
         return {"codec": extension.name, "configuration": as_json(extension.configuration, path)}
     config = emit_numcodecs(extension, path)
@@ -231,7 +231,7 @@ def emit_compressor(extension: Extension, path: str) -> dict[str, Json] | None:
 
 
 def emit_numcodecs(extension: Extension, path: str) -> dict[str, Json]:
-    """The codec as numcodecs configures it, with its `id`. MetadataError for what numcodecs does not have."""
+    """The codec in numcodecs' configuration, with its `id`. MetadataError for a codec that numcodecs does not have."""
     name, configuration = extension.name, json_object(extension.configuration, path)
     if name == ON_BYTES:
         return emit_numcodecs(inner_of(extension, path), path)
@@ -252,13 +252,13 @@ def emit_numcodecs(extension: Extension, path: str) -> dict[str, Json]:
 
 
 def inner_of(extension: Extension, path: str) -> Extension:
-    """The array codec that runs over bytes."""
+    """The array codec that is applied to bytes."""
     value = extension.configuration.get("codec")
     return parse_extension(value, f"{path}.configuration.codec")
 
 
 def on_bytes(extension: Extension) -> Extension:
-    """The array codec, to run over a byte string."""
+    """The array codec, to be applied to a byte string."""
     return Extension(ON_BYTES, {"codec": extension.to_json()})
 
 

@@ -1,4 +1,4 @@
-"""From metadata to documents of the 2022 draft, in both dialects; the way back is in parser.py. What a dialect cannot express is refused by name."""
+"""From metadata to documents of the 2022 draft, in both dialects; parser.py does the reverse. Members that a dialect cannot express are refused by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 
 def emit_group(metadata: GroupMetadata) -> dict[str, Json]:
-    """The document of a group: its attributes, and what an older one had beside them."""
+    """The document of a group: its attributes, and the other members of the document that was read."""
     if metadata.consolidated is not None:
         raise MetadataError(
             "consolidated_metadata has no place in the draft of 2022, whose groups have attributes alone",
@@ -28,7 +28,7 @@ def emit_group(metadata: GroupMetadata) -> dict[str, Json]:
 
 
 def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
-    """The document of an array: the one that was read, with its current shape and attributes and the members that it lacked; or a new one."""
+    """The document of an array: the one that was read, with its current shape and attributes and the members that were missing; or a new one."""
     if metadata.document is not None:
         return _rewritten(metadata, metadata.document, old)
     _refuse_inexpressible(metadata)
@@ -67,9 +67,9 @@ def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
 
 
 def _rewritten(metadata: ArrayMetadata, read: Mapping[str, Json], old: bool) -> dict[str, Json]:
-    """The document that was read, with the shape and attributes of `metadata`. All other members keep the words in which they were found.
+    """The document that was read, with the shape and attributes of `metadata`. All other members stay as they were.
 
-    Members that the reader fills in are written out, as the draft requires of every document: a fixed value in place of a null or absent fill value,
+    Missing members for which the reader has a default are written, as the draft requires of every document: a fixed value in place of a null or absent fill value,
     the separator of a regular grid, and an empty list of extensions. Raises MetadataError for chunks of length 0 in an array with elements."""
     document = json_object(read, None)
     attributes = json_object(metadata.attributes, "attributes")
@@ -77,7 +77,7 @@ def _rewritten(metadata: ArrayMetadata, read: Mapping[str, Json], old: bool) -> 
     if old:
         filters = before.get("filters") if isinstance(before, dict) else None
         attributes = attributes_with(attributes, filters if isinstance(filters, list) and is_filters(filters) else None)
-    if document.get("fill_value") is None:  # every bit is 0, so that the byte order plays no part
+    if document.get("fill_value") is None:  # every bit is 0, so the byte order does not matter
         document["fill_value"] = emit_fill(metadata.fill_value, metadata.data_type, old=old)
     document.setdefault("extensions", [])
     document["chunk_grid"] = _grid_written_out(metadata, document["chunk_grid"])
@@ -113,5 +113,5 @@ def _refuse_inexpressible(metadata: ArrayMetadata) -> None:
 
 
 def draft_keys(keys: object, *, old: bool) -> DraftKeys:
-    """The draft's chunk keys with the separator that another encoding has."""
+    """The draft's chunk keys with the separator of another encoding."""
     return DraftKeys(keys.separator if isinstance(keys, SeparatedKeys) else "/", old)

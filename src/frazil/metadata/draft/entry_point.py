@@ -25,8 +25,8 @@ _SUFFIX: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 class JsonEncoding(Value):
-    """Documents of nodes as JSON text, which is what the core has. lenient: bare NaN and Infinity among attributes, which programs of the older dialect
-    wrote, are read as NonFinite, and written; they are no JSON. Else numbers that are not finite are written as strings."""
+    """Documents of nodes as JSON text, the core's only encoding. lenient: NaN and Infinity without quotes in attributes, which programs of the older dialect
+    wrote, are read as NonFinite, and written; they are not JSON. Otherwise numbers that are not finite are written as strings."""
 
     __slots__ = ("lenient",)
     lenient: bool
@@ -50,7 +50,7 @@ class HierarchyExtension(Record):
 
 
 class Entry(Record):
-    """What zarr.json says. old: the dialect of 2021, whose keys have `root` in them; suffix: of the keys of documents."""
+    """The content of zarr.json. old: the dialect of 2021, whose keys have `root` in them; suffix: of the keys of documents."""
 
     old: bool
     suffix: str
@@ -60,18 +60,18 @@ class Entry(Record):
 
     @property
     def strict(self) -> bool:
-        """Whether unknown members of documents are refused. A later minor version than 3.0 may define more, which are to be ignored; programs of the older
+        """Whether unknown members of documents are refused. A later minor version than 3.0 may define more, which readers ignore; programs of the older
         dialect wrote some of their own."""
         return not self.old and _core_version(str(self.document.get("zarr_format"))) == 0
 
     @property
     def prototype(self) -> bool:
-        """Whether it is of 2020, before the draft had its key suffix and its names of chunks."""
+        """Whether it is a prototype of 2020, before the draft had its key suffix and its names of chunks."""
         return self.document.get("metadata_encoding") == PROTOTYPE
 
 
 def parse_entry(value: Json, known: KnownExtensions) -> Entry:
-    """Raises MetadataError for what breaks the rules, UnknownExtensionError for a metadata encoding that is not registered."""
+    """Raises MetadataError for an invalid entry point, UnknownExtensionError for a metadata encoding that is not registered."""
     members = Members(check_object(value, None), None)
     decoder: MetadataEncoding
     minor = _core_version(members.string("zarr_format"))
@@ -179,7 +179,7 @@ def parse_generic(values: list[Json], path: str, *, strict: bool) -> tuple[Hiera
 
 
 def not_understood(entry: HierarchyExtension, method: str) -> UnknownExtensionError:
-    """The error for a generic extension that is not known and must be."""
+    """The error for a generic extension that is not known, although readers must understand it."""
     return UnknownExtensionError(
         f"the extension {found(entry.extension.name)} is not registered, and its must_understand is true"
         " (draft of 2022, Extensions)",
@@ -190,7 +190,7 @@ def not_understood(entry: HierarchyExtension, method: str) -> UnknownExtensionEr
 
 def new_entry(*, old: bool) -> dict[str, Json]:
     """The entry point of a new hierarchy."""
-    if old:  # as zarr-python 2 wrote it, which reads no other
+    if old:  # the form of zarr-python 2, which reads no other
         return {
             "zarr_format": OLD_CORE_URI,
             "metadata_encoding": OLD_CORE_URI,

@@ -1,4 +1,4 @@
-"""What only documents of the draft of 2022 can name: memory layouts, extensions of arrays, encodings of documents. A value, a part of the registry.
+"""Extensions that only documents of the draft of 2022 can name: memory layouts, extensions of arrays, encodings of documents. A value, a part of the registry.
 
 Data types, chunk grids and storage transformers are in both dialects' registry, under their URI."""
 
@@ -15,10 +15,10 @@ from frazil.record import Record
 
 T = TypeVar("T")
 
-# From (the entry, the shape of a chunk) to the array-to-array codecs that bring a chunk into the layout. The entry is the document's object: the
+# From (the entry, the shape of a chunk) to the array-to-array codecs that convert a chunk to the layout. The entry is the document's object: the
 # URI as its name, `type` and the other members as its configuration.
 MemoryLayout = Callable[[Extension, tuple[int, ...]], Sequence[Extension]]
-# From (the entry, what the document says without it) to what it says with it. The entry's configuration is the document's.
+# From (the entry, the metadata without it) to the metadata with it. The entry's configuration is that of the document.
 ArrayExtension = Callable[[Extension, ArrayMetadata], ArrayMetadata]
 
 
@@ -28,7 +28,7 @@ class MetadataEncoding(Protocol):
     def encode(self, document: dict[str, Json]) -> bytes: ...
 
     def decode(self, value: bytes) -> Json:
-        """Raises MetadataError for what is no such document."""
+        """Raises MetadataError for a value that is not such a document."""
 
 
 # From the entry of zarr.json (the URI as its name, `type` in its configuration) to the encoding
@@ -36,7 +36,7 @@ MetadataEncodingReader = Callable[[Extension], MetadataEncoding]
 
 
 class DraftExtensions(Record):
-    """Each by URI, as pairs; the first one of a URI counts."""
+    """Each by URI, as pairs; the first one of a URI is used."""
 
     memory_layouts: tuple[tuple[str, MemoryLayout], ...] = ()
     array_extensions: tuple[tuple[str, ArrayExtension], ...] = ()
@@ -58,7 +58,7 @@ class DraftExtensions(Record):
         return _required(self.metadata_encodings, extension, path, "metadata encoding", "with_metadata_encoding")
 
     def array_extension(self, uri: str) -> ArrayExtension | None:
-        """None where it is not registered. The document says whether that is an error."""
+        """None if it is not registered. The document decides whether that is an error."""
         return look_up(self.array_extensions, uri)
 
 

@@ -1,6 +1,6 @@
-"""Fill values as the 2022 draft writes them, in both dialects (draft of 2022, Array metadata, fill_value).
+"""Fill values in the 2022 draft, in both dialects (draft of 2022, Array metadata, fill_value).
 
-JSON <-> one element, exact to the bit. The final specification's forms live in fill_values.py."""
+JSON <-> one element, exact to the bit. The forms of the final specification are in types/fill_values.py."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def parse_fill(
 ) -> FillValue:
     """The fill value of a document.
 
-    big  whether the document's items are big-endian, which the bytes of a struct's element are too
-    null is every bit 0: it leaves what was not written undefined. The older dialect is read more freely: whole numbers with a fraction for
+    big  whether the document's items are big-endian; this includes the bytes of a struct's element
+    null means that elements which were never written are undefined; it is read as all bits 0. The older dialect is read more freely: whole numbers with a fraction for
     integers, 0 and 1 for booleans, 0 for strings and structs. Raises MetadataError."""
     if value is None:
         return data_type.zero
@@ -44,7 +44,7 @@ def parse_fill(
 
 
 def _is_zero(value: Json, data_type: DataType, old: bool) -> bool:
-    """Whether a value that is no element of such a type stands for zero all the same."""
+    """Whether a value that is not an element of the type means zero anyway."""
     if old and value == "":
         return True
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
@@ -71,7 +71,7 @@ def _parse(value: Json, data_type: DataType, old: bool, path: str, big: bool) ->
 
 
 def _parse_integer(value: Json, data_type: DataType, old: bool, path: str) -> bytes:
-    """A number without fraction or exponent; of 64 bits, which are more than many readers of JSON keep, also all digits of its bits."""
+    """A number without fraction or exponent; for 64 bits, more than many JSON readers keep, also all digits of its bits."""
     if isinstance(value, str) and data_type.itemsize == 8 and (digits := _digits(value, 8)) is not None:
         return _in_order(digits, 8)
     if old and isinstance(value, float) and value.is_integer():
@@ -93,7 +93,7 @@ def _parse_float(value: Json, size: int, path: str) -> bytes:
 
 
 def _written(size: int) -> str:
-    """The words for the bits of a type of this size."""
+    """The words for the bits of a type of this size, for messages."""
     return f'"0x" and {2 * size} hexadecimal digits or "0b" and {8 * size} binary ones'
 
 
@@ -121,7 +121,7 @@ def _parse_raw(value: Json, data_type: RawType, path: str) -> bytes:
 
 
 def _digits(text: str, size: int) -> bytes | None:
-    """The bytes that "0x" or "0b" and all digits of them say, in the order they are written; None for anything else."""
+    """The bytes that "0x" or "0b" and all their digits stand for, in the order of the digits; None for any other text."""
     digits = text[2:]
     if text.startswith("0x") and len(digits) == 2 * size and not digits.strip(_HEX):
         return bytes.fromhex(digits)
@@ -131,12 +131,12 @@ def _digits(text: str, size: int) -> bytes | None:
 
 
 def _in_order(data: bytes, width: int) -> bytes:
-    """Big-endian items of this width in the order of memory, or the other way round."""
+    """Big-endian items of this width in the order of memory, or the reverse."""
     return data if sys.byteorder == "big" else swap_items(data, ((0, width, len(data) // width),))
 
 
 def _native(data: bytes, data_type: DataType, big: bool) -> bytes:
-    """The bytes of an element between the order of a document's items and that of memory."""
+    """The bytes of an element, converted from the byte order of a document's items to that of memory, or back."""
     return data if big == (sys.byteorder == "big") else swap_items(data, data_type.swaps)
 
 
@@ -144,7 +144,7 @@ def _native(data: bytes, data_type: DataType, big: bool) -> bytes:
 
 
 def emit_fill(fill: FillValue, data_type: DataType, *, old: bool, big: bool = False) -> Json:
-    """The fill value for a document: parse_fill gives the same bits back.
+    """The fill value for a document; parse_fill returns the same bits.
 
     big  whether the document's items are big-endian
     Raises MetadataError for a NaN of other bits than the usual ones in the older dialect, which has no hexadecimal form."""

@@ -18,8 +18,8 @@ ENTRY_KEY = "zarr.json"
 
 
 class DraftLayout(Value):
-    """root: the prefix of the hierarchy in its store, "" or ending in "/"; entry_point: what its zarr.json says;
-    bare: of the older dialect, but with chunks below `data/` alone, as prototypes of 2020 had them."""
+    """root: the prefix of the hierarchy in its store, "" or ending in "/"; entry_point: the content of its zarr.json;
+    bare: of the older dialect, but with chunks directly below `data/`, as in prototypes of 2020."""
 
     __slots__ = ("bare", "entry_point", "root")
     root: str
@@ -32,7 +32,7 @@ class DraftLayout(Value):
         self.root, self.entry_point, self.bare = root, entry_point, bare
 
     def __eq__(self, other: object) -> bool:
-        """By what zarr.json says: an encoding of the user's need not be comparable."""
+        """By the content of zarr.json: a user's encoding may not be comparable."""
         return (
             isinstance(other, DraftLayout)
             and (self.root, self.bare) == (other.root, other.bare)
@@ -98,12 +98,12 @@ class DraftLayout(Value):
         return self._candidates(path, keys, prefixes)
 
     def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
-        """Every prefix of a key is a group, also of keys that are no documents, as a listing of one level would show it."""
+        """Every prefix of a key is a group, also prefixes of keys that are not documents, as in a listing of one level."""
         below = self.documents_prefix(path)
         prefixes = {key[: at + 1] for key in keys for at in _slashes(key, len(below))}
         found = self._candidates(path, keys, sorted(prefixes))
         arrays = {candidate.path for candidate in found if not candidate.group}
-        # an array has no members: what a deletion left behind below one is none
+        # an array has no members: remains of a deletion below one are not members
         return [
             candidate
             for candidate in found

@@ -2,8 +2,8 @@
 
 They become the same values as final documents: the sharding storage transformer becomes the sharding codec, the memory layout a transposition, and an implicit
 conversion a `bytes` codec. Types, fill values and codecs have files of their own.
-Unknown members are refused in version 3.0 of the dialect of December 2022, and ignored in its later minor versions; the older dialect is read as programs
-wrote it."""
+Unknown members are refused in version 3.0 of the dialect of December 2022, and ignored in its later minor versions; the older dialect is read in the forms that
+programs wrote."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MEMBERS: Final = (
     "codecs",
     "storage_transformers",
 )
-_OF_ARRAYS: Final = frozenset({"shape", "data_type", "chunk_grid"})  # what no array does without, and no group has
+_OF_ARRAYS: Final = frozenset({"shape", "data_type", "chunk_grid"})  # every array has these, and no group
 
 
 class _Dialect(Record):
@@ -59,8 +59,8 @@ def parse_document(
 ) -> Metadata:
     """The metadata of a node. Raises MetadataError, UnknownExtensionError, with the member in `path`.
 
-    old, prototype, strict  as in _Dialect; strict is `not old` by default. Members of configurations are those of their own specification, not of the
-    core: they are as strict as ever"""
+    old, prototype, strict  as in _Dialect; strict is `not old` by default. Configurations have members of their own specifications, not of the
+    core, so these are always checked strictly"""
     members = Members(check_object(value, None), None)
     _check_kind(members, array)
     dialect = _Dialect(old, prototype, not old if strict is None else strict)
@@ -68,7 +68,7 @@ def parse_document(
 
 
 def _check_kind(members: Members, array: bool) -> None:
-    """Refuses the document of an array under the key of a group, and the other way round. Without this check the error would name missing or unknown
+    """Refuses the document of an array under the key of a group, and the reverse. Without this check the error would name missing or unknown
     members, and not the cause."""
     if array and "attributes" in members.values and _OF_ARRAYS.isdisjoint(members.values):
         raise MetadataError(
@@ -83,12 +83,12 @@ def _check_kind(members: Members, array: bool) -> None:
 
 
 def emit_document(metadata: Metadata, *, old: bool) -> dict[str, Json]:
-    """The document of a node. Raises MetadataError for what the dialect cannot say."""
+    """The document of a node. Raises MetadataError for metadata that the dialect cannot express."""
     return emit_group(metadata) if isinstance(metadata, GroupMetadata) else emit_array(metadata, old=old)
 
 
 def _read_group(members: Members, dialect: _Dialect) -> GroupMetadata:
-    attributes = _read_attributes(members, dialect.old, optional=False)  # all that a group's document has
+    attributes = _read_attributes(members, dialect.old, optional=False)  # the only member of a group's document
     if dialect.strict:
         members.finish()
     zarr_format: ZarrFormat = "draft-2021" if dialect.old else "draft"
@@ -96,14 +96,14 @@ def _read_group(members: Members, dialect: _Dialect) -> GroupMetadata:
 
 
 def _read_attributes(members: Members, old: bool, *, optional: bool) -> dict[str, Json]:
-    if old and members.values.get("attributes") in (None, []):  # as prototypes wrote none
+    if old and members.values.get("attributes") in (None, []):  # prototypes wrote none
         return {}
     return members.object("attributes", {} if optional else None)
 
 
 def _read_array(members: Members, known: KnownExtensions, dialect: _Dialect) -> ArrayMetadata:
     old, strict = dialect.old, dialect.strict
-    for name in MEMBERS:  # allowed in the strict dialect, whether they are read below or not
+    for name in MEMBERS:  # allowed in the strict dialect, even if they are not read below
         members.has(name)
     if strict:
         members.finish()
@@ -160,7 +160,7 @@ def _read_array(members: Members, known: KnownExtensions, dialect: _Dialect) -> 
 
 
 def _listed_transformers(members: Members, old: bool) -> list[Json]:
-    """The entries of `storage_transformers`. Early versions of zarrita wrote the same shards under members of their own."""
+    """The entries of `storage_transformers`. Early versions of zarrita wrote the same shards in other members."""
     listed = members.array("storage_transformers", [])
     if not old or members.values.get("shards") is None:
         return listed
@@ -201,7 +201,7 @@ def _with_extensions(
 
 
 def _layout_codecs(layout: Extension, chunk: tuple[int, ...], known: KnownExtensions) -> list[Extension]:
-    """The codecs that a user's memory layout makes."""
+    """The codecs that a user's memory layout returns."""
     make = known.draft.memory_layout(layout, "chunk_memory_layout")
     with ExtensionCall("memory layout", found(layout.name), "chunk_memory_layout") as call:
         made: object = make(layout, chunk)
@@ -241,7 +241,7 @@ def _read_grid(members: Members, shape: tuple[int, ...], known: KnownExtensions,
                 "lengths above 0 where the array has elements (draft of 2022, Concepts and terminology, Chunk)",
                 list(lengths),
             )
-    # a dimension without elements may have chunks of length 0: any length says the same
+    # a dimension without elements may have chunks of length 0: all lengths are equivalent
     keys = V2Keys() if dialect.prototype and "separator" not in grid.values else DraftKeys(separator, old)
     return _Grid(RegularGrid([max(extent, 1) for extent in lengths]), keys)
 

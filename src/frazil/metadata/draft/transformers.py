@@ -1,6 +1,6 @@
-"""The sharding storage transformer in documents of the 2022 draft (sharding storage transformer 1.0), as the sharding codec that it is, and back.
+"""The sharding storage transformer in documents of the 2022 draft (sharding storage transformer 1.0), converted to the equivalent sharding codec, and back.
 
-The transformer as a store over a store is in stores/transformer/. The form of a shard is in codecs/sharding/shard.py."""
+The transformer as a store over a store is in stores/transformer/. The format of a shard is in codecs/sharding/shard.py."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from frazil.metadata.members import INT64_MAX, Members, check_integers, check_ob
 from frazil.record import Record
 
 URI: Final = "https://purl.org/zarr/spec/extensions/storage_transformers/sharding/1.0"
-OLD_URI: Final = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"  # the only one that zarr-python 2 knows
+OLD_URI: Final = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"  # the only one that zarr-python 2 reads
 _URIS: Final = re.compile(r"https?://purl\.org/zarr/spec/(?:extensions/)?storage[_-]transformers/sharding/1\.0")
 _INDEX: Final[list[Json]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
 
 
 class Transformers(Record):
-    """shards: chunks in a shard, along each dimension, of each transformer that shards, array side first; others: what stands behind them."""
+    """shards: chunks in a shard, along each dimension, of each transformer that shards, array side first; others: the transformers behind them."""
 
     shards: tuple[tuple[int, ...], ...]
     others: tuple[Extension, ...]
 
 
 def is_sharding(uri: str) -> bool:
-    """Whether a URI is one of those that the transformer is called by in its documents and by its writers."""
+    """Whether a URI is one of those of the transformer, in its specification or from its writers."""
     return _URIS.fullmatch(uri) is not None
 
 
 def split_transformers(values: list[Json], ndim: int, *, old: bool, strict: bool = True) -> Transformers:
-    """The entries of `storage_transformers`; strict: unknown members of them are refused, but in the older dialect. Transformers that shard and stand on the array's side become shards; behind any other one they
-    have to be run as stores, like it."""
+    """The entries of `storage_transformers`. strict: their unknown members are refused, except in the older dialect. Sharding transformers on the array's side become
+    shards; those behind another transformer have to be run as stores, like it."""
     shards: list[tuple[int, ...]] = []
     others: list[Extension] = []
     for at, value in enumerate(values):
@@ -69,7 +69,7 @@ def read_configuration(
     if old and isinstance(value, int) and not isinstance(value, bool):
         value = [value] * max(ndim, 1)
     counts = check_integers(value, path, low=1)
-    if not ndim and counts == (1,):  # as zarr-python 2 wrote it for arrays without dimensions
+    if not ndim and counts == (1,):  # zarr-python 2 wrote this for arrays without dimensions
         return ()
     if len(counts) != ndim:
         raise refusal(path, f"{ndim} integers, as many as the shape has", list(counts))
@@ -79,7 +79,7 @@ def read_configuration(
 def chain_with_shards(
     codecs: Sequence[Extension], chunk: tuple[int, ...], shards: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[Extension, ...], RegularGrid]:
-    """The chain of a shard, and the grid of shards. Each transformer makes the shards of the next one's chunks: the last is the outermost."""
+    """The chain of a shard, and the grid of shards. The shards of each transformer are the chunks of the next one: the last one makes the outermost shards."""
     chain = tuple(codecs)
     for counts in shards:
         inner: list[Json] = list(chunk)
@@ -107,7 +107,7 @@ class Unsharded(Record):
 
 
 def without_shards(codecs: Sequence[Extension], outer: tuple[int, ...]) -> Unsharded:
-    """What chain_with_shards made a chain of. Raises MetadataError for shards that no transformer makes."""
+    """Undoes chain_with_shards. Raises MetadataError for shards that a transformer cannot make."""
     shards: list[tuple[int, ...]] = []
     chain, extents = tuple(codecs), outer
     while any(codec.name == "sharding_indexed" for codec in chain):
@@ -130,7 +130,7 @@ def without_shards(codecs: Sequence[Extension], outer: tuple[int, ...]) -> Unsha
 
 
 def emit_shards(shards: Sequence[tuple[int, ...]], *, old: bool) -> list[Json]:
-    """The entries of `storage_transformers` for them."""
+    """The entries of `storage_transformers` for these shards."""
     return [
         {
             "extension": OLD_URI if old else URI,

@@ -1,4 +1,4 @@
-"""Data types as the 2022 draft writes them, in both dialects (draft of 2022, Data types; its extensions for complex numbers, datetimes, strings, structs).
+"""Data types in the 2022 draft, in both dialects (draft of 2022, Data types; its extensions for complex numbers, datetimes, strings, structs).
 
 An identifier or an extension object <-> a DataType and its byte order. Fill values are in fill_values.py."""
 
@@ -27,7 +27,7 @@ _OTHER: Final[Literal["<", ">"]] = ">" if sys.byteorder == "little" else "<"
 _SIZES: Final = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16)}
 _WORDS: Final = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 _CORE: Final = CoreDataTypes()
-_RULES: Final = {  # what the `type` of each extension may be
+_RULES: Final = {  # the allowed `type` of each extension
     "complex": '"<" or ">", and "c8" or "c16"',
     "datetime": f'"<" or ">", "M8" or "m8", and a unit in brackets ({", ".join(UNITS)})',
     "string": '"S" and a length, or "<U" or ">U" and a length',
@@ -39,7 +39,7 @@ _EXTENSIONS: Final[dict[type[DataType], str]] = {
     ByteStringType: "string",
     TextType: "string",
 }
-_OLD_URIS: Final[dict[type[DataType], str]] = {  # what zarr-python 2.12 to 2.18 wrote
+_OLD_URIS: Final[dict[type[DataType], str]] = {  # written by zarr-python 2.12 to 2.18
     ComplexType: "https://zarr-specs.readthedocs.io/en/core-protocol-v3.0-dev/protocol/extensions/complex-dtypes/v1.0.html",
     DatetimeType: "https://zarr-specs.readthedocs.io/en/latest/extensions/data-types/datetime/v1.0.html",
     ByteStringType: "TODO: bytestring array protocol URL",
@@ -60,7 +60,7 @@ Order = Literal["<", ">", ""]
 
 
 class _Ordered(Record):
-    """A data type, and the byte order that its identifier states: "<", ">", or "" for none."""
+    """A data type, and the byte order in its identifier: "<", ">", or "" for none."""
 
     data_type: DataType
     order: Order
@@ -72,10 +72,10 @@ class _Ordered(Record):
 def parse_type(
     value: Json, *, old: bool, strict: bool = True, extensions: MetadataExtensions, path: str = "data_type"
 ) -> DraftType:
-    """The data type of a document's `data_type`. strict: unknown members of an object are refused, but in the older dialect.
+    """The data type of a document's `data_type`. strict: unknown members of an object are refused, except in the older dialect.
 
-    Raises MetadataError for what breaks the rules, and UnknownExtensionError for what is not registered and has no fallback that is. Warns
-    with a FallbackWarning, one for the whole document, where a fallback is taken; not where `extensions` are silent."""
+    Raises MetadataError for an invalid data type, and UnknownExtensionError for one that is not registered and has no registered fallback. A fallback
+    causes a FallbackWarning, one for the whole document, unless the warnings of `extensions` are switched off."""
     reader = _Reader(old, strict and not old, extensions)
     data_type, order = reader.read(value, path, free=old)
     if reader.notes and extensions.tells:
@@ -84,7 +84,7 @@ def parse_type(
 
 
 def states_order(value: Json) -> bool:
-    """Whether an identifier or object itself states a byte order ("<f8", "<M8[ns]"), so that no `endian` codec may stand beside it."""
+    """Whether an identifier or object contains a byte order ("<f8", "<M8[ns]"), so that an `endian` codec beside it is not allowed."""
     if isinstance(value, dict):
         return states_order(value.get("type"))
     if isinstance(value, list):
@@ -102,7 +102,7 @@ class _Reader:
         self.notes: list[str] = []
 
     def read(self, value: Json, path: str, free: bool) -> _Ordered:
-        """An identifier or an object. free: whether identifiers of extensions may stand without the object."""
+        """An identifier or an object. free: whether identifiers of extensions are allowed without the object."""
         if isinstance(value, dict):
             return self._object(value, path)
         if not isinstance(value, str):
@@ -113,7 +113,7 @@ class _Reader:
         return ordered
 
     def _identifier(self, text: str, path: str) -> _Ordered | None:
-        """What an identifier of the core, of NumPy's spelling or of an extension stands for; None for any other."""
+        """The type of an identifier of the core, in NumPy's notation or of an extension; None for any other."""
         if _CORE.matches(text):
             return _Ordered(_CORE.parse(Extension(text), ""), "")
         if RawDataTypes().matches(text) and text[1:].isdigit():
@@ -138,7 +138,7 @@ class _Reader:
         return None
 
     def _datetime(self, order: Order, kind: str, rest: str) -> _Ordered | None:
-        """[<>][Mm]8[unit]; in the older dialect also what else NumPy makes of it: a number before the unit, no unit, no order."""
+        """[<>][Mm]8[unit]; in the older dialect also NumPy's other forms: a number before the unit, no unit, no byte order."""
         unit = rest[2:-1] if rest.startswith("8[") and rest.endswith("]") else None
         factor = 1
         if self.old:
@@ -154,7 +154,7 @@ class _Reader:
         return _Ordered(DatetimeType(name, unit, factor), order)
 
     def _object(self, value: dict[str, Json], path: str) -> _Ordered:
-        """An object with `extension`, `type` and maybe `fallback` (draft of 2022, Array metadata, data_type)."""
+        """An object with `extension`, `type` and an optional `fallback` (draft of 2022, Array metadata, data_type)."""
         members = Members(value, path)
         uri, kind = members.string("extension"), members.get("type")
         fallbacks = _fallbacks(members)
@@ -175,8 +175,8 @@ class _Reader:
             return self._fallback(fallbacks, error, uri, kind, path)
 
     def _known(self, uri: str, kind: Json, path: str) -> _Ordered:
-        """The type of an extension that the draft, or a program of its time, defines. The older dialect goes by `type` alone, as
-        the URIs of its programs changed."""
+        """The type of an extension that the draft, or a program of its time, defines. In the older dialect only `type` is used, because
+        its programs changed their URIs."""
         extension = None if self.old else _extension_of(uri)
         if not self.old and extension is None:
             raise UnknownExtensionError(
@@ -199,7 +199,7 @@ class _Reader:
     def _fallback(
         self, fallbacks: list[Json], error: UnknownExtensionError, uri: str, kind: Json, path: str
     ) -> _Ordered:
-        """The first of the fallbacks that is known."""
+        """The first fallback that is known."""
         if not fallbacks:
             raise error
         if not self.extensions.fallbacks:
@@ -211,7 +211,7 @@ class _Reader:
                 ordered = self.read(fallback, member(path, "fallback"), free=True)
             except InvalidInputError:
                 continue
-            finally:  # the note below covers the fallback of a fallback
+            finally:  # the note below includes the fallback of a fallback
                 del self.notes[before:]
             self.notes.append(
                 f"the data type {found(kind)} of the extension {found(uri)} is not registered; it is read as its fallback {found(fallback)}"
@@ -221,7 +221,7 @@ class _Reader:
         raise error
 
     def _struct(self, entries: list[Json], path: str) -> _Ordered:
-        """Pairs of a name and a type, or three with the shape of a sub-array, as NumPy's descr has them."""
+        """Pairs of a name and a type, or triples with the shape of a sub-array, as in NumPy's descr."""
         if len(entries) == 1 and isinstance(entries[0], list) and entries[0][:1] == [""]:
             field = self._field(entries[0], item(path, 0))
             if not field.field.shape:
@@ -264,7 +264,7 @@ class _FieldOrder(Record):
 
 
 def _fallbacks(members: Members) -> list[Json]:
-    """The member `fallback` as a list: one identifier or object, or several; null and none at all are the same."""
+    """The member `fallback` as a list: one identifier or object, or several; null is the same as an absent member."""
     if not members.has("fallback"):
         return []
     value = members.values["fallback"]
@@ -278,7 +278,7 @@ def _fallbacks(members: Members) -> list[Json]:
 
 
 def _number(digits: str) -> int:
-    """A number from 1 of at most ten digits without leading zeros; 0 for anything else."""
+    """A positive number of at most ten digits without leading zeros; 0 for any other text."""
     return int(digits) if digits.isascii() and digits.isdigit() and digits[0] != "0" and len(digits) < 12 else 0
 
 
@@ -330,10 +330,10 @@ def _extension_of(uri: str) -> str | None:
 
 
 def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
-    """The member `data_type` for items of this byte order; what parse_type reads back.
+    """The member `data_type` for items of this byte order; parse_type reads it back.
 
-    A type of the core says nothing of its byte order in December 2022: there an `endian` codec does, and big is not looked at. The older
-    dialect has it as zarr-python 2.18 wrote it. Raises MetadataError for what the dialect has no words for."""
+    In December 2022 a type of the core has no byte order, because the `endian` codec specifies it, and `big` is ignored. The older
+    dialect has it in the form of zarr-python 2.18. Raises MetadataError for types that the dialect cannot express."""
     order: Literal["<", ">"] = ">" if big else "<"
     core = _is_core(data_type)
     if core and not old:
@@ -356,7 +356,7 @@ def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
 
 
 def check_units(data_type: DataType) -> None:
-    """Raises MetadataError for datetimes that count no unit, or several units in one, also as fields: Zarr v2 has them, the draft has not."""
+    """Raises MetadataError for datetimes without a unit, or with several units in one, also as fields: Zarr v2 has them, the draft does not."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
             check_units(field.data_type)
@@ -368,7 +368,7 @@ def check_units(data_type: DataType) -> None:
 
 
 def _descr(struct: StructType, order: Literal["<", ">"]) -> list[Json]:
-    """The fields as NumPy's descr has them, JSON arrays for its tuples."""
+    """The fields as in NumPy's descr, with JSON arrays for its tuples."""
     entries: list[Json] = []
     for field in struct.fields:
         data_type = field.data_type
@@ -386,7 +386,7 @@ def _descr(struct: StructType, order: Literal["<", ">"]) -> list[Json]:
 
 
 def _users_type(data_type: DataType) -> dict[str, Json]:
-    """A type of the user's: a URI for its name, and `type` in its configuration; perhaps a `fallback` too, which is r* otherwise."""
+    """A user's type: a URI as its name, and `type` in its configuration; also a `fallback` if it has one, otherwise r* is the fallback."""
     extension = data_type.extension()
     if ":" not in extension.name or "type" not in extension.configuration:
         raise MetadataError(

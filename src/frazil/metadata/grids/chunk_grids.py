@@ -1,4 +1,4 @@
-"""Chunk grids: where chunks lie (Zarr v3.1 core, Chunk grids and Regular grids). Which chunks a selection needs is indexing's matter.
+"""Chunk grids: the positions of chunks (Zarr v3.1 core, Chunk grids and Regular grids). indexing/ finds the chunks of a selection.
 
 Grids of chunks of several shapes are in rectilinear.py."""
 
@@ -22,14 +22,14 @@ else:
 class ChunkGrid(Protocol):
     """A division of an array into chunks; a value, compared with ==.
 
-    Arrays are read and written through a RegularGrid and what derives from it, through any grid with an attribute `chunk_shape` (elements along each dimension)
+    Arrays can be read and written through a RegularGrid and classes derived from it, through any grid with an attribute `chunk_shape` (elements along each dimension)
     whose chunks begin at the origin, and through a RectilinearGrid."""
 
     def extension(self) -> Extension:
         """The extension that names this grid."""
 
     def check(self, shape: tuple[int, ...], path: str) -> None:
-        """Raises MetadataError where an array of this shape cannot have this grid."""
+        """Raises MetadataError if an array of this shape cannot have this grid."""
 
     def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Chunks along each dimension of an array of this shape."""
@@ -63,19 +63,19 @@ class RegularGrid(Value):
 
 
 class UserGrid(RegularGrid):
-    """A grid of a user that is regular but no RegularGrid: `grid` has the name, the checks, and the chunk key encoding if there is one."""
+    """A user's grid that is regular, but not a RegularGrid: `grid` has the name, the checks, and the chunk key encoding if there is one."""
 
     __slots__ = ("grid",)
     grid: ChunkGrid
 
     def __init__(self, grid: ChunkGrid, chunk_shape: object, *, path: str) -> None:
-        """Raises MetadataError for a chunk shape that is none."""
+        """Raises MetadataError for an invalid chunk shape."""
         super().__init__(chunk_shape, path=path)
         self.grid = grid
 
     @property
     def chunk_key_encoding(self) -> object:
-        """The encoding that the grid brings along, None where it brings none."""
+        """The encoding that the grid defines, None if it defines none."""
         return getattr(self.grid, "chunk_key_encoding", None)
 
     def extension(self) -> Extension:
@@ -95,7 +95,7 @@ class UserGrid(RegularGrid):
 
 
 def usable_grid(grid: ChunkGrid, path: str) -> ChunkGrid:
-    """The grid itself where it is a RegularGrid, or has no `chunk_shape`; else a UserGrid, through which arrays can be read and written."""
+    """The grid itself if it is a RegularGrid, or has no `chunk_shape`; else a UserGrid, through which arrays can be read and written."""
     chunk_shape = getattr(grid, "chunk_shape", None)
     return grid if isinstance(grid, RegularGrid) or chunk_shape is None else UserGrid(grid, chunk_shape, path=path)
 

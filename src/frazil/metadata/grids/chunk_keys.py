@@ -31,7 +31,7 @@ class ChunkKeyEncoding(Protocol):
         """The keys of the chunks at int64[n, d], each after `prefix`."""
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
-        """The coordinates of a key without its prefix; None where encode_one gives no such key for `ndim` dimensions."""
+        """The coordinates of a key without its prefix; None if encode_one never returns this key for `ndim` dimensions."""
 
 
 class _Decoding(Protocol):
@@ -39,7 +39,7 @@ class _Decoding(Protocol):
 
 
 class SeparatedKeys(Value):
-    """Decimal coordinates with a separator between them, after a lead: the form of every encoding of the core."""
+    """Decimal coordinates with a separator between them, after a fixed text: the form of every encoding of the core."""
 
     __slots__ = ("separator",)
     separator: str
@@ -57,12 +57,12 @@ class SeparatedKeys(Value):
 
     @property
     def lead(self) -> str:
-        """What stands before the first coordinate."""
+        """The text before the first coordinate."""
         return ""
 
     @property
     def form(self) -> tuple[str, str]:
-        """What stands before the first coordinate of a key, and between two; not of the key where there are no dimensions."""
+        """The texts before the first coordinate of a key, and between two; not for the key of an array without dimensions."""
         return self.lead, self.separator
 
     def extension(self) -> Extension:
@@ -81,7 +81,7 @@ class SeparatedKeys(Value):
             return [prefix + self.alone] * count
         if "\n" in prefix:
             return [prefix + key for key in self.encode_all(coordinates)]
-        # one formatting call for all of them, three times as fast as one a key
+        # one formatting call for all of them is three times as fast as one for each key
         row = f"{prefix.replace('%', '%%')}{self.lead}{self.separator.join(['%d'] * ndim)}"
         return ("\n".join([row] * count) % tuple(coordinates.ravel().tolist())).split("\n")
 
@@ -100,7 +100,7 @@ class SeparatedKeys(Value):
         return coordinates if max(coordinates) <= INT64_MAX else None
 
     def decode_all(self, keys: Sequence[str], ndim: int, skip: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of keys behind a prefix of `skip` characters: the rows of those that `decode` gives coordinates for, int64[m], and these, int64[m, d]."""
+        """For keys with a prefix of `skip` characters: the rows of those that `decode` finds coordinates for, int64[m], and these coordinates, int64[m, d]."""
         data = np.frombuffer(("\0".join(keys) + "\0").encode("ascii", "replace"), np.uint8)
         ends = np.flatnonzero(data == 0)
         if not ndim or len(ends) != len(keys):
@@ -131,7 +131,7 @@ def _counts(marks: NDArray[np.bool_], starts: NDArray[np.int64], ends: NDArray[n
 
 
 def _numbers(data: NDArray[np.uint8], first: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The numbers that digits make, of 19 digits at most."""
+    """The numbers that digits form, of 19 digits at most."""
     values = np.zeros(first.shape, np.uint64)
     for position in range(min(int(length.max(initial=0)), 19)):
         there = position < length
@@ -143,7 +143,7 @@ def _numbers(data: NDArray[np.uint8], first: NDArray[np.int64], length: NDArray[
 def decode_each(
     encoding: _Decoding, keys: Sequence[str], ndim: int, skip: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """SeparatedKeys.decode_all, of any encoding: key by key."""
+    """SeparatedKeys.decode_all for any encoding: key by key."""
     found = [(row, at) for row, key in enumerate(keys) if (at := encoding.decode(key[skip:], ndim)) is not None]
     rows, coordinates = [row for row, _ in found], [at for _, at in found]
     return np.array(rows, np.int64), np.array(coordinates, np.int64).reshape(len(found), ndim)

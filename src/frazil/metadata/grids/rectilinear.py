@@ -1,4 +1,4 @@
-"""Rectilinear chunk grids: along each dimension, chunks of stated lengths (Zarr extensions registry, rectilinear)."""
+"""Rectilinear chunk grids: along each dimension, chunks of given lengths (Zarr extensions registry, rectilinear)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK_SHAPES: Final = "chunk_grid.configuration.chunk_shapes"
 
 
 class RectilinearGrid(Value, excluded=("_starts",)):
-    """chunk_shapes: for each dimension one length, which repeats, or the lengths of all chunks as runs (length, count). Chunks may begin beyond the array.
+    """chunk_shapes: for each dimension one length, which repeats, or the lengths of all chunks as runs (length, count). Chunks may begin behind the end of the array.
 
     Raises MetadataError for anything else."""
 
@@ -71,7 +71,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
         return int(starts[:-1].searchsorted(length))
 
     def starts(self, axis: int) -> NDArray[np.int64] | None:
-        """int64[n + 1]: where the chunks along a dimension begin, and where the last one ends. None where all have one length."""
+        """int64[n + 1]: the beginnings of the chunks along a dimension, and the end of the last one. None if all have one length."""
         return self._starts[axis]
 
     @property
@@ -109,7 +109,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
         return first
 
     def covering(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The lengths of the smallest array of whole chunks that holds one of these lengths."""
+        """The lengths of the smallest array of whole chunks that contains an array of these lengths."""
         ends = []
         for axis, (length, starts) in enumerate(zip(shape, self._starts, strict=True)):
             count, runs = self._count(axis, length), self.chunk_shapes[axis]
@@ -117,7 +117,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
         return tuple(ends)
 
     def grown(self, shape: tuple[int, ...]) -> RectilinearGrid:
-        """The same grid for an array of other lengths: where its chunks end before the array, the last length is repeated."""
+        """The same grid for an array of other lengths: if its chunks end before the array does, the last length is repeated."""
         shapes: list[object] = []
         for length, runs, starts in zip(shape, self.chunk_shapes, self._starts, strict=True):
             if isinstance(runs, int) or starts is None or length <= starts[-1]:
@@ -128,7 +128,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
         return self if tuple(shapes) == self.chunk_shapes else type(self)(shapes)
 
     def continues(self, other: object) -> bool:
-        """Whether the chunks of one of both grids are the first chunks of the other, as after `grown`."""
+        """Whether the chunks of one of the two grids are the first chunks of the other, as after `grown`."""
         if not isinstance(other, RectilinearGrid) or len(other.chunk_shapes) != len(self.chunk_shapes):
             return False
         for ours, theirs, mine, its in zip(
@@ -145,7 +145,7 @@ class RectilinearGrid(Value, excluded=("_starts",)):
 
 
 class RectangularGrid(RectilinearGrid, excluded=("_starts",)):
-    """The same as the draft ZEP 3 has it, and zarrs under the name `rectangular`: without runs."""
+    """The form of the draft ZEP 3, and of zarrs under the name `rectangular`: without runs."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ def _along(lengths: object, path: str) -> int | Runs:
     chunks = sum(count for _, count in joined)
     if (
         chunks > _MOST_CHUNKS or chunks * max(length for length, _ in joined) > INT64_MAX
-    ):  # each shape is planned by itself
+    ):  # reads and writes plan each shape separately
         raise MetadataError(
             f"there are at most {_MOST_CHUNKS} chunks along a dimension of this grid, and 2^63 - 1 elements if all were as long as the longest",
             path=path,
@@ -195,7 +195,7 @@ def _starts(runs: Runs) -> NDArray[np.int64]:
 
 
 def read(extension: Extension, path: str) -> RectilinearGrid:
-    """The grid of an entry of a document."""
+    """The grid of an entry in a document."""
     members = Members(extension.configuration, member(path, "configuration"))
     rectangular = extension.name == "rectangular"
     name = "chunk_shape" if rectangular else "chunk_shapes"

@@ -1,3 +1,3 @@
-"""Data types: one family a file, and their fill values.
+"""Data types: one family in each file, and their fill values.
 
 Not here: the registry that finds a family by name (metadata/registry.py), and the names that the draft of 2022 uses (metadata/draft/types.py)."""

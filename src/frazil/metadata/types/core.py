@@ -1,6 +1,6 @@
 """Data types: their names, NumPy dtypes, byte order and fill values (Zarr v3.1 core, Data types).
 
-Conversions that several modules need are in fill_values.py. How elements are encoded is in codecs/."""
+Conversions that several modules need are in fill_values.py. Elements are encoded in codecs/."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ OBJECT_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of an object", "V16"
 
 
 class DataType(Value, ABC):
-    """A data type of fixed size. A user's own type derives from this and gives parse_bytes, emit_bytes and user_bytes.
+    """A data type of fixed size. A user's own type derives from this and implements parse_bytes, emit_bytes and user_bytes.
 
-    name   as documents have it
+    name   in documents
     dtype  the NumPy dtype of values that users see, native byte order
     swaps  (offset, width, count): within one element, `count` consecutive items of `width` bytes from `offset` have a byte order;
-           empty where the type has none, and the `bytes` codec needs no `endian`"""
+           empty if the type has none, and the `bytes` codec needs no `endian`"""
 
     __slots__ = ("dtype", "name", "swaps")
     name: str
@@ -65,12 +65,12 @@ class DataType(Value, ABC):
 
     @property
     def element(self) -> np.dtype[np.generic]:
-        """The dtype of elements in the engine. Where it is not `dtype`, elements_of and values_of convert."""
+        """The dtype of elements in the engine. If it is not `dtype`, elements_of and values_of convert."""
         return self.dtype
 
     @property
     def serializer(self) -> Extension:
-        """The array-to-bytes codec of its arrays, where their maker names none."""
+        """The array-to-bytes codec of its arrays, if no codec is given."""
         return Extension("bytes")
 
     @property
@@ -88,7 +88,7 @@ class DataType(Value, ABC):
         return Extension(self.name)
 
     def to_json(self) -> Json:
-        """What the member `data_type` of a document holds: the name alone where there is no configuration, as the core asks for."""
+        """The member `data_type` of a document: only the name if there is no configuration, as the core requires."""
         with ExtensionCall("data type", self.name, "data_type") as call:
             extension: object = self.extension()
             if not isinstance(extension, Extension):
@@ -96,19 +96,19 @@ class DataType(Value, ABC):
         return extension.to_json() if extension.configuration else extension.name
 
     def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
-        """The fill value of a document; MetadataError where the type does not permit it."""
+        """The fill value of a document; MetadataError if the type does not allow it."""
         return self._element(lambda: self.parse_bytes(value, path), path)
 
     def emit_fill(self, fill: FillValue) -> Json:
-        """The fill value for a document: parse_fill gives the same bits back."""
+        """The fill value for a document; parse_fill returns the same bits."""
         with ExtensionCall("data type", self.name, "fill_value"):
             return as_json(self.emit_bytes(fill.data), "fill_value")
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
-        """The fill value a caller asks for: None (zero), Python and NumPy scalars, or what a document may hold.
+        """A fill value from a user: None (zero), Python and NumPy scalars, or the forms of documents.
 
         A scalar of the type's own dtype, in any byte order, keeps its bits. Floating-point values are rounded as in documents. Raises
-        MetadataError for what is out of range or would lose a fraction."""
+        MetadataError for a value that is out of range or would lose a fraction."""
         if value is None:
             return self.zero
         if isinstance(value, FillValue):
@@ -141,7 +141,7 @@ class DataType(Value, ABC):
         out[...] = self.values_of(elements, heap)
 
     def _element(self, make: Callable[[], bytes], path: str) -> FillValue:
-        """One element, of the bytes that the type makes, which may be the user's."""
+        """One element, from the bytes that the type returns, which may be the user's."""
         with ExtensionCall("data type", self.name, path) as call:
             data: object = make()
             if not isinstance(data, bytes) or len(data) != self.itemsize:
@@ -152,7 +152,7 @@ class DataType(Value, ABC):
 
     @abstractmethod
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        """The element that a document's fill value stands for, in native memory order."""
+        """The element of a document's fill value, in native memory order."""
 
     @abstractmethod
     def emit_bytes(self, data: bytes) -> Json:
@@ -160,7 +160,7 @@ class DataType(Value, ABC):
 
     @abstractmethod
     def user_bytes(self, value: object, path: str) -> bytes:
-        """The element for a Python value that a caller gave."""
+        """The element for a Python value from a user."""
 
 
 class BoolType(DataType):
@@ -233,7 +233,7 @@ class ComplexType(DataType):
         return [emit_float(data[:half]), emit_float(data[half:])]
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        """A number, or the two parts as float_from_user takes them."""
+        """A number, or the two parts in the forms of float_from_user."""
         if isinstance(value, complex):
             parts: Sequence[object] = (value.real, value.imag)
         elif isinstance(value, (list, tuple)) and len(value) == 2:
@@ -247,7 +247,7 @@ class ComplexType(DataType):
 
 class RawType(DataType):
     """r8, r16, r24 ...: opaque bytes, a NumPy void dtype in memory. zarr-python 3 names them raw_bytes, with a configuration, and reads
-    no other name; a document that has that name keeps it."""
+    no other name. A document with that name keeps it."""
 
     __slots__ = ()
 
@@ -271,7 +271,7 @@ class RawType(DataType):
         return to_base64(data) if self.name == RAW_BYTES else list(data)
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        """Bytes of the right length, or what a document may hold."""
+        """Bytes of the right length, or the forms of documents."""
         if isinstance(value, (bytes, bytearray, memoryview)):
             if len(data := bytes(value)) != self.itemsize:
                 raise refusal(path, f"{self.itemsize} bytes", found(list(data)))
@@ -300,14 +300,14 @@ _CORE: Final[dict[str, DataType]] = {
 }
 
 
-# --- families: what a registry holds -----------------------------------------------------------------------------------------------
+# --- families: the entries of a registry -------------------------------------------------------------------------------------------
 
 
 class DataTypeFamily(ExtensionFamily[DataType], Protocol):
     """A reader for data types of one name or of a pattern of names."""
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
-        """The data type for a native NumPy dtype; None where it is none of this family's."""
+        """The data type for a native NumPy dtype; None if it does not belong to this family."""
 
 
 class NamedDataTypes(Value):
@@ -321,7 +321,7 @@ class NamedDataTypes(Value):
 
 
 class CoreDataTypes(NamedDataTypes):
-    """The core types that have a name each."""
+    """The core types, each with its own name."""
 
     __slots__ = ()
     names = tuple(_CORE)
@@ -331,12 +331,12 @@ class CoreDataTypes(NamedDataTypes):
         return _CORE[extension.name]
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
-        # types that other packages register with NumPy (bfloat16 ...) have numbers from 256 on, whatever name they claim
+        # types that other packages register with NumPy (bfloat16 ...) have numbers from 256 on, also if they use a name of NumPy's
         return _CORE.get(dtype.name) if dtype.num < 256 else None
 
 
 class RawDataTypes(Value):
-    """r*: opaque elements of a multiple of 8 bits; and raw_bytes, as zarr-python 3 names them."""
+    """r*: opaque elements of a multiple of 8 bits; and raw_bytes, their name in zarr-python 3."""
 
     __slots__ = ()
 
@@ -369,12 +369,12 @@ class RawDataTypes(Value):
 
 
 def raw_type(size: int) -> RawType:
-    """The raw type of that many bytes."""
+    """The raw type of this number of bytes."""
     return RawType(f"r{8 * size}", np.dtype((np.void, size)))
 
 
 def native_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
-    """The NumPy dtype of any spelling, in native byte order; InvalidInputError where it is none."""
+    """The NumPy dtype of any notation, in native byte order; InvalidInputError if it is not one."""
     if dtype is None:
         raise InvalidInputError(
             "dtype must be a data type, found None", path="data_type", hint='name one, such as "float32"'
@@ -392,7 +392,7 @@ def native_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
 def scalar_from_user(
     value: np.generic | np.ndarray[tuple[int, ...], np.dtype[np.generic]], path: str
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """A scalar of NumPy's, or an array of no dimensions, in native byte order."""
+    """A scalar of NumPy, or an array of no dimensions, in native byte order."""
     if value.shape != ():
         raise MetadataError(f"{path} must be one element, found an array of shape {value.shape}", path=path)
     array = np.asarray(value)

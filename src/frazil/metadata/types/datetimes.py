@@ -1,6 +1,6 @@
 """Datetimes and timedeltas of NumPy (numpy.datetime64 and numpy.timedelta64, as registered with Zarr v3).
 
-64-bit integers that count units from 1970-01-01T00:00Z, or just count them; the least one is NaT, not a time."""
+64-bit integers that count units from 1970-01-01T00:00Z, or durations in units; the smallest one is NaT, not a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.metadata.types.core import DataType, NamedDataTypes, scalar_from_use
 from frazil.metadata.types.fill_values import FillValue, emit_integer, parse_integer
 
 UNITS: Final = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
-_MICROSECONDS: Final = ("\u03bcs", "\u00b5s")  # the Greek letter, and the sign of it
+_MICROSECONDS: Final = ("\u03bcs", "\u00b5s")  # the Greek letter, and the micro sign
 _KINDS: Final = {"numpy.datetime64": "M", "numpy.timedelta64": "m"}
 _INT64: Final[np.dtype[np.generic]] = np.dtype("int64")
 _NAT: Final = -(2**63)
@@ -41,7 +41,7 @@ class DatetimeType(DataType):
 
     @property
     def integer(self) -> np.dtype[np.generic]:
-        """The dtype of the integer that counts the units."""
+        """The dtype of the integer count of units."""
         return _INT64
 
     @property
@@ -62,8 +62,8 @@ class DatetimeType(DataType):
         return "NaT" if number == _NAT else number
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
-        """A time of NumPy's or of the module datetime, ISO 8601 text, "NaT", or an integer, which counts units; None is NaT. Raises
-        MetadataError for what this unit cannot hold exactly."""
+        """A time of NumPy or of the module datetime, ISO 8601 text, "NaT", or an integer count of units; None is NaT. Raises
+        MetadataError for a time that this unit cannot represent exactly."""
         if value is None:
             return FillValue(parse_integer(_NAT, _INT64, path), self.dtype)
         if isinstance(value, FillValue):

@@ -1,6 +1,6 @@
 """One element as JSON and as bytes, exact to the bit (Zarr v3.1 core, Permitted fill values).
 
-Conversions that more than one data type needs. The data types of the core are in core.py."""
+Contains conversions that several data types need. The data types of the core are in core.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.metadata.value import Value
 
 _ORDER: Final = sys.byteorder
 _HEX: Final = "0123456789abcdefABCDEF"
-_PRECISION: Final = {2: 11, 4: 24, 8: 53}  # bits of the significand, the hidden one included, by bytes of the format
+_PRECISION: Final = {2: 11, 4: 24, 8: 53}  # bits of the significand, including the hidden one, by bytes of the format
 _CODES: Final = {2: "=e", 4: "=f", 8: "=d"}
 
 
@@ -26,8 +26,8 @@ class FillValue(Value):
     """One element in native memory order.
 
     data   the bytes of the element
-    dtype  the native NumPy dtype that they have
-    Equal means equal bits: NaNs with other payloads differ, and so do 0.0 and -0.0."""
+    dtype  their native NumPy dtype
+    Equality compares bits: NaNs with different payloads differ, and so do 0.0 and -0.0."""
 
     __slots__ = ("data", "dtype")
     data: bytes
@@ -40,7 +40,7 @@ class FillValue(Value):
 
     @property
     def scalar(self) -> np.generic:
-        """The element as a NumPy scalar, its bits as they are."""
+        """The element as a NumPy scalar, with unchanged bits."""
         scalar: np.generic = np.frombuffer(self.data, self.dtype)[0]
         return scalar
 
@@ -67,7 +67,7 @@ def emit_integer(data: bytes, dtype: np.dtype[np.generic]) -> Json:
 def parse_float(value: Json, size: int, path: str) -> bytes:
     """A number, rounded once from its decimal text, half to even; "NaN", "Infinity", "-Infinity"; or "0x" and all digits of its bits.
 
-    A number that would round to an infinity is refused: "Infinity" says that."""
+    A number that would round to an infinity is refused: use "Infinity" for that."""
     bits = None
     if isinstance(value, str):
         bits = _special_bits(value, size)
@@ -82,7 +82,7 @@ def parse_float(value: Json, size: int, path: str) -> bytes:
 
 
 def emit_float(data: bytes) -> Json:
-    """The shortest number that is read back as these bits; strings where no number is, hexadecimal for all NaNs but one."""
+    """The shortest number that is read back as these bits; strings for values that are not numbers, hexadecimal for all NaNs but one."""
     size, bits = len(data), int.from_bytes(data, _ORDER)
     magnitude = bits & ((1 << (8 * size - 1)) - 1)
     if magnitude == infinity_bits(size):
@@ -92,7 +92,7 @@ def emit_float(data: bytes) -> Json:
     if magnitude > infinity_bits(size):
         return f"0x{bits:0{2 * size}x}"
     number = float(struct.unpack(_CODES[size], data)[0])
-    if size < 8:  # fewer digits do; but also for a reader that goes through float64
+    if size < 8:  # fewer digits are enough, but they must also work for a reader that converts through float64
         short = float(np.format_float_scientific(np.frombuffer(data, f"f{size}")[0], unique=True))
         if struct.pack(_CODES[size], short) == data and float_bits(short, size) == bits:
             return short
@@ -105,7 +105,7 @@ def infinity_bits(size: int) -> int:
 
 
 def nan_bits(size: int) -> int:
-    """The bits of the NaN that "NaN" stands for: positive, quiet, no payload."""
+    """The bits of the NaN of the string "NaN": positive, quiet, no payload."""
     return infinity_bits(size) | 1 << (_PRECISION[size] - 2)
 
 
@@ -120,9 +120,9 @@ def _special_bits(text: str, size: int) -> int | None:
 
 
 def float_bits(value: float, size: int) -> int | None:
-    """The bits of a finite number rounded to a format of `size` bytes, half to even; None where that is an infinity.
+    """The bits of a finite number rounded to a format of `size` bytes, half to even; None if the result is an infinity.
 
-    What is rounded is the number that was written (ExactFloat.text, all digits of an int), not the float64 nearest to it."""
+    The written number is rounded (ExactFloat.text, all digits of an int), not the float64 nearest to it."""
     try:
         number = -0.0 if isinstance(value, NegativeZero) else float(value)
     except OverflowError:
@@ -151,7 +151,7 @@ def float_bits(value: float, size: int) -> int | None:
 
 
 def _compare_magnitude(value: float, number: float) -> int:
-    """Whether the number that was written is below (-1), equal to (0) or above (1) its float64, signs aside."""
+    """Whether the written number is below (-1), equal to (0) or above (1) its float64, ignoring signs."""
     if isinstance(value, ExactFloat):
         from decimal import Decimal
 
@@ -170,7 +170,7 @@ def swap_items(data: bytes, swaps: Sequence[tuple[int, int, int]]) -> bytes:
 
 
 def from_base64(text: str) -> bytes | None:
-    """The bytes of base64 text as RFC 4648 writes it; None for any other."""
+    """The bytes of base64 text in the form of RFC 4648; None for any other text."""
     from base64 import b64decode
 
     try:
@@ -186,11 +186,11 @@ def to_base64(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-# --- values as users write them ----------------------------------------------------------------------------------------------------
+# --- values from users -------------------------------------------------------------------------------------------------------------
 
 
 def float_from_user(value: object, size: int, path: str) -> bytes:
-    """A number, rounded half to even, or a string as documents have it. A float64 NaN keeps its bits; in a smaller format it becomes "NaN"."""
+    """A number, rounded half to even, or a string as in documents. A float64 NaN keeps its bits; in a smaller format it becomes "NaN"."""
     if isinstance(value, bool):
         value = int(value)
     if isinstance(value, float) and not math.isfinite(value):

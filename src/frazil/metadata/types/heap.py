@@ -1,11 +1,11 @@
-"""The heap of one read or write: the bytes of elements of variable length, and the views that stand for these elements in the engine.
+"""The heap of one read or write: the bytes of elements of variable length, and the views that represent these elements in the engine.
 
 The kernel reads and writes views (rust/src/elements/heap.rs); chunks of them are planned, gathered and scattered like those of any elements of 16 bytes."""
 
 from __future__ import annotations
 
 import struct
-from _thread import allocate_lock  # threading's Lock, without the module
+from _thread import allocate_lock  # the Lock of threading, without importing that module
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 2**32 - 1  # bytes of an element
 _VIEW: Final = np.dtype([("offset", "u8"), ("length", "u4"), ("buffer", "u4")])
-_LEAST_COMPACTED: Final = 2**26  # bytes of buffers below which compaction is not worth it
+_LEAST_COMPACTED: Final = 2**26  # bytes of buffers below which compaction saves too little
 
 
 def field_of(array: NDArray[np.generic], name: str) -> NDArray[np.generic]:
     """One field of a struct array, as a view."""
-    part: NDArray[np.generic] = array[name]  # type: ignore[call-overload] # NumPy's stubs know no field of a generic array
+    part: NDArray[np.generic] = array[name]  # type: ignore[call-overload] # NumPy's stubs do not support fields of a generic array
     return part
 
 
 def fill_view(data: bytes) -> bytes:
-    """The view of a fill value, which buffer 0 of each heap has."""
+    """The view of a fill value, which is in buffer 0 of each heap."""
     return struct.pack("=QII", 0, len(data), 0)
 
 
 class Heap:
-    """Buffers that views point into. Buffer 0 has the fill value's bytes. Safe to use from many threads, but for `compact`, `mark` and `cut`.
+    """Buffers that views point into. Buffer 0 has the fill value's bytes. Safe to use from many threads, except `compact`, `mark` and `cut`.
 
     target: the elements that a read fills, zero at first: views, or optional ones; None for a write
     threads: of the kernel, which convert the values of a write"""
@@ -53,30 +53,30 @@ class Heap:
         return self.buffers[0]
 
     def reserve(self, count: int) -> int:
-        """Reserves numbers of buffers; the first of them."""
+        """Reserves numbers of buffers; returns the first of them."""
         with self._lock:
             first = len(self.buffers)
             self.buffers += [b""] * count
         return first
 
     def put(self, first: int, made: Sequence[_kernel.Segment | bytes]) -> None:
-        """Adds buffers under numbers that were reserved."""
+        """Adds buffers under reserved numbers."""
         self.buffers[first : first + len(made)] = made
         with self._lock:
             self._nbytes += sum(map(len, made))
 
     def add(self, data: bytes) -> int:
-        """Adds one buffer; its number."""
+        """Adds one buffer; returns its number."""
         number = self.reserve(1)
         self.put(number, (data,))
         return number
 
     def compact(self) -> None:
-        """Keeps only the bytes that views in the target point to, if most are others. No other views may be in use."""
+        """Keeps only the bytes that views in the target point to, if most bytes are unused. No other views may be in use."""
         if self._target is None or self._nbytes < self._limit:
             return
         target = self._target
-        if "value" in (target.dtype.names or ()):  # optional elements, whose views do not lie side by side
+        if "value" in (target.dtype.names or ()):  # optional elements, whose views are not contiguous
             target = field_of(target, "value")
         views = np.ascontiguousarray(target)
         columns = views.reshape(-1).view(_VIEW)
@@ -103,7 +103,7 @@ class Heap:
 def elements_of_views(views: NDArray[np.generic], heap: Heap) -> list[bytes]:
     """The bytes of each element, in C order."""
     raw = np.ascontiguousarray(views).reshape(-1).view(_VIEW)
-    return _kernel.elements_to_objects(heap.buffers, raw, False)  # type: ignore[return-value] # bytes, as they are no text
+    return _kernel.elements_to_objects(heap.buffers, raw, False)  # type: ignore[return-value] # bytes, because `text` is False
 
 
 def view_columns(views: NDArray[np.generic], heap: Heap) -> tuple[NDArray[np.int64], bytes]:
@@ -112,7 +112,7 @@ def view_columns(views: NDArray[np.generic], heap: Heap) -> tuple[NDArray[np.int
 
 
 def views_of_elements(elements: Sequence[bytes], heap: Heap, *, text: bool) -> NDArray[np.generic]:
-    """Views of elements, one after the other, as views_of."""
+    """Views of elements, one after the other, as in views_of."""
     return views_of(*_columns(elements), heap, text=text)
 
 
@@ -123,9 +123,9 @@ def _columns(elements: Sequence[bytes]) -> tuple[NDArray[np.int64], bytes]:
 
 
 def views_of(offsets: NDArray[np.int64], data: bytes, heap: Heap, *, text: bool) -> NDArray[np.generic]:
-    """Views of the elements data[offsets[i]:offsets[i + 1]], which are put into the heap. Raises ChunkDecodeError for text that is not UTF-8, and for elements of 4 GiB.
+    """Views of the elements data[offsets[i]:offsets[i + 1]], which are added to the heap. Raises ChunkDecodeError for text that is not UTF-8, and for elements of 4 GiB.
 
-    offsets: int64[n + 1], upward from 0 to the length of data"""
+    offsets: int64[n + 1], ascending from 0 to the length of data"""
     lengths = np.diff(offsets)
     if lengths.max(initial=0) > _LONGEST:
         raise ChunkDecodeError("an element has 4 GiB or more")

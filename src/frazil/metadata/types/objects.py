@@ -1,7 +1,7 @@
-"""The data types of object arrays of Zarr v2 that Zarr v3 does not have: objects as JSON has them, and bytes among them; and arrays of any length, of numbers.
+"""The data types of object arrays of Zarr v2 that Zarr v3 does not have: JSON objects that may contain bytes, and arrays of numbers of any length.
 
-A document names neither: metadata/v2/objects.py finds them by the codec of objects. In the engine an element is a view (heap.py) of its bytes: the text that `to_bytes`
-makes, or the numbers. How chunks of objects are encoded is in codecs/array_to_bytes/objects.py."""
+Documents do not name them: metadata/v2/objects.py determines the type from the codec of objects. In the engine an element is a view (heap.py) of its bytes: the text from
+`to_bytes`, or the numbers. Chunks of objects are encoded in codecs/array_to_bytes/objects.py."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from frazil.metadata.types.heap import Heap
 
 OBJECT: Final = "object"
-_ESCAPE: Final = ""  # an object with this member alone holds bytes, or an object that has this member alone itself
+_ESCAPE: Final = ""  # an object with only this member is bytes, or an escaped object that itself has only this member
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _DECODER: Final = json.JSONDecoder()
 
 
 def to_bytes(value: object) -> bytes:
-    """One object as the engine keeps it. Raises InvalidInputError for what is neither of JSON nor bytes, such as a set, or a mapping whose names are no text."""
+    """One object in the engine's form. Raises InvalidInputError for a value that is neither JSON nor bytes, such as a set, or a mapping whose names are not text."""
     try:
         return _ENCODER.encode(_plain(value)).encode()
     except RecursionError:
@@ -46,7 +46,7 @@ def from_bytes(data: bytes) -> object:
 
 
 def _plain(value: object) -> object:
-    """The value with bytes as text. NumPy's scalars are numbers, its arrays and tuples lists."""
+    """The value with bytes as text. NumPy's scalars become numbers, its arrays and tuples lists."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, str | bool | int | float):
@@ -90,7 +90,7 @@ class ObjectFill(VariableLengthFill):
 
 
 class ObjectType(VariableLengthType):
-    """Objects as JSON has them, and bytes. The default fill value is None."""
+    """JSON objects, and bytes. The default fill value is None."""
 
     __slots__ = ()
 
@@ -172,7 +172,7 @@ class RaggedType(VariableLengthType):
         return self.fill_from_user(value, path)
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
-        """None, 0, and what is empty."""
+        """None, 0, and empty values."""
         if isinstance(value, FillValue):
             value = value.scalar
         if value is None or (isinstance(value, int) and value == 0) or (isinstance(value, Sized) and not len(value)):
@@ -184,7 +184,7 @@ class RaggedType(VariableLengthType):
         return 0
 
     def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
-        """Raises InvalidInputError for what is no array of such items."""
+        """Raises InvalidInputError for a value that is not an array of these items."""
         return super().elements_of(_objects([self._data(value) for value in _flat(values)], values.shape), heap)
 
     def _data(self, value: object) -> bytes:
@@ -199,7 +199,7 @@ class RaggedType(VariableLengthType):
         return items.tobytes()
 
     def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
-        """Raises ChunkDecodeError for elements that are no whole number of items."""
+        """Raises ChunkDecodeError for elements whose bytes are not a whole number of items."""
         values = super().values_of(elements, heap)
         made: list[object] = []
         for data in cast("list[bytes]", _flat(values)):

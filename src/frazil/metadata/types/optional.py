@@ -1,6 +1,6 @@
 """The data type `zarrs.optional`: elements that may be missing.
 
-An element of a type of fixed size is a struct (valid, value) in NumPy. Optional text is NumPy's StringDType with None for what is missing, where NumPy has it; optional
+An element of a type of fixed size is a struct (valid, value) in NumPy. Optional text is NumPy's StringDType with None for missing elements, if NumPy has it; optional
 text of older NumPy and optional bytes are object arrays with None."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VALID: Final = b"\1"
 
 
 class OptionalFill(FillValue):
-    """The fill value of optional text or bytes. data: empty where it is missing, else 1 and its bytes"""
+    """The fill value of optional text or bytes. data: empty if it is missing, else 1 and its bytes"""
 
     __slots__ = ("of",)
     of: VariableLengthType
@@ -47,7 +47,7 @@ class OptionalFill(FillValue):
 
 
 class OptionalType(DataType):
-    """of: the type of values that are there"""
+    """of: the type of the values"""
 
     __slots__ = ("of",)
     of: DataType
@@ -62,7 +62,7 @@ class OptionalType(DataType):
 
     @property
     def variable(self) -> bool:
-        """Whether values have no fixed size."""
+        """Whether values have a variable size."""
         return isinstance(self.of, VariableLengthType)
 
     @property
@@ -102,7 +102,7 @@ class OptionalType(DataType):
         return [self.of.emit_fill(FillValue(fill.data[1:], self.of.dtype))]
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
-        """None, which is missing; a value of the type inside; or an element (valid, value)."""
+        """None for a missing element; a value of the type inside; or an element (valid, value)."""
         if isinstance(value, FillValue):
             value = value.scalar
         if isinstance(value, np.void) and value.dtype == self.dtype:
@@ -167,7 +167,7 @@ class OptionalType(DataType):
             there = _kernel.elements_to_objects(heap.buffers, views, self.of.text)
             flags = valid.reshape(-1).tolist()
             objects = [value if flag else None for value, flag in zip(there, flags, strict=True)]
-            values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs know no object arrays
+            values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs do not support object arrays
         return values
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
@@ -193,10 +193,10 @@ def _dtype(of: DataType) -> np.dtype[np.generic]:
 
 
 class OptionalTypes(NamedDataTypes):
-    """The family. families: of the types that values may have, beside optional ones of these"""
+    """The family. families: of the types that values may have, besides optional ones of these"""
 
     __slots__ = ("families",)
-    names = (OPTIONAL, "optional")  # the second as zarrs named it at first
+    names = (OPTIONAL, "optional")  # zarrs used the second name at first
     families: tuple[DataTypeFamily, ...]
 
     def __init__(self, families: Sequence[DataTypeFamily]) -> None:
@@ -216,5 +216,5 @@ class OptionalTypes(NamedDataTypes):
         return OptionalType(of)
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
-        """None: a NumPy dtype does not say that elements may be missing."""
+        """None: a NumPy dtype does not tell whether elements may be missing."""
         return None

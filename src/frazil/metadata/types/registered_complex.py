@@ -1,5 +1,5 @@
 """Complex numbers under the names of the Zarr extensions registry: complex_float32 and complex_float64, which are the core's complex64 and complex128, and
-complex numbers of two small floats, which NumPy has no dtype for: those are pairs (real, imag)."""
+complex numbers of two small floats: NumPy has no dtype for them, so they are pairs (real, imag)."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ class RegisteredComplexTypes(NamedDataTypes):
         return PairType(name, np.dtype(np.float16) if part == "float16" else dtype_of(part, path))
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
-        """None: NumPy's dtypes have the core's types, and a pair is a struct."""
+        """None: NumPy's complex dtypes belong to the core's types, and a pair is a struct."""
         return None

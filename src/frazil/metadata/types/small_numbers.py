@@ -1,6 +1,6 @@
 """Floating-point numbers and integers of few bits: bfloat16, float8_*, float6_*, float4_*, int2, int4, uint2, uint4 (Zarr extensions registry).
 
-NumPy has their dtypes from the package ml_dtypes. Each element has whole bytes; how many of their bits count is for the codec packbits."""
+NumPy gets their dtypes from the package ml_dtypes. Each element has whole bytes; the codec packbits stores only their used bits."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ FLOATS: Final = (
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 )
-_REGISTERED_WITH_NUMPY: Final = 256  # numbers of dtypes of other packages begin here
+_REGISTERED_WITH_NUMPY: Final = 256  # numbers of other packages' dtypes begin here
 
 
 def ml_dtypes(name: str, path: str) -> ModuleType:
-    """The package. Raises UnknownExtensionError, for the data type that needs it, where it is not installed."""
+    """The package. Raises UnknownExtensionError, for the data type that needs it, if it is not installed."""
     try:
         return import_module("ml_dtypes")
     except ImportError as error:
@@ -52,7 +52,7 @@ def ml_dtypes(name: str, path: str) -> ModuleType:
 
 
 def dtype_of(name: str, path: str) -> np.dtype[np.generic]:
-    """NumPy's dtype of that name."""
+    """The NumPy dtype of a name."""
     package = ml_dtypes(name, path)
     if not hasattr(package, name):
         raise UnknownExtensionError(f"the data type {name} needs a newer ml_dtypes", path=path)
@@ -102,7 +102,7 @@ class SmallFloatType(DataType):
 
 
 def parse_small_float(value: Json, dtype: np.dtype[np.generic], path: str) -> bytes:
-    """A number that the format can round, "NaN", "Infinity" and "-Infinity" where it has them, or "0x" and all digits of its bits."""
+    """A number that the format can represent after rounding, "NaN", "Infinity" and "-Infinity" if it has them, or "0x" and all digits of its bits."""
     if isinstance(value, str):
         if len(value) == 2 + 2 * dtype.itemsize and value.startswith("0x"):
             try:
@@ -121,11 +121,11 @@ def parse_small_float(value: Json, dtype: np.dtype[np.generic], path: str) -> by
 
 
 def emit_small_float(data: bytes, dtype: np.dtype[np.generic]) -> Json:
-    """The number, or a string where no number is; hexadecimal for all NaNs but one."""
+    """The number, or a string for values that are not numbers; hexadecimal for all NaNs but one."""
     number = float(np.frombuffer(data, dtype)[0])
     text: Json = number
     if not math.isfinite(number):
-        number = math.nan if math.isnan(number) else number  # without the sign of a NaN, which "NaN" does not say
+        number = math.nan if math.isnan(number) else number  # without the sign, which "NaN" does not have
         text = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
     if _rounded(number, dtype) == data:
         return text
@@ -133,7 +133,7 @@ def emit_small_float(data: bytes, dtype: np.dtype[np.generic]) -> Json:
 
 
 def small_float_from_user(value: object, dtype: np.dtype[np.generic], path: str) -> bytes:
-    """A number, rounded, or a string as documents have it."""
+    """A number, rounded, or a string as in documents."""
     if isinstance(value, np.generic):
         value = float(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -144,7 +144,8 @@ def small_float_from_user(value: object, dtype: np.dtype[np.generic], path: str)
 
 
 def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
-    """The bits of a number, rounded half to even; None where the format has none near it. Where it has no zero, that is its least number, as for tensorstore, whose documents say 0.0."""
+    """The bits of a number, rounded half to even; None if the format has none near it. If it has no zero, 0 becomes its smallest number, as in tensorstore, whose
+    documents have 0.0."""
     with np.errstate(all="ignore"):
         made = np.array(number, np.float64).astype(dtype)
         back = float(made.astype(np.float64))

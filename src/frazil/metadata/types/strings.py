@@ -1,6 +1,6 @@
 """Strings of fixed length, padded with zeros as NumPy does: bytes (null_terminated_bytes) and Unicode text (fixed_length_utf32).
 
-The names are those that zarr-python 3 gives them."""
+The names are those of zarr-python 3."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UTF32: Final = f"utf-32-{'le' if sys.byteorder == 'little' else 'be'}"
 
 
 class ByteStringType(DataType):
-    """null_terminated_bytes: `length` bytes, NumPy's S. Zeros at the end do not count."""
+    """null_terminated_bytes: `length` bytes, NumPy's S. Zeros at the end are not part of the value."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class ByteStringType(DataType):
         return Extension(_BYTES, {"length_bytes": self.itemsize})
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        """The bytes in base64; those at the end may be left out where they are zero."""
+        """The bytes in base64; zeros at the end may be left out."""
         data = None if not isinstance(value, str) else from_base64(value)
         if data is None or len(data) > self.itemsize:
             raise refusal(path, f"at most {self.itemsize} bytes in base64", value)
@@ -56,7 +56,7 @@ class ByteStringType(DataType):
 
 
 class TextType(DataType):
-    """fixed_length_utf32: `length` code points of 4 bytes, NumPy's U. Zeros at the end do not count."""
+    """fixed_length_utf32: `length` code points of 4 bytes, NumPy's U. Zeros at the end are not part of the value."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class TextType(DataType):
         return Extension(_TEXT, {"length_bytes": self.itemsize})
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        """The text; code points at the end may be left out where they are zero."""
+        """The text; zero code points at the end may be left out."""
         return self.user_bytes(value, path)
 
     def emit_bytes(self, data: bytes) -> Json:

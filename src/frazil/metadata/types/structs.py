@@ -1,7 +1,7 @@
-"""Structs: fields one after the other, each of a type of its own (struct, and structured as zarr-python 3.0 to 3.1 named it).
+"""Structs: fields one after the other, each with its own type (`struct`, or `structured`, its name in zarr-python 3.0 to 3.1).
 
-In memory a NumPy structured dtype without titles. A struct that the draft of 2022 describes may also hold padding, sub-arrays and fields of both byte
-orders; what the final specification cannot say is refused when it is to be written."""
+In memory a NumPy structured dtype without titles. A struct of the draft of 2022 may also have padding, sub-arrays and fields of both byte
+orders; writing these to the final specification, which cannot express them, is an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from frazil.record import Record
 
 STRUCT: Final = "struct"
 _LEGACY: Final = "structured"
-_MOST_DIMENSIONS: Final = 32  # of a sub-array: those of NumPy before 2.0
+_MOST_DIMENSIONS: Final = 32  # dimensions of a sub-array: the limit of NumPy before 2.0
 _MOST_SWAPS: Final = 2**16  # a small document must not take much memory
 
 
@@ -39,7 +39,7 @@ class Field(Record):
 
     name     "" for padding
     shape    of a sub-array; () for one element
-    foreign  whether its items lie in memory in the byte order that is not this machine's"""
+    foreign  whether its items are in memory in the byte order that this machine does not have"""
 
     name: str
     data_type: DataType
@@ -48,7 +48,7 @@ class Field(Record):
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """As NumPy's structured dtypes have it."""
+        """The dtype in NumPy's structured dtypes."""
         dtype = self.data_type.dtype.newbyteorder("S") if self.foreign else self.data_type.dtype
         return np.dtype((dtype, self.shape)) if self.shape else dtype
 
@@ -65,10 +65,10 @@ class Field(Record):
 
 
 class StructType(DataType):
-    """A struct. Raises MetadataError where there is no field, a name stands twice, or an element is larger than NumPy allows; `path`
+    """A struct. Raises MetadataError if there is no field, a name occurs twice, or an element is larger than NumPy allows; `path`
     is that of its fields.
 
-    Where its fields have one byte order, swaps tells their items and the memory is native. A struct of both byte orders is in memory as
+    If its fields have one byte order, `swaps` lists their items and the memory is native. A struct of both byte orders is in memory as
     it is stored, and has no swaps."""
 
     __slots__ = ("fields",)
@@ -127,8 +127,8 @@ class StructType(DataType):
         return Extension(self.name, {"fields": fields})
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        """An object with the fill value of each field; or the bytes of a little-endian element in base64, as zarr-python 3.0 and 3.1
-        wrote it."""
+        """An object with the fill value of each field; or the bytes of a little-endian element in base64, the form of zarr-python 3.0 and
+        3.1."""
         if isinstance(value, str):
             data = from_base64(value)
             if data is None or len(data) != self.itemsize:
@@ -159,11 +159,11 @@ class StructType(DataType):
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
         """A scalar of a structured dtype that has these fields, an object or a tuple with the values of the fields, the bytes of an element,
-        or None, which is zero. One value for a sub-array is that of all its elements."""
+        or None, which is zero. One value for a sub-array applies to all its elements."""
         if isinstance(value, FillValue):
             value = value.scalar
         if isinstance(value, (np.void, np.ndarray)) and value.dtype.names is not None:
-            if value.dtype == self.dtype and value.shape == ():  # its own, of both byte orders perhaps
+            if value.dtype == self.dtype and value.shape == ():  # its own dtype, which may have both byte orders
                 return FillValue(value.tobytes(), self.dtype)
             scalar = scalar_from_user(value, path)
             value = {name: scalar.getfield(*field[:2]) for name, field in (scalar.dtype.fields or {}).items()}
@@ -213,12 +213,12 @@ class StructType(DataType):
 
 
 def _native_item(field: Field, data: bytes) -> bytes:
-    """One element of the field between native order and that of its memory."""
+    """One element of the field, converted between native order and that of its memory."""
     return swap_items(data, field.data_type.swaps) if field.foreign else data
 
 
 def _user_part(field: Field, shape: tuple[int, ...], value: object, path: str) -> bytes:
-    """The bytes of a field, or of a sub-array of it, for what a caller gave; one value is that of all elements."""
+    """The bytes of a field, or of a sub-array of it, for a value from a user; one value applies to all elements."""
     if shape and isinstance(value, (list, tuple, np.ndarray)) and np.shape(value) != ():
         if len(value) != shape[0]:
             raise refusal(path, f"{shape[0]} values", str(value))
@@ -231,7 +231,7 @@ def _swaps(fields: Sequence[Field], offsets: Sequence[int], path: str | None) ->
     for field, offset in zip(fields, offsets, strict=False):
         count, size = prod(field.shape), field.data_type.itemsize
         for start, width, items in field.data_type.swaps:
-            if width * items == size:  # nothing between the items of neighbouring elements
+            if width * items == size:  # no gaps between the items of neighbouring elements
                 swaps.append((offset + start, width, items * count))
             elif count * len(field.data_type.swaps) > _MOST_SWAPS:
                 raise MetadataError(
@@ -245,7 +245,7 @@ def _swaps(fields: Sequence[Field], offsets: Sequence[int], path: str | None) ->
 
 
 def _merged(swaps: Sequence[tuple[int, int, int]]) -> Swaps:
-    """Neighbouring items of one width as one entry."""
+    """Neighbouring items of one width merged into one entry."""
     merged: list[tuple[int, int, int]] = []
     for offset, width, count in swaps:
         if merged and merged[-1][1] == width and merged[-1][0] + width * merged[-1][2] == offset:
@@ -285,7 +285,7 @@ def struct_from_numpy(
 
 
 class StructTypes(NamedDataTypes):
-    """The family of structs. families: of the types that fields may have, beside structs."""
+    """The family of structs. families: of the types that fields may have, besides structs."""
 
     __slots__ = ("families",)
     names = (STRUCT, _LEGACY)
@@ -295,7 +295,7 @@ class StructTypes(NamedDataTypes):
         self.families = tuple(families)
 
     def with_field_type(self, family: DataTypeFamily) -> StructTypes:
-        """With one family more, which goes first."""
+        """With one more family, which comes first."""
         return StructTypes((family, *self.families))
 
     def parse(self, extension: Extension, path: str) -> StructType:

@@ -1,7 +1,7 @@
 """The data types of variable length: `string`, and `bytes`, which zarr-python names `variable_length_bytes`.
 
-In memory, text is NumPy's StringDType where NumPy has it (2.0 and later), else an object array of str; bytes are an object array of bytes. In the
-engine an element is a view into a heap (heap.py). How elements are encoded is in codecs/."""
+In memory, text is NumPy's StringDType if NumPy has it (2.0 and later), else an object array of str; bytes are an object array of bytes. In the
+engine an element is a view into a heap (heap.py). Elements are encoded in codecs/."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class VariableLengthType(DataType):
         return fill_view(fill.data)
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
-        """Text or bytes, or what a document may hold; None is the empty element."""
+        """Text or bytes, or the forms of documents; None is the empty element."""
         if value is None:
             return self.zero
         if isinstance(value, FillValue):
@@ -107,7 +107,7 @@ class VariableLengthType(DataType):
 
     def user_bytes(self, value: object, path: str) -> bytes:
         if self.text:
-            if value == 0 and not isinstance(value, str):  # the fill value of who asks for zeros
+            if value == 0 and not isinstance(value, str):  # 0 is the fill value of functions such as zeros()
                 return b""
             if not isinstance(value, str):
                 raise refusal(path, "text", found(str(value)))
@@ -117,7 +117,7 @@ class VariableLengthType(DataType):
         return b"" if value == 0 and not isinstance(value, str) else self.parse_bytes(value, path)  # type: ignore[arg-type]
 
     def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
-        """Raises InvalidInputError for elements that are neither text nor bytes, as the type wants, and for text that UTF-8 cannot encode."""
+        """Raises InvalidInputError for elements that are not text or bytes, as the type requires, and for text that UTF-8 cannot encode."""
         elements: NDArray[np.generic] = np.empty(values.shape, self.element)
         if not elements.size:
             return elements
@@ -143,7 +143,7 @@ class VariableLengthType(DataType):
             _kernel.elements_to_strings(heap.buffers, elements, None, values)
         else:
             objects = _kernel.elements_to_objects(heap.buffers, elements, self.text)
-            values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs know no object arrays
+            values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs do not support object arrays
         return values
 
     def put_values(self, elements: NDArray[np.generic], heap: Heap, out: NDArray[np.generic]) -> None:
@@ -175,9 +175,9 @@ class VariableLengthTypes(NamedDataTypes):
 
 
 def bytes_of(value: Json) -> bytes | None:
-    """The fill value of `bytes` that a document gives as base64 text or as integers; None for anything else."""
+    """The fill value of `bytes` from base64 text or integers in a document; None for any other value."""
     if isinstance(value, str):
         return from_base64(value)
     if isinstance(value, list) and all(type(byte) is int and 0 <= byte < 256 for byte in value):
-        return bytes(value)  # type: ignore[arg-type] # they are all int
+        return bytes(value)  # type: ignore[arg-type] # all of them are int
     return None

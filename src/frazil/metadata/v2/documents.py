@@ -1,7 +1,7 @@
 """Documents of Zarr v2 to metadata and back. Keys are in layout.py, `.zmetadata` is in consolidated.py.
 
-The memory layout "F" becomes a transposition, filters and compressor become the codec chain, and the attribute `_ARRAY_DIMENSIONS`, in which xarray and others keep the names of
-dimensions, becomes dimension_names. A document that was read is written back with its members, but for the shape, and chunks of length 0."""
+The memory layout "F" becomes a transposition, filters and compressor become the codec chain, and the attribute `_ARRAY_DIMENSIONS`, in which xarray and others
+keep the names of dimensions, becomes dimension_names. A document that was read is written back with its members, except the shape, and chunks of length 0."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
 
 
 def read_document(value: bytes, key: str) -> dict[str, Json]:
-    """The JSON object of a document. In attributes the bare words NaN and Infinity, which programs write there, are read as numbers. Raises MetadataError with the key."""
+    """The JSON object of a document. NaN and Infinity without quotes in attributes, which programs write there, are read as numbers. Raises MetadataError with the key."""
     try:
         if key.endswith(ATTRIBUTES):
             wrapped = parse_json(b'{"attributes":%b}' % value, free=frozenset({"attributes"}))
@@ -46,7 +46,7 @@ def read_document(value: bytes, key: str) -> dict[str, Json]:
 def parse_node(
     document: dict[str, Json], attributes: dict[str, Json], known: KnownExtensions, key: str
 ) -> ArrayMetadata | GroupMetadata:
-    """The node of a `.zarray` or a `.zgroup`, whichever the key is of, and of its attributes. Raises MetadataError and UnknownExtensionError with the key."""
+    """The node of a `.zarray` or a `.zgroup`, according to the key, and of its attributes. Raises MetadataError and UnknownExtensionError with the key."""
     try:
         members = Members(document, None)
         found = members.get("zarr_format")
@@ -68,7 +68,7 @@ def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExte
     entries = [(item("filters", at), entry) for at, entry in enumerate(listed)]
     held = parse_object_array(listed, known) if is_object(members.get("dtype")) else None
     if held is None:
-        dtype: Json = {"extension": "", "type": members.get("dtype")}  # which the older dialect of the draft has so
+        dtype: Json = {"extension": "", "type": members.get("dtype")}  # the form of the older dialect of the draft
         data_type, big = parse_type(dtype, old=True, extensions=known.metadata, path="dtype")
         given = members.get("fill_value")
         fill = data_type.fill_from_user(None) if given is None else parse_fill(given, data_type, old=True, big=big)
@@ -104,7 +104,7 @@ def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExte
 
 
 def _grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> RegularGrid:
-    """A dimension without elements may have chunks of length 0: any length says the same."""
+    """A dimension without elements may have chunks of length 0: all lengths are equivalent."""
     for axis, (length, extent) in enumerate(zip(shape, chunks, strict=True)):
         if length and not extent:
             raise refusal(item("chunks", axis), "an integer from 1 to 2^63 - 1", extent)
@@ -112,14 +112,14 @@ def _grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> RegularGrid:
 
 
 def _parse_fill(value: Json, data_type: DataType) -> FillValue:
-    """The fill value of an object array: null is the type's own, and of text and bytes so are 0 and the empty string, which programs write for it."""
+    """The fill value of an object array. null is the default of the type; for text and bytes, 0 and the empty string, which programs write for it, are too."""
     if value is None or (value in ("", 0) and not isinstance(value, bool) and data_type.zero.data == b""):
         return data_type.zero
     return data_type.parse_fill(value)
 
 
 def _dimension_names(attributes: dict[str, Json], ndim: int) -> list[str | None] | None:
-    """The names of dimensions among the attributes; None where there are none, or the attribute is something else."""
+    """The names of dimensions in the attributes; None if there are none, or the attribute has another meaning."""
     found = attributes.get(DIMENSIONS)
     if not isinstance(found, list) or len(found) != ndim or not all(isinstance(name, str) for name in found):
         return None
@@ -130,7 +130,7 @@ def _dimension_names(attributes: dict[str, Json], ndim: int) -> list[str | None]
 
 
 def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
-    """The `.zarray` or `.zgroup` of a node. Raises MetadataError, which names the member, for what Zarr v2 cannot say."""
+    """The `.zarray` or `.zgroup` of a node. Raises MetadataError, which names the member, for metadata that Zarr v2 cannot express."""
     if isinstance(metadata, GroupMetadata):
         return {"zarr_format": 2}
     grid, keys = metadata.chunk_grid, metadata.chunk_key_encoding
@@ -138,7 +138,7 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
         raise MetadataError("Zarr v2 has regular chunk grids alone", path="chunk_grid")
     if metadata.document is not None:
         kept = json_object(metadata.document, None)
-        return {**kept, "shape": list(metadata.shape), "chunks": list(grid.chunk_shape)}  # none of length 0
+        return {**kept, "shape": list(metadata.shape), "chunks": list(grid.chunk_shape)}  # without length 0
     if not isinstance(keys, V2Keys):
         raise MetadataError(
             f'Zarr v2 has the chunk keys "v2" alone, not {keys.extension().name}', path="chunk_key_encoding"
@@ -181,7 +181,7 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
 
 
 def _dtype(data_type: DataType, big: bool) -> Json:
-    """The dtype of elements of a fixed size, in NumPy's spelling. Raises MetadataError for one that NumPy does not have."""
+    """The dtype of elements of a fixed size, in NumPy's notation. Raises MetadataError for a type that NumPy does not have."""
     dtype = emit_type(data_type, big, old=True)
     if isinstance(dtype, dict):
         dtype = dtype["type"]
@@ -193,12 +193,12 @@ def _dtype(data_type: DataType, big: bool) -> Json:
 
 
 def _spelt(spelling: str, known: str) -> str:
-    """The dtype as NumPy spells it: the older dialect of the draft leaves out "|", and has a word for booleans."""
+    """The dtype in NumPy's notation: the older dialect of the draft leaves out "|", and has a word for booleans."""
     return spelling if spelling.lstrip("|<>") == known.lstrip("|<>") or known == "bool" else known
 
 
 def attributes_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
-    """The `.zattrs` of a node. Raises MetadataError for names of dimensions of which some are missing."""
+    """The `.zattrs` of a node. Raises MetadataError if only some dimensions have names."""
     attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
     names = metadata.dimension_names if isinstance(metadata, ArrayMetadata) else None
     if names is None:

@@ -22,7 +22,7 @@ from frazil.metadata.value import Value
 
 
 class V2Layout(Value):
-    """Two documents a node: what it is, and its attributes."""
+    """Two documents for each node: one for its kind and metadata, and one for its attributes."""
 
     __slots__ = ()
     zarr_format: Final = 2

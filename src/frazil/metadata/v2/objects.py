@@ -1,4 +1,4 @@
-"""Object arrays of Zarr v2, of dtype "|O": which data type the elements have, by the codec of objects, which is the first filter.
+"""Object arrays of Zarr v2, of dtype "|O": the codec of objects, which is the first filter, determines the data type of the elements.
 
 vlen-utf8 and categorize have text, vlen-bytes has bytes, vlen-array has arrays of numbers, json2, msgpack2 and pickle have objects. Decided in docs/design/070-zarr-v2-objects.md."""
 
@@ -34,8 +34,8 @@ _HINT: Final = f"filters begins with one of {', '.join(_KNOWN)}"
 
 
 class ObjectArray(Record):
-    """data_type: of the elements; serializer: the codec of objects, None where it is an array-to-array codec, which stays among the filters; ordered: whether the order "F"
-    of a chunk is that of the elements, which documents nest by the shape instead."""
+    """data_type: of the elements; serializer: the codec of objects, None if it is an array-to-array codec, which stays among the filters; ordered: whether the order "F"
+    of a chunk applies to the elements; document codecs nest them by the shape instead."""
 
     data_type: DataType
     serializer: Step | None
@@ -55,7 +55,8 @@ def is_object(dtype: object) -> bool:
 
 
 def parse_object_array(filters: Sequence[Json], kinds: KnownExtensions, path: str = "filters") -> ObjectArray:
-    """What the filters of an object array say. Raises MetadataError where none is a codec of objects; UnknownExtensionError for one that is not known, or not allowed."""
+    """The data type and codec from the filters of an object array. Raises MetadataError if none is a codec of objects; UnknownExtensionError for one that is not
+    known, or not allowed."""
     if not filters:
         raise MetadataError("an object array needs a codec of objects as its first filter", path=path, hint=_HINT)
     entry_path = item(path, 0)
@@ -102,8 +103,8 @@ def _items(dtype: Json, path: str) -> np.dtype[np.generic]:
 def split_serializer(
     data_type: DataType, codecs: Sequence[Extension]
 ) -> tuple[dict[str, Json] | None, list[Extension]] | None:
-    """The first filter that says how elements of variable length are encoded (None where one of the codecs says it), and the other codecs. None for elements of a fixed size.
-    Raises MetadataError for what no filter says."""
+    """The first filter that defines how elements of variable length are encoded (None if one of the codecs does), and the other codecs. None for elements of a fixed size.
+    Raises MetadataError if no filter does."""
     if data_type.element == data_type.dtype:
         return None
     at = next((n for n, codec in enumerate(codecs) if codec.name in _SERIALIZERS), None)
@@ -116,7 +117,7 @@ def split_serializer(
     if isinstance(data_type, objects.RaggedType):
         entry["dtype"] = data_type.of.str
     elif codec.name == "vlen-array" or (codec.name in _VLEN and _VLEN[codec.name] != data_type.name):
-        # what a reader of Zarr v2 would make of these filters is another type
+        # a reader of Zarr v2 would read another type from these filters
         entry = {"id": str(data_type.serializer.name)}
     document = codec.name.startswith(NUMCODECS)
     if any(document or before.name != "transpose" for before in codecs[:at]):

@@ -1,6 +1,6 @@
 """Consolidated metadata of the final dialect: copies of the documents below a group, inline in its zarr.json (Zarr v3.1 core, Group metadata).
 
-Here is their form alone. Which nodes there are, and whether copies are stale, array/hierarchy/consolidated.py finds out."""
+Only their form. array/hierarchy/consolidated.py finds the nodes, and whether copies are stale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEMBER: Final = "consolidated_metadata"
 
 
 def read_copies(consolidated: Mapping[str, Json]) -> dict[str, Json] | None:
-    """The copies by their paths below the group; None for another kind than "inline". Raises MetadataError for a bad path, or what is no object."""
+    """The copies by their paths below the group; None for another kind than "inline". Raises MetadataError for a bad path, or a value that is not an object."""
     if consolidated.get("kind", "inline") != "inline":
         return None
     copies = check_object(consolidated.get("metadata"), f"{_MEMBER}.metadata")
@@ -34,7 +34,7 @@ def read_copies(consolidated: Mapping[str, Json]) -> dict[str, Json] | None:
 
 
 def emit_copies(copies: Mapping[str, Json]) -> dict[str, Json]:
-    """The member `consolidated_metadata` with these copies. As zarr-python writes it, groups in it have the member too, and it is empty."""
+    """The member `consolidated_metadata` with these copies. Groups in it have an empty member of their own, as zarr-python writes them."""
     metadata: dict[str, Json] = {}
     for path, copy in copies.items():
         document = dict(check_object(copy, None))
@@ -54,7 +54,7 @@ def document_names() -> tuple[str, ...]:
 
 
 def copy_of(key: str, values: Mapping[str, bytes]) -> Json | None:
-    """The copy of the node with these documents by name; None where it has none. Raises MetadataError with the key, which is that of the first name."""
+    """The copy of the node with these documents by name; None if it has none. Raises MetadataError with the key, which is that of the first name."""
     return read_document(values[DOCUMENT_NAME], key) if DOCUMENT_NAME in values else None
 
 

@@ -1,6 +1,6 @@
 """The final dialect: Zarr v3.1 core, `zarr.json` of an array or a group, and the keys of a node. The 2022 draft and v2 have files of their own.
 
-Strict: what the specification does not allow is refused, with the member, what was found and what is allowed."""
+Strict: values that the specification does not allow are refused. The error names the member, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 
 Document: TypeAlias = "bytes | bytearray | memoryview | Json"
 DOCUMENT_NAME: Final = "zarr.json"
-_FREE: Final = frozenset({"attributes", "consolidated_metadata"})  # where other programs write bare NaN
-_LONGEST: Final = 2**13  # bytes of a document whose node is remembered
+_FREE: Final = frozenset({"attributes", "consolidated_metadata"})  # other programs write NaN without quotes there
+_LONGEST: Final = 2**13  # most bytes of a document whose node is cached
 
 
 def document_key(path: str) -> str:
@@ -47,7 +47,7 @@ def is_draft_entry(value: Json) -> bool:
 
 
 def parsed_before(text: bytes, extensions: MetadataExtensions) -> ArrayMetadata | GroupMetadata | None:
-    """The node of a document that was parsed with these very extensions, with attributes of its own; None where it is not remembered."""
+    """The node of a document that was parsed with the same extensions object, with a copy of the attributes; None if it is not cached."""
     known = extensions.parsed.get(text, NodeMetadata)
     if known is None:
         return None
@@ -63,13 +63,13 @@ def parse_node(
     key: str | None = None,
     text: bytes | None = None,
 ) -> ArrayMetadata | GroupMetadata:
-    """The metadata of an array or a group, by its `node_type`. The nodes of some short documents are remembered.
+    """The metadata of an array or a group, by its `node_type`. The nodes of some short documents are cached.
 
     document    UTF-8 JSON text, or the value read from it
     extensions  the data types, chunk grids and chunk key encodings that it may name
-    key         where it is stored, for messages
-    text        what a value was read from
-    Raises MetadataError, with the member in `path`, for what breaks the rules; UnknownExtensionError for what is not registered."""
+    key         of the document, for messages
+    text        the text that a value was read from
+    Raises MetadataError, with the member in `path`, for an invalid document; UnknownExtensionError for an extension that is not registered."""
     if isinstance(document, bytes):
         text = document
         known = parsed_before(text, extensions)
@@ -82,7 +82,7 @@ def parse_node(
 
 
 def remember_node(text: bytes, node: ArrayMetadata | GroupMetadata, extensions: MetadataExtensions) -> None:
-    """Remembers the node of a document, if that is short."""
+    """Caches the node of a document, if the document is short."""
     if len(text) <= _LONGEST:
         extensions.parsed.put(text, node.with_plain_attributes(copied(dict(node.attributes))))
 
@@ -158,7 +158,7 @@ def _read_group(members: Members) -> GroupMetadata:
 
 
 def _read_unknown(members: Members) -> dict[str, Json]:
-    """The members that are left; each must say that a reader need not understand it (core, must_understand)."""
+    """The remaining members; each must declare that a reader need not understand it (core, must_understand)."""
     unknown = members.rest()
     for name, value in unknown.items():
         if not isinstance(value, dict) or value.get("must_understand") is not False:
@@ -179,7 +179,7 @@ def emit_node(metadata: ArrayMetadata | GroupMetadata, indent: int | None = 2) -
 
 
 def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
-    """The document of a node as a JSON object. Extensions have the object form; the data type of the core is its name alone.
+    """The document of a node as a JSON object. Extensions have the object form; data types of the core are only a name.
 
     Raises MetadataError for metadata of another dialect."""
     if metadata.zarr_format != 3:

@@ -1,7 +1,7 @@
 """The attribute `_FillValue` of a Zarr v3 array, by which xarray marks missing values: an element <-> JSON, in the form of xarray's zarr engine (FillValueCoder). Pure.
 
-Floats are base64 of a little-endian float64, complex numbers two of them, integers numbers, booleans true or false. Other data types have no such attribute here:
-that engine opens no array of text that has one."""
+Floats are base64 of a little-endian float64, complex numbers two of them, integers numbers, booleans true or false. Other data types have no such attribute here,
+because that engine cannot open an array of text with one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": flo
 
 
 def encode_fill(value: np.generic | complex, kind: str) -> Json:
-    """value: an element, or a number of a wider float, which is kept as it is;  kind: NumPy's, of the elements"""
+    """value: an element, or a number of a wider float, which is kept as it is;  kind: NumPy's kind of the elements"""
     if kind == "c":
         return [_float64(complex(value).real), _float64(complex(value).imag)]
     if kind == "f":
@@ -29,7 +29,7 @@ def encode_fill(value: np.generic | complex, kind: str) -> Json:
 
 
 def decode_fill(value: Json, dtype: np.dtype[np.generic]) -> np.generic | None:
-    """The element that the attribute stands for. Plain numbers and the words NaN and Infinity are taken too, as other programs write them. None for what is no
+    """The element of the attribute. Plain numbers and the words NaN and Infinity are accepted too, as other programs write them. None for a value that is not an
     element of the dtype."""
     if dtype.kind == "c" and isinstance(value, list) and len(value) == 2:
         parts = [_real(part) for part in value]
@@ -39,7 +39,7 @@ def decode_fill(value: Json, dtype: np.dtype[np.generic]) -> np.generic | None:
         return None
     if dtype.kind in "iu":
         limits = np.iinfo(dtype.str)
-        # compared, as `in range` goes through all integers for a float
+        # comparisons, because `in range` iterates over all integers for a float
         if not limits.min <= number <= limits.max or number != int(number):
             return None
     with np.errstate(all="ignore"):

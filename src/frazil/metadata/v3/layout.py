@@ -12,7 +12,7 @@ from frazil.metadata.value import Value
 
 
 class V3Layout(Value):
-    """One document a node, of arrays and groups alike."""
+    """One document for each node, array or group."""
 
     __slots__ = ()
     zarr_format: Final = 3

@@ -1,3 +1,3 @@
-"""Hierarchies from one dialect to another.
+"""Converts hierarchies from one dialect to another.
 
-The dialects themselves are in metadata/."""
+Not here: the dialects (metadata/)."""

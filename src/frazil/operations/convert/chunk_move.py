@@ -1,5 +1,5 @@
-"""Chunks from one hierarchy to another: as the bytes that they are, as shards with another index, or decoded and encoded anew. Batch by batch, so that
-memory is bounded; from file to file the system copies. What is to be moved, and where to, is planned in plan.py."""
+"""Moves chunks from one hierarchy to another: as unchanged bytes, as shards with another index, or decoded and encoded again. It works in batches to bound
+memory; from file to file the system copies. plan.py plans the moves."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from frazil.operations.convert.plan import ArrayPlan
 from frazil.operations.convert.shard_forms import Composed, Objects, Raw, ShardForms, compose, shard_forms
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.local.appended_shards import restore_keys
+from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import lacks_files
 from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
 
-_AT_FIRST = 32  # objects of the first batch of an array: they show how large its objects are
+_AT_FIRST = 32  # objects of the first batch of an array, to learn the sizes of its objects
 _BATCH = (
     2**30
-)  # bytes of a batch from disk to disk, so that progress is seen; the kernel shares out 16 objects at a time among its threads
-_LOOKED_UP: Final = 256  # keys of one look-up: those that are there are opened
-_MARGIN_NS: Final = 2_500_000_000  # some disks stamp files with whole, even seconds
+)  # bytes of a batch from disk to disk, so that progress is reported; the kernel gives each thread 16 objects at a time
+_LOOKED_UP: Final = 256  # keys of one look-up, which opens the existing ones
+_MARGIN_NS: Final = 2_500_000_000  # some disks round time stamps of files to even seconds
 
 
 class Route(Record):
-    """From where to where. again: an earlier run may have moved some of it; report: gets the bytes of chunks that are done."""
+    """Source and destination of a conversion. again: an earlier run may have moved a part; report: receives the bytes of finished chunks."""
 
     store: Store
     source: Hierarchy
@@ -54,7 +54,7 @@ class Route(Record):
 
 
 class Moved(Record):
-    """objects, nbytes: of the source; found: those of them that an earlier run had moved."""
+    """objects, nbytes: of the source; found: objects that an earlier run had moved."""
 
     objects: int
     nbytes: int
@@ -62,7 +62,7 @@ class Moved(Record):
 
     @staticmethod
     def of(sizes: Columns, found: int = 0) -> Moved:
-        """sizes: int64[n], -1 for an object that is not there."""
+        """sizes: int64[n], -1 for a missing object."""
         return Moved(int((sizes >= 0).sum()), int(np.maximum(sizes, 0).sum()), found)
 
     def plus(self, other: Moved) -> Moved:
@@ -70,15 +70,15 @@ class Moved(Record):
 
 
 def move_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> Moved:
-    """Writes the chunks under their new keys; those that vanished meanwhile are left out. Raises StoreError, DataError."""
+    """Writes the chunks under their new keys; chunks that were removed meanwhile are skipped. Raises StoreError, DataError."""
     targets = array.target.chunk_key_encoding.encode_all(chunks.coords, route.target.data_prefix(array.path))
-    restore_keys(route.store, chunks.keys)
+    restore_all(route.store, chunks.keys)
     if array.way == "recoded":
         return _recode(route, array, chunks, targets)
     forms = _forms(route, array)
     most = _most(route, forms)
     links = forms is None and route.in_place
-    # where bytes will lie in memory, it must be known how many they are
+    # if bytes will be held in memory, their number must be known
     direct = route.store.capabilities.direct and route.to_store.capabilities.direct
     sizes = None if direct else route.store.sizes(chunks.keys)
     moved, first, count = Moved(0, 0), 0, min(_AT_FIRST, most)
@@ -94,12 +94,12 @@ def move_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> Moved:
 
 
 def check_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> None:
-    """Reads the shard indexes that are to be changed, and in place looks for folders where chunks are to be; writes nothing. Raises StoreError, DataError."""
+    """Reads the shard indexes that will change. In place it also looks for folders at the locations of chunks. Writes nothing. Raises StoreError, DataError."""
     forms = _forms(route, array)
-    folders = route.in_place and route.store.capabilities.direct  # where empty ones can be, which no listing shows
+    folders = route.in_place and route.store.capabilities.direct  # listings do not show empty folders
     if forms is None and not folders:
         return
-    restore_keys(route.store, chunks.keys)
+    restore_all(route.store, chunks.keys)
     targets = array.target.chunk_key_encoding.encode_all(chunks.coords, route.target.data_prefix(array.path))
     most = _most(route, forms)
     for first in range(0, len(targets), most):
@@ -111,7 +111,7 @@ def check_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> None:
 
 
 def check_folders(store: Store, keys: Sequence[str]) -> None:
-    """Raises AlreadyExistsError for a key where a folder lies."""
+    """Raises AlreadyExistsError for a key that is a folder."""
     for first in range(0, len(keys), _LOOKED_UP):
         names = keys[first : first + _LOOKED_UP]
         status = store.fetch(names, NO_SPANS).status
@@ -124,7 +124,7 @@ def check_folders(store: Store, keys: Sequence[str]) -> None:
 
 
 def _most(route: Route, forms: ShardForms | None) -> int:
-    """Objects of a batch."""
+    """The most objects of a batch."""
     if forms is None:
         return OPEN_OBJECTS
     return max(1, min(OPEN_OBJECTS, route.runtime.bytes_in_flight // max(forms.index_bytes, 1)))
@@ -139,7 +139,7 @@ def _forms(route: Route, array: ArrayPlan) -> ShardForms | None:
 
 
 def _fitting(sizes: Columns, limit: int) -> int:
-    """How many of the first objects have up to `limit` bytes together; one, where already the first has more."""
+    """How many of the first objects have at most `limit` bytes together; one, if the first alone has more."""
     return max(1, int(np.searchsorted(np.cumsum(np.maximum(sizes, 0)), limit, side="right")))
 
 
@@ -152,7 +152,7 @@ def _link(store: Store, names: Sequence[str], targets: Sequence[str]) -> Moved:
 def _halved(
     act: Callable[[Sequence[str], Sequence[str]], Moved], names: Sequence[str], targets: Sequence[str]
 ) -> Moved:
-    """In smaller parts, where too many files are open for all at once."""
+    """Calls `act`, in smaller parts if too many files are open for all at once."""
     try:
         return act(names, targets)
     except StoreError as error:
@@ -210,7 +210,7 @@ def _composed(
 
 
 def _compose(store: Store, forms: ShardForms, names: Sequence[str], there: Columns, held: Fetched) -> Composed:
-    """Reads indexes alone."""
+    """As `compose`. Reads only indexes."""
 
     def read(spans: Columns) -> Raw:
         values = read_values(store.fetch(names, spans, continue_from=held), names, spans)
@@ -225,8 +225,8 @@ def _compose(store: Store, forms: ShardForms, names: Sequence[str], there: Colum
 
 
 def _moved_before(route: Route, array: ArrayPlan, names: Sequence[str], targets: Sequence[str]) -> NDArray[np.bool_]:
-    """Which targets an earlier run made from what the names hold now: those on a local disk that were written after anything about their source changed."""
-    # in place, what was moved from is erased in the end: there nothing is trusted
+    """Which targets an earlier run made from the present sources: those on a local disk that were written after the last change of their source."""
+    # in place, the sources are erased at the end, so no earlier move is trusted
     document = route.source.document_key(array.path, array.source)
     changed = None if route.in_place else changed_at(route.store, [*names, document])
     written = written_at(route.to_store, targets)
@@ -237,14 +237,14 @@ def _moved_before(route: Route, array: ArrayPlan, names: Sequence[str], targets:
 
 
 def _chosen(pieces: Pieces, kept: NDArray[np.bool_]) -> Pieces:
-    """Those values alone."""
+    """Only the values that are kept."""
     counts = np.diff(pieces.offsets)
     offsets = np.concatenate(([0], np.cumsum(counts[kept])))
     return Pieces(pieces.sources, np.ascontiguousarray(pieces.rows[np.repeat(kept, counts)]), offsets)
 
 
 def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[str]) -> Moved:
-    """Chunk by chunk of the grid, which both have in common (a whole shard, where there are shards)."""
+    """Decodes and encodes chunk by chunk of the grid, which is the same in both (by whole shards, where there are shards)."""
     source = _open(route.store, route.source, route, array.path, array.source)
     target = _open(route.to_store, route.target, route, array.path, array.target)
     grid = array.target.chunk_grid

@@ -45,18 +45,18 @@ def convert(
 ) -> Conversion:
     """Converts a hierarchy to another dialect. Chunks and shards are moved as bytes; attributes, data types and fill values are kept exactly.
 
-    source       where the hierarchy begins: the folder of its zarr.json, or a store
-    destination  an empty location, or one that an interrupted conversion of the same hierarchy left: it is resumed. Or session.store of a writable session, which holds final
-                 Zarr v3: commit it afterwards. None converts in place: the hierarchy stays whole in the old dialect until zarr.json is replaced at the end (written, from
-                 Zarr v2; removed, to Zarr v2), and is in the new dialect after that. The same call resumes an interrupted run
+    source       the root of the hierarchy: the folder of its zarr.json, or a store
+    destination  an empty location, or that of an interrupted conversion of the same hierarchy, which is resumed. Or session.store of a writable session, for
+                 final Zarr v3: commit it afterwards. None converts in place: the hierarchy stays complete in the old dialect until zarr.json is replaced at the
+                 end (written, from Zarr v2; removed, to Zarr v2), and then is in the new dialect. The same call resumes an interrupted run
     zarr_format  3 (final Zarr v3), 2 (Zarr v2; only from and to final Zarr v3), "draft" (December 2022), "draft-2021" (its older dialect)
-    dry_run      writes nothing, and reports what would be done
-    overwrite    removes what is at the destination first
+    dry_run      writes nothing, and reports the planned conversion
+    overwrite    empties the destination first
     recode       decodes arrays whose codecs the new dialect does not have, and encodes them with its default codecs
-    progress     called with the bytes of chunks that are done since the last call
-    Nobody should write to the hierarchy during the conversion; open the hierarchy again after a conversion in place. Raises ConversionError, before anything is written, with
-    everything that the new dialect cannot represent; NotFoundError, AlreadyExistsError, InvalidInputError, DataError for a damaged shard index (in place, and before a
-    destination is overwritten: before anything is written), StoreError."""
+    progress     called with the bytes of chunks done since the last call
+    No process should write to the hierarchy during the conversion. Open the hierarchy again after a conversion in place. Raises ConversionError, before
+    anything is written, with everything that the new dialect cannot represent; NotFoundError, AlreadyExistsError, InvalidInputError, DataError for a damaged
+    shard index (in place, and before a destination is overwritten: before anything is written), StoreError."""
     check_flag(dry_run, "dry_run")
     report = checked_progress(progress)
     task = prepare(
@@ -77,14 +77,15 @@ def prepare(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Conversions:
-    """All checks that need no writing. path: of the node below the source; to_path: of the new one below the destination. Other arguments and errors as in `convert`."""
+    """All checks before writing. path: of the node below the source; to_path: of the new one below the destination. Other arguments and errors as in
+    `convert`."""
     check_flag(overwrite, "overwrite")
     check_flag(recode, "recode")
     check_surroundings(registry, runtime)
     to = known_format(zarr_format)
     if to is None:
         raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
-    registry = registry.without_fallbacks()  # a type that is read as another one would be written as that one
+    registry = registry.without_fallbacks()  # a type that is read as a fallback would be written as the fallback
     runtime = runtime.checked()
     store, root = resolve(source, path)
     if destination is None:
@@ -104,7 +105,7 @@ def prepare(
     target = Hierarchy(to_root, _layout(to_root, to))
     keys = (
         DefaultKeys("/") if isinstance(to_store, NodeStore) else None
-    )  # where chunks have coordinates instead of keys
+    )  # there chunks have coordinates instead of keys
     plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode, chunk_keys=keys)
     journal = Journal(hierarchy.layout.zarr_format, to, origin_of(store, root))
     if isinstance(to_store, NodeStore):
@@ -118,7 +119,7 @@ def prepare(
 
 
 def read_hierarchy(store: Store, root: str, registry: Registry) -> tuple[Hierarchy, dict[str, Metadata | FrazilError]]:
-    """The hierarchy that begins at a prefix, with all its nodes; what is wrong with a document stands in its place. Raises NotFoundError."""
+    """The hierarchy at a prefix, with all its nodes; for an unreadable document the error. Raises NotFoundError."""
     location, node = locate(NodeLocation(store, root[:-1], registry), "")
     if node is None:
         raise missing(location)
@@ -163,7 +164,7 @@ def _in_place(
             return DialectRemoval(store, None, hierarchy, {}, hierarchy, _readable(nodes))
         if 3 in (to, now):
             return task(to)
-        # what one draft keeps below meta/root looks like nodes to the other one; final Zarr v3 between them keeps both apart
+        # keys of one draft below meta/root look like nodes of the other; a step through final Zarr v3 separates them
         return Chain(task(to), task(3), rest)
     journal = parse_journal(noted, hierarchy.journal_key)
     if now == journal.target_format:
@@ -177,7 +178,7 @@ def _in_place(
             hint="it was converted by other means: remove the journal",
         )
     interrupted = task(journal.target_format)
-    if to == now:  # it is given up
+    if to == now:  # the interrupted conversion is undone
         return DialectRemoval(
             store, journal, interrupted.plan.target, interrupted.plan.made, hierarchy, interrupted.plan.nodes
         )
@@ -189,7 +190,7 @@ def _readable(nodes: Mapping[str, Metadata | FrazilError]) -> dict[str, Metadata
 
 
 def _texts(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadata | FrazilError]) -> dict[str, str]:
-    """The documents of a hierarchy for its journal. That of the entry is the one that is stored, byte for byte."""
+    """The documents of a hierarchy for its journal. The entry document has the stored bytes."""
     texts = {ENTRY_NAME: (store.get(hierarchy.entry_key) or b"").decode("latin-1")}
     for path, node in _readable(nodes).items():
         if not getattr(node, "implicit", False):
@@ -199,7 +200,7 @@ def _texts(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadata | Fr
 
 
 def _old_hierarchy(root: str, journal: Journal, registry: Registry) -> tuple[Hierarchy, dict[str, Metadata]]:
-    """The hierarchy that was converted, from what the journal says of it. Pure."""
+    """The hierarchy that was converted, from its documents in the journal. Pure."""
     values = {root + name: text.encode("latin-1") for name, text in journal.documents.items()}
     key = root + ENTRY_NAME
     layout: Layout = V2 if journal.source_format == 2 else V3
@@ -234,7 +235,7 @@ def _is_interrupted(store: Store, target: Hierarchy, journal: Journal) -> bool:
 
 
 def _check_session(store: NodeStore, plan: Plan, *, overwrite: bool) -> None:
-    """Raises AlreadyExistsError where something is there, InvalidInputError for a node that the format of the repository cannot hold, ReadOnlyError."""
+    """Raises AlreadyExistsError if the path is taken, InvalidInputError for a node that the format of the repository cannot hold, ReadOnlyError."""
     store.require("writable")
     root = plan.target.root
     if not overwrite and not store.is_empty(root):

@@ -1,6 +1,6 @@
-"""Where a hierarchy lies in its store, in one dialect: keys of documents and chunks, and what each key belongs to. Pure.
+"""The keys of a hierarchy in its store, in one dialect: keys of documents and chunks, and the node of each key. Pure.
 
-Paths here count from the root of the hierarchy, whatever the layout makes of them."""
+Paths here are relative to the root of the hierarchy, also where those of the layout are not."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from frazil.record import Record
 from frazil.stores.keys.names import check_prefix
 
 ENTRY_NAME: Final = "zarr.json"
-JOURNAL_NAME: Final = "__frazil_convert.json"  # no node has a name that begins so, and no dialect looks for it
+JOURNAL_NAME: Final = "__frazil_convert.json"  # no node has a name with this beginning, and no dialect reads this key
 
 
 class Hierarchy(Record):
-    """root: the prefix of everything, "" or ending in "/"; layout: which keys there are below it."""
+    """root: the prefix of all keys, "" or ending in "/"; layout: of the keys below it."""
 
     root: str
     layout: Layout
 
     @property
     def entry_key(self) -> str:
-        """The document that says of which dialect the hierarchy is: the entry point of the draft, the root node of the final Zarr v3, the root group of Zarr v2."""
+        """The document that determines the dialect of the hierarchy: the entry point of the draft, the root node of the final Zarr v3, the root group of Zarr
+        v2."""
         return self.root + (".zgroup" if self.layout.zarr_format == 2 else ENTRY_NAME)
 
     @property
@@ -33,7 +34,7 @@ class Hierarchy(Record):
         return self.root + JOURNAL_NAME
 
     def at(self, path: str) -> str:
-        """The path as the layout counts it: from the root of the store in final Zarr v3 and in Zarr v2."""
+        """The path for the layout: from the root of the store in final Zarr v3 and in Zarr v2."""
         return join(self.root[:-1], path) if self.layout.zarr_format in (2, 3) else path
 
     def inside(self, path: str) -> str:
@@ -49,7 +50,7 @@ class Hierarchy(Record):
 
 
 class Claims:
-    """What keys belong to: documents, and chunks of arrays."""
+    """Assigns keys to documents and to chunks of arrays."""
 
     __slots__ = ("_arrays", "_depth", "_documents", "_folders", "_last")
 
@@ -75,7 +76,7 @@ class Claims:
         return key in self._documents
 
     def chunk(self, key: str) -> tuple[str, tuple[int, ...]] | None:
-        """The array, and the coordinates in its grid, of the chunk that this key is; None where it is none."""
+        """The array, and the coordinates in its grid, of the chunk with this key; None for any other key."""
         prefix = self._last if self._last and key.startswith(self._last) else self._prefix(key)
         found = self._arrays.get(prefix)
         if found is None:
@@ -88,7 +89,8 @@ class Claims:
         return path, at
 
     def meets(self, key: str) -> bool:
-        """Whether a key is one of them, the folder of one, or lies in a folder of the name of one: no file system has both."""
+        """Whether a key conflicts with the keys of the hierarchy: it is equal to one, it is the folder of one, or one of them is its folder, as no file system
+        has both."""
         if key in self._folders or any(map(self._is_one, [key, *_above(key)])):
             return True
         return any(self.chunk(key + "/0" * levels) for levels in range(1, self._depth + 1))
@@ -97,7 +99,7 @@ class Claims:
         return self.is_document(key) or self.chunk(key) is not None
 
     def _prefix(self, key: str) -> str:
-        """The longest prefix of an array that the key begins with."""
+        """The longest prefix of an array with which the key begins."""
         end = key.rfind("/")
         while end >= 0:
             if key[: end + 1] in self._arrays:
@@ -107,7 +109,7 @@ class Claims:
 
 
 def _above(key: str) -> Iterator[str]:
-    """The folders that a key, or a prefix, lies in."""
+    """The folders that contain a key or a prefix."""
     end = key.rfind("/")
     while end > 0:
         yield key[:end]

@@ -1,4 +1,4 @@
-"""The journal that a conversion keeps under a key of its own while it runs, so that a later run can continue an interrupted one. Pure."""
+"""The journal of a conversion, which has its own key while the conversion runs, so that a later run can continue an interrupted one. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MARK: Final = "frazil_convert"
 
 
 class Journal(Record):
-    """source_format, target_format: the dialects; origin: where it all comes from, in words, "" in place.
+    """source_format, target_format: the dialects; origin: the source as text, "" in place.
 
-    documents  in place, all documents of the old dialect by their keys below the root, as text of one character a byte: the new ones take the
-               location of zarr.json, and the others are removed before the chunks that they tell of"""
+    documents  in place, all documents of the old dialect by their keys below the root, as text with one character for each byte: a new document replaces
+               zarr.json, and the others are removed before their chunks"""
 
     source_format: ZarrFormat
     target_format: ZarrFormat
@@ -38,7 +38,7 @@ class Journal(Record):
 
 
 def parse_journal(value: bytes, key: str) -> Journal:
-    """Raises FormatError for what is no journal."""
+    """Raises FormatError for bytes that are not a journal."""
     try:
         document = parse_json(value)
     except MetadataError:

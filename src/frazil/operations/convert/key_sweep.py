@@ -1,4 +1,4 @@
-"""The keys of a hierarchy, listed once and sorted out: chunks array by array, in columns, and what belongs to nobody. Nothing is read or written here."""
+"""Lists the keys of a hierarchy once and classifies them: chunks array by array, in columns, and keys that belong to no node. Reads and writes no values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Chunks(Record):
 
 
 class Sweep:
-    """Iterates over the stored chunks of a hierarchy. stray_count: keys below its root, so far, that are neither its documents nor its chunks, nor those of
-    `others`, which lie in the same location."""
+    """Iterates over the stored chunks of a hierarchy. stray_count: the number of keys below its root, so far, that are neither its documents or chunks nor
+    those of `others`, which have the same location."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Sweep:
             self._on_stray(key)
 
     def _scalar(self, path: str, keys: list[str]) -> str:
-        """The key that is read, which is the encoding's own, where it is there."""
+        """The key that is read: the encoding's own key, if it exists."""
         node = self._nodes[path]
         assert isinstance(node, ArrayMetadata)
         own = node.chunk_key_encoding.encode_one((), self._hierarchy.data_prefix(path))

@@ -1,7 +1,7 @@
-"""Missing values of an array that xarray reads, on the way between Zarr v2 and final Zarr v3: the result of `xarray.open_dataset` stays the same. Pure.
+"""Converts missing values of arrays that xarray reads between Zarr v2 and final Zarr v3: the result of `xarray.open_dataset` stays the same. Pure.
 
-In Zarr v2 xarray takes the fill value of the array for `_FillValue`; in Zarr v3 the attribute alone counts. Arrays without names of dimensions, which xarray cannot
-open, stay as they are."""
+In Zarr v2 xarray uses the fill value of the array as `_FillValue`; in Zarr v3 only the attribute counts. Arrays without names of dimensions, which xarray
+cannot open, are not changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from frazil.record import Record
 
 
 class Masking(Record):
-    """The attributes and the fill value of an array in the other dialect. is_null: whether the document says null in its place, so that it marks nothing."""
+    """The attributes and the fill value of an array in the other dialect. is_null: whether the document has null instead of the fill value, so that no value is
+    marked as missing."""
 
     attributes: Mapping[str, Json]
     fill_value: FillValue
@@ -25,7 +26,7 @@ class Masking(Record):
 
 
 def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
-    """What an array has in the other dialect."""
+    """The attributes and the fill value of an array in the other dialect."""
     attributes, kept = node.attributes, node.fill_value
     same = Masking(attributes, kept)
     if node.dimension_names is None or node.dtype.kind not in MASKED_KINDS or {node.zarr_format, to} != {2, 3}:
@@ -36,10 +37,10 @@ def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
     if to == 3:
         marks = said if node.fill_is_undefined else fill
         return same if marks is None else Masking({**others, FILL_ATTRIBUTE: encode_fill(marks, node.dtype.kind)}, kept)
-    is_zero = not any(kept.data)  # as elements are that were never written, where the document says null
+    is_zero = not any(kept.data)  # the value of elements that were never written, where the document has null
     if said is None:
         return Masking(attributes, kept, is_null=is_zero and FILL_ATTRIBUTE not in attributes)
-    if _is_nan(fill) or _is_equal(said, fill):  # NaN is missing, too
+    if _is_nan(fill) or _is_equal(said, fill):  # NaN also counts as missing
         return Masking(others, FillValue(said.tobytes(), node.dtype))
     if is_zero and node.dtype.kind != "c":
         return Masking({**others, **_plain(said)}, kept, is_null=True)
@@ -60,7 +61,7 @@ def _is_nan(value: np.generic) -> bool:
 
 
 def _plain(value: np.generic) -> dict[str, Json]:
-    """The attribute in Zarr v2, where xarray takes it as it stands. NaN marks nothing that is not NaN anyway."""
+    """The attribute in Zarr v2, where xarray uses it unchanged; empty for NaN, as NaN counts as missing in any case."""
     number = value.item()
     if isinstance(number, float) and not np.isfinite(number):
         return {} if np.isnan(number) else {FILL_ATTRIBUTE: "Infinity" if number > 0 else "-Infinity"}

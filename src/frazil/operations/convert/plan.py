@@ -1,6 +1,6 @@
-"""The plan of a conversion to another dialect: how the bytes of each array move, and the new document of each node. Pure.
+"""Plans a conversion to another dialect: how the bytes of each array move, and the new document of each node. Pure.
 
-All that the other dialect cannot express is refused in one error. Chunks are moved in chunk_move.py."""
+One error lists everything that the other dialect cannot express. chunk_move.py moves chunks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SHOWN: Final = 20  # refusals in the text of an error
 
 
 class Refusal(Record):
-    """Something that the other dialect cannot express. path: of the node; member: of its document, where it is one."""
+    """A fact that the other dialect cannot express. path: of the node; member: of its document, if there is one."""
 
     path: str
     member: str | None
@@ -60,7 +60,7 @@ class Refusal(Record):
 
 
 class ArrayPlan(Record):
-    """One array. way: its chunks keep all bytes; its shards keep theirs but for the index; or they are decoded and encoded anew."""
+    """One array. way: its chunks keep all bytes; its shards keep all bytes except the index; or they are decoded and encoded again."""
 
     path: str
     source: ArrayMetadata
@@ -69,7 +69,7 @@ class ArrayPlan(Record):
 
 
 class Plan(Record):
-    """A conversion. nodes, made: by path, as they are and as they will be; documents: keys and values, those of the entry last."""
+    """A conversion. nodes, made: the old and the new nodes by path; documents: keys and values, the entry document last."""
 
     source: Hierarchy
     target: Hierarchy
@@ -88,7 +88,8 @@ def plan_conversion(
     recode: bool,
     chunk_keys: ChunkKeyEncoding | None = None,
 ) -> Plan:
-    """nodes: all of the hierarchy, what is wrong with a document in its place; chunk_keys: those of every new array; None: as the old one has them. Raises ConversionError, with everything that cannot be said."""
+    """nodes: all nodes of the hierarchy, or the error of a document; chunk_keys: for every new array; None: as in the old one. Raises ConversionError, with
+    everything that cannot be expressed."""
     refusals = [*_entry_refusals(source)]
     made: dict[str, Metadata] = {}
     arrays: dict[str, ArrayPlan] = {}
@@ -133,7 +134,7 @@ def plan_conversion(
 
 
 def check_in_place(plan: Plan) -> None:
-    """Raises ConversionError where keys of final Zarr v3 and of a draft would meet in one place, as equal keys or as a key and a folder."""
+    """Raises ConversionError where keys of final Zarr v3 and of a draft conflict, as equal keys or as a key and a folder."""
     tops = {path.partition("/")[0]: path for path in plan.nodes if path}
     reason = "keys of both dialects would lie in one place"
     between = f"{_NAMES[plan.source.layout.zarr_format]} and {_NAMES[plan.target.layout.zarr_format]}"
@@ -156,7 +157,7 @@ def check_in_place(plan: Plan) -> None:
 
 
 def check_kept_chunks(plan: Plan) -> None:
-    """Raises ConversionError for arrays that would be encoded anew over the chunks that they have: from or to Zarr v2, in place."""
+    """Raises ConversionError for arrays whose new chunks would replace their old ones: encoded again, from or to Zarr v2, in place."""
     refusals = [
         Refusal(path, "codecs", "its chunks would be replaced one by one by chunks of the same keys")
         for path, array in plan.arrays.items()
@@ -171,7 +172,7 @@ def check_kept_chunks(plan: Plan) -> None:
 
 
 class _Maker:
-    """One node on its way. made, value: what it becomes and its document (None for a group without one); refusals: what cannot be said of it."""
+    """Converts one node. made, value: the new node and its document (None for a group without one); refusals: facts that cannot be expressed."""
 
     def __init__(
         self,
@@ -248,7 +249,7 @@ class _Maker:
         return _with(node, codecs=node.codecs, dimension_names=node.dimension_names, keys=self._chunk_keys)
 
     def _translated(self, node: ArrayMetadata) -> ArrayMetadata:
-        """The array in the terms of the other dialect, without what it has no member for, which is refused."""
+        """The array in the other dialect, without facts that have no member there, which are refused."""
         to = self._target.layout.zarr_format
         for name in _extras(node, self._registry):
             self._refuse(name, _unknown(to))
@@ -274,7 +275,7 @@ class _Maker:
         if not isinstance(made.chunk_grid, RegularGrid):
             return None
         try:
-            # chunks of Zarr v2 get other keys, so that what is new is never taken for what is old
+            # chunks of Zarr v2 get other keys, so that new chunks are never confused with old ones
             keys = DefaultKeys("/") if old == 2 and made.zarr_format == 3 else None
             codecs = _defaults(made, made.chunk_grid, self._registry)
             return _with(made, codecs=codecs, dimension_names=made.dimension_names, keys=keys)
@@ -283,7 +284,7 @@ class _Maker:
 
     def _said(self, metadata: Metadata) -> bytes | FrazilError:
         try:
-            self._target.layout.emit_attributes(metadata)  # which may refuse some
+            self._target.layout.emit_attributes(metadata)  # may refuse attributes
             value = self._target.layout.emit(metadata)
             return dump_json({**loads(value), "fill_value": None}, 4) if self._fill_is_null else value
         except InvalidInputError as error:
@@ -309,13 +310,13 @@ def _with(
     keys: ChunkKeyEncoding | None = None,
     zarr_format: ZarrFormat | None = None,
 ) -> ArrayMetadata:
-    """The array with other codecs, as one that no document was read for."""
+    """The array with other codecs, without members from a stored document."""
     grid = metadata.chunk_grid
     return ArrayMetadata(
         shape=metadata.shape,
         data_type=data_type or metadata.data_type,
         fill_value=(masked or metadata).fill_value,
-        # a draft's grid that comes to a regular one is that
+        # a draft's grid that is regular becomes a plain regular grid
         chunk_grid=RegularGrid(grid.chunk_shape) if isinstance(grid, RegularGrid) else grid,
         chunk_key_encoding=keys or metadata.chunk_key_encoding,
         codecs=codecs,
@@ -334,7 +335,8 @@ def _keys(keys: ChunkKeyEncoding, of: ZarrFormat, to: ZarrFormat) -> ChunkKeyEnc
 
 
 def _renamed(data_type: DataType, to: ZarrFormat) -> DataType:
-    """Opaque bytes under the name that programs of the dialect read: r* in the drafts; in final Zarr v3 zarr-python has raw_bytes alone."""
+    """The data type, with opaque bytes under the name that programs of the dialect read: r* in the drafts; in final Zarr v3 zarr-python only reads
+    raw_bytes."""
     if not isinstance(data_type, RawType):
         return data_type
     return RawType(RAW_BYTES, data_type.dtype) if to == 3 else raw_type(data_type.itemsize)
@@ -343,7 +345,7 @@ def _renamed(data_type: DataType, to: ZarrFormat) -> DataType:
 def _rewritten(
     codecs: Sequence[Extension], change: Callable[[list[dict[str, Json]]], list[dict[str, Json]]]
 ) -> tuple[Extension, ...]:
-    """A chain whose codecs are changed as objects of a document: first those of inner chunks, then those of shards."""
+    """A chain after a change to its codecs as objects of a document: first to those of inner chunks, then to those of shards."""
 
     def changed(entries: Json) -> list[dict[str, Json]]:
         objects = [extension.to_json() for extension in parse_extensions(entries, "codecs")]
@@ -357,7 +359,7 @@ def _rewritten(
 
 
 def _without_idle(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
-    """Codecs without transpositions that leave each dimension where it is, which the draft says by layout C."""
+    """Codecs without transpositions that change nothing, which are layout C in the draft."""
     return [entry for entry in entries if not _is_idle(entry)]
 
 
@@ -368,7 +370,7 @@ def _is_idle(codec: dict[str, Json]) -> bool:
 
 
 def _with_plain_index(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
-    """Codecs with each shard index at the end, little-endian and without a checksum, as those of the draft are."""
+    """Codecs with each shard index at the end, little-endian and without a checksum, as in the draft."""
     for entry in entries:
         configuration = entry.get("configuration")
         if entry["name"] == _SHARDS and isinstance(configuration, dict):
@@ -377,7 +379,7 @@ def _with_plain_index(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
 
 
 def _defaults(metadata: ArrayMetadata, grid: RegularGrid, registry: Registry) -> tuple[Extension, ...]:
-    """The target's own choice of codecs for the innermost chunks, in shards where there are shards now. Raises InvalidInputError."""
+    """The default codecs of the target for the innermost chunks, inside shards if the array has shards now. Raises InvalidInputError."""
     spec = chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value)
     old = compile_chain(registry.parse_codecs(metadata.codecs), spec)
     inner = spec._replace(shape=old.inner_chunk.shape)
@@ -386,13 +388,13 @@ def _defaults(metadata: ArrayMetadata, grid: RegularGrid, registry: Registry) ->
         *(default_codecs if metadata.zarr_format == 3 else draft_codecs)(spec.dtype),
     )
     chain: tuple[Codec, ...] = resolve(codecs, inner)
-    if old.levels and metadata.zarr_format != 2:  # there a whole shard becomes a chunk
+    if old.levels and metadata.zarr_format != 2:  # in Zarr v2 a whole shard becomes a chunk
         chain = (ShardingIndexed(inner.shape, chain, [Bytes("little")]),)
     return tuple(codec.extension() for codec in chain)
 
 
 def _differences(made: ArrayMetadata, read: ArrayMetadata | FrazilError) -> Iterator[str]:
-    """Members whose meaning a document loses. Codecs are known to be the same: their kinds count, not how hard they try."""
+    """Members whose meaning a document loses. Codecs are compared by kind only, not by settings such as the level."""
     if isinstance(read, FrazilError):
         yield read.path or "document"
         return
@@ -408,7 +410,7 @@ def _differences(made: ArrayMetadata, read: ArrayMetadata | FrazilError) -> Iter
 
 
 def _extras(node: ArrayMetadata, registry: Registry) -> Iterator[str]:
-    """Members of a document that only its own dialect knows, and that say something that the metadata does not."""
+    """Members of a document that only its own dialect has, with facts that are not in the metadata."""
     yield from node.unknown
     for name, value in (node.document or {}).items():
         if name == "extensions" and isinstance(value, list):
@@ -435,7 +437,7 @@ def _entry_refusals(source: Hierarchy) -> Iterator[Refusal]:
 
 
 def _name_refusals(path: str, target: Hierarchy) -> Iterator[Refusal]:
-    # a reader of the older dialect takes names that its programs do not
+    # Frazil reads names in the older dialect that programs of the dialect refuse
     check = target.layout.check_name if target.layout.zarr_format in (2, 3) else check_draft_name
     for name in path.split("/") if path else []:
         try:
@@ -445,7 +447,7 @@ def _name_refusals(path: str, target: Hierarchy) -> Iterator[Refusal]:
 
 
 def _clashes(keys: list[str]) -> Iterator[Refusal]:
-    """Keys that would be folders of others: no file system has both."""
+    """Keys that would also be folders of other keys: no file system has both."""
     files = set(keys)
     for key in keys:
         end = key.rfind("/")

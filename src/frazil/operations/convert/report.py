@@ -1,4 +1,4 @@
-"""What a conversion did, or would do: the value that users get, and its text. Pure."""
+"""The result of a conversion or of a dry run: the value that users get, and its text. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WAYS: dict[Way, str] = {
 
 
 class ConvertedArray(Record):
-    """path: from the root of the hierarchy; way: "bytes", "shard index" (shards whose bytes are kept but for the index) or "recoded"; objects,
-    nbytes: stored chunks (shards, where there are shards), as they were; found: objects that an earlier run had moved already."""
+    """path: from the root of the hierarchy; way: "bytes", "shard index" (shards that keep all bytes except the index) or "recoded"; objects, nbytes: of the old
+    stored chunks (shards, where there are shards); found: objects that an earlier run had already moved."""
 
     path: str
     way: Way
@@ -27,11 +27,11 @@ class ConvertedArray(Record):
 
 
 class Conversion(Record):
-    """What frazil.convert did; with dry_run, what it would do.
+    """The result of frazil.convert; with dry_run, the planned conversion.
 
-    groups       groups of the hierarchy, those without a document too;  documents: metadata documents written
+    groups       groups of the hierarchy, also those without a document;  documents: metadata documents written
     arrays       sorted by path
-    left_behind  keys that are no part of the hierarchy (chunks of removed arrays, `.zmetadata`): not copied, and in place not touched
+    left_behind  keys outside the hierarchy (chunks of removed arrays, `.zmetadata`): not copied, and in place not changed
     removed      keys of the old dialect that were removed (in place)"""
 
     source: str
@@ -56,7 +56,7 @@ class Conversion(Record):
 
     @property
     def nbytes_recoded(self) -> int:
-        """Bytes of chunks that were decoded and encoded anew; all others were kept as bytes."""
+        """Bytes of chunks that were decoded and encoded again; all others were kept as bytes."""
         return sum(array.nbytes for array in self.arrays if array.way == "recoded")
 
     def to_json(self) -> dict[str, Json]:

@@ -1,5 +1,5 @@
-"""Carrying a conversion out, in an order that leaves a hierarchy that can be read wherever it stops: new chunks, new documents, the new zarr.json,
-and only then, in place, the removal of what is old. A journal says that it is under way. What is to be done was planned in plan.py."""
+"""Runs a conversion. The order keeps the hierarchy readable wherever the run stops: new chunks, new documents, the new zarr.json, and then, in place, the
+removal of the old keys. A journal marks a running conversion. plan.py plans the conversion."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Report = Callable[[int], object]
 
 
 class Conversions(Protocol):
-    """What can be looked at before it is done. preview writes nothing."""
+    """A conversion with a preview, which writes nothing."""
 
     def preview(self) -> Conversion: ...
 
@@ -41,7 +41,7 @@ class Conversions(Protocol):
 
 
 class Task(Record):
-    """A conversion. again: an interrupted run of it left its journal, and what it had moved; replace: the destination is emptied first."""
+    """A conversion. again: an interrupted run left its journal, and the chunks that it had moved; replace: the destination is emptied first."""
 
     plan: Plan
     store: Store
@@ -57,8 +57,8 @@ class Task(Record):
         return self.journal.origin == ""
 
     def preview(self) -> Conversion:
-        """What would be done. Raises what `run` would, as far as that can be known: see _check."""
-        straight = not self.in_place or 3 in self.journal[:2]  # else this is looked at alone: see Chain
+        """The planned conversion. Raises the errors of `run` that can be known before: see _check."""
+        straight = not self.in_place or 3 in self.journal[:2]  # otherwise a part of a Chain, without checks
         if straight and self.in_place and not self.again:
             _check_free(self.store, self.plan)
         sweep, route = self._sweep(), self._route(lambda _: None)
@@ -71,7 +71,7 @@ class Task(Record):
         return self._conversion(moved, sweep.stray_count, 0, dry_run=True)
 
     def run(self, report: Report) -> Conversion:
-        """Does it. Safe to be interrupted anywhere, and to be run again; in a session of a repository all is seen with the commit, or nothing."""
+        """Runs the conversion. It may be interrupted anywhere, and run again; in a session of a repository everything becomes visible with the commit."""
         if isinstance(self.to_store, NodeStore):
             return self._run_in_session(report)
         plan, to_store = self.plan, self.to_store
@@ -82,7 +82,7 @@ class Task(Record):
         else:
             self._begin()
         moved, strays = self._move(report)
-        # what says of which dialect the hierarchy is comes last; zarr.json goes for Zarr v2 when all of it is there
+        # the document that determines the dialect is written last; for Zarr v2, zarr.json is removed when all else is written
         last = "" if self._leaves_entry else plan.target.entry_key
         self._put([document for document in plan.documents if document[0] != last])
         self._switch()
@@ -92,7 +92,7 @@ class Task(Record):
         return self._conversion(moved, strays, removed, dry_run=False)
 
     def _run_in_session(self, report: Report) -> Conversion:
-        """Documents come first, as a chunk needs its array there."""
+        """Documents are written first, as a chunk needs its array in a session."""
         if self.replace:
             self.to_store.erase_prefix(self.plan.target.root)
         self._put(self.plan.documents)
@@ -100,7 +100,7 @@ class Task(Record):
         return self._conversion(moved, strays, 0, dry_run=False)
 
     def _move(self, report: Report) -> tuple[dict[str, Moved], int]:
-        """Brings all chunks; and how many keys of no node there are."""
+        """Moves all chunks. Returns the moved objects of each array, and the number of keys that belong to no node."""
         route, sweep = self._route(report), self._sweep()
         moved: dict[str, Moved] = {}
         for chunks in sweep:
@@ -131,7 +131,7 @@ class Task(Record):
         )
 
     def _check(self) -> None:
-        """What could stop the run in its middle, where something that is there already is at stake: damaged indexes, and what lies in the way."""
+        """Raises errors that would stop the run in its middle, if existing data is at risk: for damaged indexes, and for conflicting keys."""
         if self.in_place and not self.again:
             _check_free(self.store, self.plan)
         if not self.in_place and not (self.replace and "shard index" in {way.way for way in self.plan.arrays.values()}):
@@ -147,7 +147,7 @@ class Task(Record):
         return Sweep(self.store, self.plan.source, self.plan.nodes, self._made() if self.in_place else None)
 
     def _begin(self) -> None:
-        """Empties the destination, where that is wanted, and leaves the journal."""
+        """Empties the destination if `replace` is set, and writes the journal."""
         plan, to_store = self.plan, self.to_store
         if self.replace:
             to_store.erase_prefix(plan.target.root)
@@ -157,7 +157,7 @@ class Task(Record):
                 raise _changed(plan.target.journal_key)
 
     def _prune(self) -> None:
-        """Removes chunks of the interrupted run that are not there any more where they came from; and elsewhere, what else it left."""
+        """Removes chunks of the interrupted run whose source no longer exists; at another location also its other keys."""
         plan, lost = self.plan, list[str]()
         source, others = plan.source, Claims(plan.source, plan.nodes) if self.in_place else None
         sweep = Sweep(self.to_store, plan.target, plan.made, others, None if self.in_place else lost.append)
@@ -169,11 +169,11 @@ class Task(Record):
                 gone &= self.store.sizes([prefix + also]) < 0
             lost += [chunks.keys[i] for i in np.flatnonzero(gone).tolist()]
         if self.in_place and not self._is_source():
-            raise _changed(self._switch_key)  # then another run has removed them, and what is here is all there is
+            raise _changed(self._switch_key)  # another run has removed the sources: only these chunks are left
         _erase(self.to_store, lost)
 
     def _switch(self) -> None:
-        """The new zarr.json, in one step, if the old one is still what it was."""
+        """Writes the new zarr.json, in one step, if the old one has not changed."""
         key, value = self.plan.documents[-1]
         if not self.in_place:
             self.to_store.put(key, value)
@@ -190,7 +190,7 @@ class Task(Record):
 
     @property
     def _switch_key(self) -> str:
-        """In place: the document that says of which dialect the hierarchy is. Without it, it is of Zarr v2."""
+        """In place: the document that determines the dialect of the hierarchy. Without it, the hierarchy is of Zarr v2."""
         return self.plan.source.root + ENTRY_NAME
 
     @property
@@ -205,11 +205,11 @@ class Task(Record):
         return self.in_place and self.plan.target.layout.zarr_format == 2
 
     def _is_source(self) -> bool:
-        """In place: whether the hierarchy is still of the old dialect."""
+        """In place: whether the hierarchy still has the old dialect."""
         return self.store.get(self._switch_key) == self._source_entry
 
     def _stay(self, path: str) -> bool:
-        """Whether chunks of an array keep their location, as those of Zarr v2 do."""
+        """Whether chunks of an array keep their keys, as for Zarr v2."""
         array = self.plan.arrays[path]
         if not self.in_place or array.way != "bytes":
             return False
@@ -237,8 +237,8 @@ class Task(Record):
 
 
 class DialectRemoval(Record):
-    """What is left of a conversion in place that was interrupted after its end, or that is given up before it: the removal of the nodes of one of the
-    two dialects. gone: of that one; kept, kept_nodes: the other one, which zarr.json says. Without journal nothing is to be done."""
+    """The removal of the nodes of one dialect, for a conversion in place that was interrupted after the new zarr.json, or that is undone before it. gone: the
+    hierarchy to remove; kept, kept_nodes: the other one, which zarr.json determines. Without a journal nothing is done."""
 
     store: Store
     journal: Journal | None
@@ -248,7 +248,7 @@ class DialectRemoval(Record):
     kept_nodes: Mapping[str, Metadata]
 
     def preview(self) -> Conversion:
-        """What would be done; the keys that would be removed are not counted."""
+        """The planned removal; the keys to remove are not counted."""
         return self._conversion(0, dry_run=True)
 
     def run(self, report: Report) -> Conversion:
@@ -271,14 +271,14 @@ class DialectRemoval(Record):
 
 
 class Chain(Record):
-    """One conversion in place after another. whole: what they come to, which is looked at and not done; then: made when the first is done."""
+    """Two consecutive conversions in place. whole: the direct conversion, only for the preview; then: makes the second when the first is done."""
 
     whole: Conversions
     first: Conversions
     then: Callable[[], Conversions]
 
     def preview(self) -> Conversion:
-        self.first.preview()  # for what it refuses
+        self.first.preview()  # for its errors
         return self.whole.preview()
 
     def run(self, report: Report) -> Conversion:
@@ -288,10 +288,10 @@ class Chain(Record):
 
 
 def remove_nodes(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadata], others: Claims) -> int:
-    """Removes the documents of a hierarchy except zarr.json, its chunks, and folders that become empty; returns the number of keys. Chunks that are those of the other
-    hierarchy, too, stay.
+    """Removes the documents of a hierarchy except zarr.json, its chunks, and folders that become empty; returns the number of keys. Chunks that also belong to
+    the other hierarchy stay.
 
-    Documents go first, so that no program finds a node of the old dialect and writes to it."""
+    Documents are removed first, so that no program finds a node of the old dialect and writes to it."""
     documents = [key for path, node in nodes.items() for key in _documents(hierarchy, path, node)]
     documents = [key for key in documents if key != hierarchy.root + ENTRY_NAME and not others.is_document(key)]
     documents = [key for key, size in zip(documents, store.sizes(documents).tolist(), strict=True) if size >= 0]
@@ -311,7 +311,7 @@ def remove_nodes(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadat
 
 
 def _documents(hierarchy: Hierarchy, path: str, node: Metadata) -> Iterator[str]:
-    """The keys of a node's own documents, and of the copies that it may keep of others."""
+    """The keys of a node's own documents, and of copies of other documents that it may have."""
     if not getattr(node, "implicit", False):
         at, layout = hierarchy.at(path), hierarchy.layout
         yield hierarchy.document_key(path, node)
@@ -319,7 +319,7 @@ def _documents(hierarchy: Hierarchy, path: str, node: Metadata) -> Iterator[str]
 
 
 def _tops(keys: Sequence[str], root: str) -> set[str]:
-    """The prefixes directly below the root that hold them."""
+    """The prefixes directly below the root that contain the keys."""
     inner = (key[len(root) :] for key in keys)
     return {f"{root}{key[: key.index('/') + 1]}" for key in inner if "/" in key}
 
@@ -338,8 +338,8 @@ def _changed(key: str) -> ConflictError:
 
 
 def _check_free(store: Store, plan: Plan) -> None:
-    """Raises AlreadyExistsError for what lies in the way of the new dialect: a key that is there already, such as a chunk that a removed array left
-    behind, a file where it needs a folder, or a folder where it needs a document."""
+    """Raises AlreadyExistsError for existing keys that conflict with the new dialect: an equal key, such as a chunk that a removed array left behind, a file in
+    place of a folder, or a folder in place of a document."""
     made, strays = Claims(plan.target, plan.made), list[str]()
     for _ in Sweep(store, plan.source, plan.nodes, None, strays.append):
         pass

@@ -1,7 +1,7 @@
-"""Shards with another form of their index, from the bytes that they have: nothing in them is decoded but indexes, and those are checked.
+"""Changes the form of the indexes of shards, from their encoded bytes. Only indexes are decoded, and checked.
 
-Where only the outermost index changes, a shard keeps its bytes: a checksum behind the index is cut off, or an index in the new form is put behind
-what is there, where unused space is allowed (sharding codec 1.0, Binary shard format). Where inner shards change too, it is put together anew."""
+If only the outermost index changes, a shard keeps its bytes: a checksum behind the index is cut off, or an index in the new form is added behind the old bytes,
+as unused space is allowed (sharding codec 1.0, Binary shard format). If inner shards change, too, the shard is assembled again."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Raw = NDArray[np.uint8]
 
 
 class Objects(Record):
-    """Stored objects. names: their keys; read: from int64[n, 3], (row of names, start, length), all of one length, to uint8[n, length]."""
+    """Stored objects. names: their keys; read: from int64[n, 3], (row of names, start, length), with equal lengths, to uint8[n, length]."""
 
     names: Sequence[str]
     read: Callable[[Columns], Raw]
 
 
 class ShardForms(Record):
-    """The levels of shards as they are and as they are to be, outermost first, down to the last one that changes."""
+    """The old and the new levels of shards, outermost first, down to the last one that changes."""
 
     levels: tuple[tuple[Level, Level], ...]
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the indexes of one shard of the outermost level, in memory: what bounds a batch."""
+        """Bytes of the indexes of one shard of the outermost level, in memory, which limit a batch."""
         total, shards = 0, 1
         for level, _ in self.levels:
             total += shards * level.total * 32
@@ -45,8 +45,8 @@ class ShardForms(Record):
 
 
 class Composed(Record):
-    """New objects. Object i is rows[offsets[i]:offsets[i + 1]], one after the other: (name, start, length) as they were given, or
-    (-1 - buffer, start, length) for new bytes."""
+    """New objects. Object i is rows[offsets[i]:offsets[i + 1]], one after the other: (name, start, length) of old bytes, or (-1 - buffer, start, length) of new
+    bytes."""
 
     rows: Columns
     offsets: Columns
@@ -60,7 +60,7 @@ class Composed(Record):
 def shard_forms(
     source: ArrayMetadata, target: ArrayMetadata, registry: Registry, chunk_shape: Sequence[int]
 ) -> ShardForms:
-    """What changes between two arrays whose chains differ in shard indexes alone. Raises MetadataError, UnknownExtensionError for a chain that is none."""
+    """The changes between two arrays whose chains only differ in shard indexes. Raises MetadataError, UnknownExtensionError for an invalid chain."""
     spec = chunk_spec(source.data_type, tuple(chunk_shape), source.fill_value)
     old = compile_chain(registry.parse_codecs(source.codecs), spec).levels
     new = compile_chain(registry.parse_codecs(target.codecs), spec).levels
@@ -74,7 +74,7 @@ def _differ(old: Level, new: Level) -> bool:
 
 
 def _same_table(old: Level, new: Level) -> bool:
-    """Whether both write the table of an index as the same bytes, but for the checksums behind it."""
+    """Whether both write the table of an index as the same bytes, without the checksums behind it."""
     one, other = old.index_codecs, new.index_codecs
     return (
         one.plain
@@ -95,7 +95,7 @@ def compose(forms: ShardForms, shards: Columns, objects: Objects) -> Composed:
     if old.at_end and cut > 0 and _same_table(old, new):
         rows = shards.copy()
         rows[:, 2] -= cut
-        if (table.sum(axis=2) <= rows[:, 2:]).all():  # no inner chunk reaches into what is cut off
+        if (table.sum(axis=2) <= rows[:, 2:]).all():  # no inner chunk reaches into the part that is cut off
             return Composed(rows, np.arange(len(rows) + 1), ())
     return _with_index(shards, new, table)
 
@@ -103,7 +103,7 @@ def compose(forms: ShardForms, shards: Columns, objects: Objects) -> Composed:
 def _read_index(level: Level, shards: Columns, objects: Objects) -> Columns:
     """int64[n, total, 2], checked: start and length of each inner chunk, -1 where it is empty."""
     start, nbytes = level.index_span
-    long = np.flatnonzero(shards[:, 2] >= nbytes)  # the others are refused for their size, whatever their bytes are
+    long = np.flatnonzero(shards[:, 2] >= nbytes)  # the others are refused for their size
     spans = shards[long]
     spans[:, 1] += spans[:, 2] + start if start < 0 else 0
     spans[:, 2] = nbytes
@@ -120,14 +120,14 @@ def _read_index(level: Level, shards: Columns, objects: Objects) -> Columns:
 
 
 def _with_index(shards: Columns, level: Level, table: Columns) -> Composed:
-    """Each object with a new index behind it."""
+    """Each object with a new index behind its bytes."""
     whole = InnerChunks(np.arange(len(shards)), np.full(len(shards), -1, np.int64), shards)
     made = assemble(level, whole, table, -1, starts=np.zeros(len(shards), np.int64))
     return Composed(made.rows, made.offsets, (made.indexes,))
 
 
 def _put_together(new: Level, below: ShardForms, shards: Columns, table: Columns, objects: Objects) -> Composed:
-    """Shards whose inner shards change: these one after the other, in the order in which they lie, and a new index."""
+    """Shards whose inner shards change: the inner shards one after the other, in their present order, and a new index."""
     outer, number = np.nonzero(table[:, :, 0] >= 0)
     entries = table[outer, number]
     inner = np.stack((shards[outer, 0], shards[outer, 1] + entries[:, 0], entries[:, 1]), axis=1)

@@ -1,3 +1,3 @@
 """Copies of locations as encoded bytes, never decoded.
 
-How one value is copied is a matter of stores (stores/transfer/value_copies.py)."""
+Not here: copying of one value (stores/transfer/value_copies.py)."""

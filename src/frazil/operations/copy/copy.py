@@ -1,5 +1,5 @@
-"""Copying what lies at one location to another: encoded bytes, never decoded. What is there, whether it may go there, and in which order it does. The order is
-planned in plan.py, batches are carried out in run.py."""
+"""Copies everything at one location to another, as encoded bytes, never decoded. Checks source and destination, and runs the parts of a copy in order. plan.py
+has the order, run.py copies batches."""
 
 from __future__ import annotations
 
@@ -56,18 +56,19 @@ def copy(
     """Copies an array, a group with everything below it, or a whole repository. Keys and bytes are not changed.
 
     source       a folder, a URL or a Store. session.store copies one snapshot of a repository; the location of a repository copies its files with the whole history
-    destination  an empty location, or one that an interrupted copy of the same source left: the copy is resumed. Or session.store of a writable session: commit it afterwards
+    destination  an empty location, or that of an interrupted copy of the same source, which is resumed. Or session.store of a writable session: commit it
+                 afterwards
     path, to     the path of the node at the source, and at the destination
-    overwrite    removes what is at the destination first
+    overwrite    empties the destination first
     verify       compares the destination with the source at the end. MD5 digests are compared where a store reports them (object stores report them for objects that were
                  uploaded in one part) and the other side reports or can compute them. All other values are read from both sides and compared
     progress     called with the number of bytes copied since the last call
     runtime      bytes_in_flight: bytes in memory; requests_in_flight; threads, between two folders
-    Documents are written last, and the branches of a repository after everything else. Documents of arrays of the 2022 draft get the members that the draft requires if they
-    lack them, such as a fill value in place of null. A resumed copy skips values that are proven to be copied: between folders by size and modification time, which a copy
-    preserves; by the digest of an object store; for the chunks, manifests and snapshots of a repository, which never change, by size. Nobody should write to a hierarchy during
-    the copy. A repository may receive commits; commits made after the copy began are not copied. Raises NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError,
-    StoreError."""
+    Documents are written last, and the branches of a repository after everything else. Documents of arrays of the 2022 draft get the members that the draft
+    requires if they lack them, such as a fill value instead of null. A resumed copy skips values that are proven to be copied: between folders by size and
+    modification time, which a copy preserves; by the digest of an object store; for the chunks, manifests and snapshots of a repository, which never change, by
+    size. No process should write to a hierarchy during the copy. A repository may receive commits; commits made after the copy began are not copied. Raises
+    NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError."""
     if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
     task = prepare_copy(source, destination, path=path, to=to, overwrite=overwrite, verify=verify, runtime=runtime)
@@ -85,7 +86,7 @@ def prepare_copy(
     runtime: Runtime = DEFAULT,
     named: tuple[str | None, str | None] = (None, None),
 ) -> CopyTask:
-    """Checks everything that can be checked before anything is written. named: names of the two locations for messages; other arguments and errors as in `copy`."""
+    """All checks before writing. named: names of the two locations for messages; other arguments and errors as in `copy`."""
     check_flag(overwrite, "overwrite")
     check_flag(verify, "verify")
     if not isinstance(runtime, Runtime):
@@ -98,7 +99,7 @@ def prepare_copy(
     into_session = isinstance(to_store, NodeStore)
     _check_stores(store, to_store)
     if store.is_empty(root):
-        store.exists(f"{root}zarr.json")  # raises where the server answers with anything
+        store.exists(f"{root}zarr.json")  # raises if the server answers every key with a value
         raise NotFoundError(f"nothing is there in {store!r}", path=root or "/", hint="check the location")
     if store.exists(root + JOURNAL_NAME):
         raise InvalidInputError(
@@ -118,7 +119,7 @@ def prepare_copy(
     own = own if own is not None and own.origin == origin else None
     again = (
         own is not None and not own.emptying
-    )  # of what was to be emptied anything may be left: it is not what was copied
+    )  # an interrupted emptying may have left some of the old keys, which are not copies
     is_empty = to_store.is_empty(to_root)
     if not into_session:
         replaces = overwrite and own is None and not is_empty
@@ -158,12 +159,12 @@ def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:
 
 
 class CopyTask(Record):
-    """A copy that may begin.
+    """A checked copy, ready to run.
 
-    journal  what is written at the destination before anything else
-    names    what the two locations are called
+    journal  is written at the destination before anything else
+    names    of the two locations
     replace  the destination is emptied first
-    journal_version  that of the journal that is there, ABSENT for none: another one since then is that of a copy that has begun meanwhile"""
+    journal_version  of the existing journal, ABSENT for none: another version means that another copy has begun meanwhile"""
 
     route: Route
     runtime: Runtime
@@ -174,7 +175,7 @@ class CopyTask(Record):
     journal_version: Version | None
 
     def run(self, report: Callable[[int], object]) -> Copied:
-        """Does it. report is called, by this thread, with the bytes that were copied since the last call."""
+        """Runs the copy. report is called, by this thread, with the bytes copied since the last call."""
         begun = time.monotonic()
         route, to_store, to_root = self.route, self.route.to_store, self.route.to_root
         into_session = isinstance(to_store, NodeStore)
@@ -205,12 +206,12 @@ class CopyTask(Record):
 def _into_store(
     route: Route, threads: CopyThreads, is_repository: bool, report: Callable[[int], object]
 ) -> tuple[Done, int]:
-    """Chunks as they are listed, then documents, then references; and how many keys were removed."""
+    """Copies chunks in listed order, then documents, then references. Returns also the number of removed keys."""
     references = _references(route) if is_repository else {}
     late: dict[str, Pair] = {}
     done, removed = Done(), 0
     for part in _listed(route):
-        # what an interrupted copy brought, and the source does not have any more
+        # keys of an interrupted copy that the source no longer has
         others = [name for name in part.others if name != JOURNAL_NAME and name not in references]
         removed += erase_names(route.to_store, route.to_root, others)
         pairs = [pair for pair in part.pairs if not (is_repository and pair.name.startswith(REFS))]
@@ -223,7 +224,7 @@ def _into_store(
 
 
 def _listed(route: Route) -> Iterator[Merged]:
-    """What is at the source, with what is known of it at the destination where a copy is resumed."""
+    """The names at the source; when a copy is resumed, with the listed facts about them at the destination."""
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
     tells_digests = route.verify and not route.store.capabilities.direct
     here = route.store.list_pages(route.root, details=route.again or tells_digests)
@@ -233,7 +234,7 @@ def _listed(route: Route) -> Iterator[Merged]:
 
 
 def _into_session(route: Route, threads: CopyThreads) -> Done:
-    """Documents first, those above others first, as chunks need their array there; nothing is seen before the commit."""
+    """Copies documents first, parents before children, as chunks need their array in a session; all becomes visible with the commit."""
     documents = {pair.name: pair for part in _listed(route) for pair in part.pairs if is_document(pair.name)}
     done = Done()
     for group in reversed(in_order(documents)):
@@ -247,7 +248,8 @@ def _into_session(route: Route, threads: CopyThreads) -> Done:
 
 
 def _references(route: Route) -> dict[str, bytes]:
-    """Branches and tags as they are now: what they refer to is listed later, and so is all there. Raises AlreadyExistsError where an interrupted copy has brought others."""
+    """Branches and tags as they are now: the objects that they refer to are listed later, so all of them are found. Removes other references that an
+    interrupted copy wrote."""
     here = _values(route.store, route.root)
     if route.again:
         erase_names(route.to_store, route.to_root, differences(here, _values(route.to_store, route.to_root)))
@@ -277,4 +279,4 @@ def _write_references(route: Route, references: dict[str, bytes], report: Callab
 
 
 def _ignore(nbytes: int) -> None:
-    """No progress is wanted."""
+    """Progress is not reported."""

@@ -1,7 +1,7 @@
-"""Documents of arrays of the 2022 draft, as a copy has them: members that a reader fills in are written out, since the draft requires them of every document
-(draft of 2022, Array metadata, fill_value).
+"""Completes documents of arrays of the 2022 draft in a copy: members with defaults are written, since the draft requires them in every document (draft of 2022,
+Array metadata, fill_value).
 
-Everything else of a copy keeps its bytes; that is done in run.py."""
+Everything else in a copy keeps its bytes (run.py)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _DOCUMENTS: Final = "meta/"  # below the root of a hierarchy of the draft
 
 
 def complete_documents(store: Store, root: str, names: Sequence[str]) -> None:
-    """Writes the documents of arrays of the draft again that lack members, or have null as their fill value.
+    """Rewrites documents of arrays of the draft that lack members, or have null as fill value.
 
     root   "" or ending in "/"
     names  of documents of any dialect below it, with the zarr.json of their hierarchies
-    A document that cannot be read stays as it is, and so does a hierarchy with extensions or an encoding of documents that only its user knows."""
+    Unreadable documents are not changed, nor are hierarchies with extensions or an encoding of documents that only their user has."""
     found = {name for name in names if name.endswith(DOCUMENT_NAME)}
     layouts: dict[str, draft_layout.DraftLayout | None] = {}
     drafted = [(name, layout) for name in names if (layout := _layout_of(store, root, name, found, layouts))]
@@ -60,7 +60,7 @@ def _layout_of(
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """Where the hierarchy may begin that has a document of this name, the outermost first."""
+    """The possible roots of the hierarchy with a document of this name, the outermost first."""
     at = name.find(_DOCUMENTS)
     while at >= 0:
         if at == 0 or name[at - 1] == "/":
@@ -82,7 +82,7 @@ def _layout_at(store: Store, prefix: str) -> draft_layout.DraftLayout | None:
 
 
 def _completed(layout: draft_layout.DraftLayout, key: str, value: bytes) -> bytes | None:
-    """The document with all members; None where it has them, or cannot be read."""
+    """The document with all members; None if it has them, or is unreadable."""
     decode = layout.entry_point.encoding.decode
     try:
         made = layout.emit(layout.parse(key, value, DEFAULT_REGISTRY.without_warnings()))

@@ -1,6 +1,6 @@
-"""The journal that lies at a destination while something is written there: what it is, whose it is, and how far it is. A copy has one, and a rechunk.
+"""The journal at a destination while a copy or a rechunk writes there: the kind of operation, its run, and its progress.
 
-Without it nothing would distinguish half of an array from somebody's data. Which keys are written, and in which order, is the matter of those who write."""
+Without it, an unfinished array would look like other data. Not here: which keys are written, and in which order."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _MARK: Final = "frazil_copy"
 
 
 class Journal(Record):
-    """A journal under a key of its own, at the destination, which is there as long as a copy or a rechunk is under way.
+    """A journal under its own key at the destination. It exists as long as a copy or a rechunk runs.
 
-    origin    where what is written comes from, in words
-    emptying  what was there before is being removed
-    run       which run wrote it: of two runs the later one takes over, and the other fails
-    state     of a rechunk: how far it is, for the run that goes on
-    source    of a rechunk: a digest of the versions of what it is written from"""
+    origin    the source as text
+    emptying  old keys are being removed
+    run       the run that wrote it: of two runs the later one takes over, and the other fails
+    state     of a rechunk: its progress, for a run that resumes it
+    source    of a rechunk: a digest of the versions of its source"""
 
     origin: str
     emptying: bool = False
@@ -49,7 +49,7 @@ class Journal(Record):
     source: str = ""
 
     def emit(self) -> bytes:
-        """The bytes under its key."""
+        """The bytes of the journal."""
         return dump_json(
             {
                 _MARK: 1,
@@ -64,7 +64,7 @@ class Journal(Record):
 
 
 def parse_journal(value: bytes | None) -> Journal | None:
-    """None for what is no journal."""
+    """The journal; None for any other value."""
     try:
         document = None if value is None else parse_json(value)
     except MetadataError:
@@ -82,8 +82,9 @@ def parse_journal(value: bytes | None) -> Journal | None:
 
 
 def put_journal(store: Store, root: str, journal: Journal, present: Version | None) -> Version | None:
-    """Writes the journal in place of the one of this version (ABSENT: of none); the version that it has. Of two runs to one place, one gets it. Raises AlreadyExistsError."""
-    expect = present if store.capabilities.expects else ANY  # which `put` asks more of
+    """Writes the journal in place of one with the version `present` (ABSENT: of none). Returns its new version. Of two runs with one destination, one succeeds.
+    Raises AlreadyExistsError."""
+    expect = present if store.capabilities.expects else ANY  # `put` requires more of the store
     answer = store.put_many([root + JOURNAL_NAME], pieces_of([journal.emit()]), [expect])[0]
     if isinstance(answer, Changed):
         raise _taken(store, root)
@@ -91,7 +92,7 @@ def put_journal(store: Store, root: str, journal: Journal, present: Version | No
 
 
 def require_only_journal(store: Store, root: str) -> None:
-    """Refuses a destination where something was written since it was looked at; it is left as it is. Raises AlreadyExistsError."""
+    """Refuses a destination where other keys were written since it was checked. They are not changed. Raises AlreadyExistsError."""
     keys = store.list_page(root, limit=2).keys
     if any(key != root + JOURNAL_NAME for key in keys):
         store.erase(root + JOURNAL_NAME)
@@ -99,8 +100,8 @@ def require_only_journal(store: Store, root: str) -> None:
 
 
 def erase_journal(store: Store, root: str, journal: Journal) -> None:
-    """Removes the journal of this run, whatever its state, which says that all is finished. Raises AlreadyExistsError where another run took over: it may have removed what
-    was written here."""
+    """Removes the journal of this run, in any state; the run is then finished. Raises AlreadyExistsError where another run took over: it may have removed keys
+    of this run."""
     key = root + JOURNAL_NAME
     there = store.get_versioned(key)
     found = None if there is None else parse_journal(there[0])
@@ -127,8 +128,8 @@ def _taken(store: Store, root: str) -> AlreadyExistsError:
 
 
 def empty_destination(store: Store, root: str) -> None:
-    """Removes all that is at the destination but the journal. What others find things by goes first, of all nodes: whoever reads one meanwhile is told that it is
-    gone, and takes no chunk that is gone for one of fill values."""
+    """Removes all keys at the destination except the journal. References and documents of all nodes are removed first: a reader then gets an error, and does
+    not read missing chunks as fill values."""
     for is_first in (is_reference, is_document):
         for names in names_below(store, root):
             erase_names(store, root, [name for name in names if is_first(name)])

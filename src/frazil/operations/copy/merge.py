@@ -1,4 +1,5 @@
-"""Two listings merged: what is at a source, what is there of it at a destination, and what only the destination has. Pure; what counts as the same is said in plan.py."""
+"""Merges two listings: names at the source, with the same names at the destination, and names that only the destination has. Pure; plan.py decides what is the
+same."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ __all__ = ["Merged", "Pair", "merge", "with_found"]
 
 
 class Pair(Record):
-    """A name at the source, with what the listings say of it there and at the destination; found: None where it is not there, or was not listed."""
+    """A name at the source, with the listed facts about it at the source and the destination; found: None if the destination does not have it, or was not
+    listed."""
 
     name: str
     source: Seen
@@ -21,7 +23,7 @@ class Pair(Record):
 
 
 class Merged(Record):
-    """A part of two listings. pairs: what the source has; others: names that the destination alone has."""
+    """A part of two listings. pairs: names at the source; others: names that only the destination has."""
 
     pairs: list[Pair]
     others: list[str]
@@ -32,7 +34,7 @@ def merge(
 ) -> Iterator[Merged]:
     """Both listings, by name below their roots, in parts: one for each page of the source. Pages are taken as they are needed.
 
-    timed  whether times of change tell a copy: both places keep them"""
+    timed  whether times of change identify a copy: both stores keep them"""
     coming = chain.from_iterable(_rows(page, to_root, timed) for page in there)
     following = next(coming, None)
     for page in here:
@@ -47,7 +49,8 @@ def merge(
 
 
 def with_found(pairs: Sequence[Pair], there: Iterable[Page], to_root: str) -> list[Pair]:
-    """Pairs, sorted by name, with what a later listing says of the destination, which begins at the first name or before it. Pages are taken up to the last name."""
+    """Pairs, sorted by name, with the facts of a later listing of the destination, which begins at the first name or before it. Pages are taken up to the last
+    name."""
     rows = chain.from_iterable(_rows(page, to_root, False) for page in there)
     seen = dict(takewhile(lambda row: row[0] <= pairs[-1].name, rows))
     return [pair._replace(found=seen.get(pair.name)) for pair in pairs]

@@ -1,8 +1,7 @@
-"""What a copy does first and what last, and what need not be copied again. Pure; names are keys below the root of
-the copy.
+"""The order of a copy, and the names that need not be copied again. Pure; names are keys below the root of the copy.
 
-Chunks come first, then documents, the deepest first: a reader of an unfinished copy finds no array that is not whole. Of a repository, files that others
-refer to come before those that refer: branches last, and `main` last of them."""
+Chunks come first, then documents, the deepest first: a reader of an unfinished copy finds no incomplete array. In a repository, files come before the files
+that refer to them: branches last, and `main` last of all."""
 
 from __future__ import annotations
 
@@ -29,13 +28,13 @@ N = TypeVar("N")
 
 _DOCUMENTS: Final = frozenset(("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"))
 _OF_THE_DRAFT: Final = re.compile(r"(?:^|/)meta/(?:.*\.)?(?:array|group)(?:\.[^/.]*)?$", re.DOTALL)
-_DIGEST: Final = re.compile(rb'"?([0-9a-fA-F]{32})"?')  # as object stores give for what was put in one piece
-_MOST_NAMES: Final = 128  # of one batch: what is done is seen after each
-_BATCHES: Final = 8  # of a page for each worker, where there are names enough, so that all end at about the same time
+_DIGEST: Final = re.compile(rb'"?([0-9a-fA-F]{32})"?')  # from object stores, for objects that were put in one piece
+_MOST_NAMES: Final = 128  # of one batch: progress is reported after each
+_BATCHES: Final = 8  # of a page for each worker, if there are enough names, so that all end at about the same time
 
 
 class Seen(Record):
-    """What is known of an object without its bytes. changed: the time of change that its file bears, ns; None where that is not known, or says nothing."""
+    """Facts about an object without its bytes. changed: the time of change of its file, ns; None if that is unknown, or not meaningful."""
 
     size: int
     version: Version | None = None
@@ -43,7 +42,7 @@ class Seen(Record):
 
 
 def is_document(name: str) -> bool:
-    """Whether a key is that of a document of a node or of a hierarchy, of any dialect."""
+    """Whether a key is that of a document of a node or a hierarchy, in any dialect."""
     return name[name.rfind("/") + 1 :] in _DOCUMENTS or ("meta/" in name and bool(_OF_THE_DRAFT.search(name)))
 
 
@@ -53,7 +52,7 @@ def is_reference(name: str) -> bool:
 
 
 def in_order(names: Iterable[str]) -> list[list[str]]:
-    """Documents and references, in groups that are to be written one after the other."""
+    """Documents and references, in groups to write one after the other."""
     groups: dict[tuple[int, int], list[str]] = {}
     for name in names:
         groups.setdefault(_order(name), []).append(name)
@@ -71,10 +70,10 @@ def _order(name: str) -> tuple[int, int]:
 
 
 def is_same(source: Seen, found: Seen) -> bool | None:
-    """Whether what is found at the destination is a copy of the source that is there now, as far as that is known without the bytes; None where it is not.
+    """Whether the object at the destination is a copy of the present source, as far as this is known without the bytes; None if it is not known.
 
-    False for another size, time of change or digest. True where both lie in folders and bear the same time of change, which a copy takes over; or where both have the
-    same digest. Equal sizes alone prove nothing."""
+    False for another size, time of change or digest. True where both are in folders and have the same time of change, which a copy preserves; or where both
+    have the same digest. Equal sizes alone prove nothing."""
     if source.size < 0 or source.size != found.size:
         return False
     if source.changed is not None and found.changed is not None:
@@ -84,17 +83,18 @@ def is_same(source: Seen, found: Seen) -> bool | None:
 
 
 def digest_of(version: Version | None) -> bytes | None:
-    """The MD5 digest that a version is, in hexadecimal digits; None for another version, such as that of an object that was put in parts."""
+    """The MD5 digest in a version, as hexadecimal digits; None for a version without one, such as of an object that was put in parts."""
     found = None if version is None else _DIGEST.fullmatch(version)
     return None if found is None else found[1].lower()
 
 
 def split_batches(names: Sequence[N], workers: int, most: int | None) -> list[Sequence[N]]:
-    """Names in batches for workers: of `most` names, as many as are asked for at once; None: of fewer where there are few names, so that all workers have some."""
+    """Names in batches for workers, each of `most` names, the number of one request. None: smaller batches if there are few names, so that all workers have
+    some."""
     size = most or max(1, min(_MOST_NAMES, len(names) // (workers * _BATCHES)))
     return [names[low : low + size] for low in range(0, len(names), size)]
 
 
 def differences(source: Mapping[str, bytes], found: Mapping[str, bytes]) -> list[str]:
-    """Names that are found with other bytes, or that the source does not have."""
+    """Names at the destination with other bytes than at the source, or missing at the source."""
     return sorted(name for name, value in found.items() if source.get(name) != value)

@@ -1,4 +1,4 @@
-"""What a copy did: the value that users get, and its text. Pure."""
+"""The result of a copy: the value that users get, and its text. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Kind = Literal["hierarchy", "repository"]
 
 
 class Copied(Record):
-    """What frazil.copy did.
+    """The result of frazil.copy.
 
     kind     "repository": its files, with all history; else "hierarchy"
     keys     keys that were copied, nbytes: their bytes
-    found    keys that an interrupted copy had brought before
-    removed  keys of an interrupted copy that the source does not have any more
-    verified whether all bytes were compared;  seconds: how long it took"""
+    found    keys that an interrupted copy had copied before
+    removed  keys of an interrupted copy that the source no longer has
+    verified whether all bytes were compared;  seconds: the duration"""
 
     source: str
     destination: str

@@ -1,5 +1,5 @@
-"""Batches of keys, copied from store to store on some threads: what is there already is left, what was copied can be verified. In which order is said in
-plan.py, what is copied at all in copy.py."""
+"""Copies batches of keys from store to store on several threads: skips keys that are already copied, and can verify copies. plan.py has the order, copy.py
+chooses the keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.operations.copy.merge import Pair, with_found
 from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, split_batches
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.local.appended_shards import restore_keys
+from frazil.stores.local.appended_shards import restore_all
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.transfer.value_copies import pieces_of_object
@@ -28,12 +28,12 @@ else:
 __all__ = ["CopyThreads", "Done", "Route", "erase_names", "names_below"]
 
 _AT_ONCE: Final = 1024  # keys erased in one call
-_REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for what they read, others write
+_REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for reads, others write
 
 
 class Route(Record):
-    """From where to where. Roots are "" or end in "/". again: what an interrupted copy left is there; verify: what is there in the end is compared with the source; must_be_there: a key that vanishes
-    after it was listed is an error."""
+    """Source and destination. Roots are "" or end in "/". again: the destination has keys of an interrupted copy; verify: the result is compared with the
+    source; must_be_there: a key that is removed after it was listed is an error."""
 
     store: Store
     root: str
@@ -45,7 +45,7 @@ class Route(Record):
 
 
 class Done(Record):
-    """keys, nbytes: copied; found: there already."""
+    """keys, nbytes: copied; found: already there."""
 
     keys: int = 0
     nbytes: int = 0
@@ -56,7 +56,7 @@ class Done(Record):
 
 
 class CopyThreads:
-    """Threads that copy, where that is quicker, within what a Runtime allows: `with CopyThreads(route, runtime, report) as threads: threads.copy(pairs)`."""
+    """Threads that copy, where that is faster, within the limits of a Runtime: `with CopyThreads(route, runtime, report) as threads: threads.copy(pairs)`."""
 
     __slots__ = ("_limit", "_most", "_pool", "_report", "_route", "_workers")
 
@@ -66,7 +66,7 @@ class CopyThreads:
         if isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore):
             self._workers, self._most = runtime.threads, None
         elif route.store.capabilities.direct and route.to_store.capabilities.direct:
-            self._workers, self._most = 1, None  # the kernel has threads of its own, and memory is quick
+            self._workers, self._most = 1, None  # the kernel has its own threads, and memory is fast
         else:
             self._workers = min(_REMOTE_WORKERS, runtime.requests_in_flight)
             self._most = max(1, runtime.requests_in_flight // self._workers)
@@ -83,9 +83,9 @@ class CopyThreads:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def copy(self, pairs: Sequence[Pair], *, listed: bool = False) -> Done:
-        """Copies the values of these names, and verifies them where the route says so. Raises the first error; what is under way is brought to an end.
+        """Copies the values of these names, and verifies them if route.verify is set. Raises the first error, when running batches have ended.
 
-        listed  whether the names are sorted, and lie close enough together to be listed once more at the destination"""
+        listed  whether the names are sorted, and close enough together to be listed again at the destination"""
         route = self._route
         sizes = self._carry_out(self._copy, pairs)
         if route.verify:
@@ -98,7 +98,7 @@ class CopyThreads:
         return Done(len(copied), sum(copied), len(pairs) - len(sizes))
 
     def _carry_out(self, work: Callable[[Sequence[Pair]], dict[str, int]], pairs: Sequence[Pair]) -> dict[str, int]:
-        """Does the work in batches, on the threads: what it copied, and how many bytes of each name; -1 where the source has it no more."""
+        """Does the work in batches, on the threads. Returns the copied names with their bytes; -1 if the source no longer has a name."""
         batches = split_batches(pairs, self._workers, self._most)
         if self._pool is None or len(batches) == 1:
             results: Iterator[dict[str, int]] = map(work, batches)
@@ -116,7 +116,7 @@ class CopyThreads:
         return dict(zip(missing, self._copied(missing), strict=True))
 
     def _verified(self, pairs: Sequence[Pair]) -> dict[str, int]:
-        """Copies once more what has other bytes than the source: what was found there, perhaps; or the source has changed."""
+        """Copies again names with other bytes than the source: such a value may have been there before, or the source has changed."""
         route, limit = self._route, self._limit
         wrong = self._different([pair.name for pair in pairs if not _has_digest(route, pair, limit)])
         sizes = dict(zip(wrong, self._copied(wrong), strict=True))
@@ -135,7 +135,7 @@ class CopyThreads:
             return []
         sources = [route.root + name for name in names]
         targets = [route.to_root + name for name in names]
-        restore_keys(route.store, sources)  # a torn shard would stay torn: its journal is not copied
+        restore_all(route.store, sources)  # a torn shard would stay torn, as its journal is not copied
         sizes = route.to_store.copy_in(targets, route.store, sources, limit=self._limit)
         if route.must_be_there and -1 in sizes:
             raise StoreError(
@@ -146,7 +146,7 @@ class CopyThreads:
         return sizes
 
     def _different(self, names: Sequence[str]) -> list[str]:
-        """Those that have other bytes at the destination."""
+        """The names that have other bytes at the destination."""
         route = self._route
         return [
             name
@@ -156,7 +156,7 @@ class CopyThreads:
 
 
 def _is_copied(route: Route, pair: Pair, limit: int) -> bool:
-    """Whether a name is at the destination as it is at the source. What is not proven to be a copy counts as missing."""
+    """Whether the destination has a copy of a name at the source. Without a proof it counts as missing."""
     name, source, found = pair
     if found is None:
         return False
@@ -164,12 +164,13 @@ def _is_copied(route: Route, pair: Pair, limit: int) -> bool:
     if same is not None:
         return same
     if route.must_be_there and not is_document(name) and not is_reference(name):
-        return True  # a file of a repository has one content under its name for ever, and is written whole
+        return True  # a file of a repository never changes, and is written whole
     return _has_digest(route, pair, limit)
 
 
 def _has_digest(route: Route, pair: Pair, limit: int) -> bool:
-    """Whether digests prove that the destination has the bytes of the source: both sides' own, or that of one side and one made here of what the other side has at hand."""
+    """Whether digests prove that the destination has the bytes of the source: both stores report one, or one store does and the other's is computed here, if it
+    needs no requests."""
     name, source, found = pair
     here, there = digest_of(source.version), None if found is None else digest_of(found.version)
     if here is not None and there is not None:
@@ -182,7 +183,7 @@ def _has_digest(route: Route, pair: Pair, limit: int) -> bool:
 
 
 def _md5(store: Store, key: str, limit: int) -> bytes | None:
-    """The digest of a value, in hexadecimal digits; None where the value is replaced meanwhile."""
+    """The digest of a value, in hexadecimal digits; None if the value is replaced meanwhile."""
     made = hashlib.md5(usedforsecurity=False)
     try:
         for piece in pieces_of_object(store, key, store.fetch([key], NO_SPANS), limit):
@@ -214,7 +215,7 @@ def names_below(store: Store, root: str) -> Iterator[list[str]]:
 
 
 def erase_names(store: Store, root: str, names: Sequence[str]) -> int:
-    """Removes keys; how many."""
+    """Removes keys. Returns their number."""
     for low in range(0, len(names), _AT_ONCE):
         part = [root + name for name in names[low : low + _AT_ONCE]]
         store.erase_many(part, [ANY] * len(part))

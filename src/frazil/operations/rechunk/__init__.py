@@ -1,3 +1,3 @@
-"""An array written anew with other chunks, shards or codecs, in bounded memory.
+"""Rewrites an array with other chunks, shards or codecs, in bounded memory.
 
-How an array is walked through is in operations/slabs.py; the journal of an unfinished one is that of copies (copy/journal.py)."""
+operations/slabs.py reads the array in slabs; the journal of an unfinished rechunk is that of copies (copy/journal.py)."""

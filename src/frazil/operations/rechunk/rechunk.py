@@ -1,4 +1,4 @@
-"""frazil.rechunk: an array written anew with other chunks, shards or codecs. What may go where, in which order it is written, and how an interrupted run is resumed
+"""frazil.rechunk: rewrites an array with other chunks, shards or codecs. Checks source and destination, writes in order, and resumes interrupted runs
 (docs/design/029-rechunk.md)."""
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from math import prod
 from typing import TypeAlias
 
 from frazil.api.destinations import check_destination
@@ -52,8 +51,8 @@ __all__ = ["RechunkTask", "prepare_rechunk", "rechunk"]
 
 SAME = "same"
 _PROCESS = secrets.token_hex(8)
-_PAGE = 1000  # keys of the source that are listed at once
-_MORE_READS = 1.1  # times as many, at which two slabs at once are no gain
+_PAGE = 1000  # keys of the source in one listing
+_MORE_READS = 1.1  # with more reads than this factor, two slabs at once are no gain
 Extents: TypeAlias = "Lengths | str"
 
 
@@ -75,18 +74,19 @@ def rechunk(
 
     source       an Array, or the location of one
     path         path of the node at the source
-    destination  an empty location, or one that an interrupted run with the same arguments left: it is resumed. Or a writable Session, or its store: commit it afterwards
+    destination  an empty location, or that of an interrupted run with the same arguments, which is resumed. Or a writable Session, or its store: commit it
+                 afterwards
     to           path of the new node at the destination
     chunks       elements along each dimension, "auto", or "same" as in the source
     shards       elements along each dimension, "auto", None for none, or "same" as in the source
     codecs       as in create_array, or "same" as for the inner chunks of the source
-    overwrite    removes what is at the destination first
-    dry_run      writes nothing, and reports what would be done
-    progress     called with the bytes of elements that were written since the last call
+    overwrite    empties the destination first
+    dry_run      writes nothing, and reports the planned rechunk
+    progress     called with the bytes of elements written since the last call
     runtime      bytes_in_flight: bytes in memory, at least those of one new shard; None: that of the Array, or the default
-    The document is written last: before that, the new array does not exist for readers. Nobody should write to the source during the run; if the source was changed after an
-    interruption, all of it is read again. Raises NotFoundError, AlreadyExistsError, InvalidInputError (also if source and destination are the same location, or one is inside
-    the other), ReadOnlyError, StoreError, DataError."""
+    The document is written last: before that, the new array does not exist for readers. No process should write to the source during the run; if the source was
+    changed after an interruption, all of it is read again. Raises NotFoundError, AlreadyExistsError, InvalidInputError (also if source and destination are the
+    same location, or one is inside the other), ReadOnlyError, StoreError, DataError."""
     report = checked_progress(progress)
     check_flag(dry_run, "dry_run")
     array = open_source(source, path, runtime)
@@ -105,7 +105,7 @@ def prepare_rechunk(
     overwrite: bool = False,
     named: tuple[str | None, str | None] = (None, None),
 ) -> RechunkTask:
-    """Checks everything that can be checked before anything is written. named: names of the two locations for messages; other arguments and errors as in `rechunk`."""
+    """All checks before writing. named: names of the two locations for messages; other arguments and errors as in `rechunk`."""
     check_flag(overwrite, "overwrite")
     location = destination.store if isinstance(destination, Session) else destination
     limits = array._location.runtime.checked()
@@ -157,11 +157,11 @@ def prepare_rechunk(
 
 
 class RechunkTask(Record):
-    """A rechunk that may begin.
+    """A checked rechunk, ready to run.
 
-    location, to  the destination as its user named it;  store, root: the same
-    metadata  of the new array;  journal: what lies at the destination meanwhile; None in a session, where nobody sees what is unfinished
-    held      the version of the journal that is there, ABSENT for none;  replaces: the destination is emptied first"""
+    location, to  the destination as given by the user;  store, root: the same, resolved
+    metadata  of the new array;  journal: at the destination during the run; None in a session, where unfinished arrays are invisible
+    held      the version of the existing journal, ABSENT for none;  replaces: the destination is emptied first"""
 
     array: Array
     location: Location
@@ -176,11 +176,12 @@ class RechunkTask(Record):
     replaces: bool
 
     def preview(self) -> Rechunked:
-        """What would be done."""
+        """The planned rechunk."""
         return self._report(0.0, dry_run=True)
 
     def run(self, report: Callable[[int], object]) -> Rechunked:
-        """Does it. report is called, by this thread, with the bytes of elements that were written since the last call. Safe to be interrupted anywhere, and to be run again."""
+        """Runs the rechunk. report is called, by this thread, with the bytes of elements written since the last call. May be interrupted anywhere, and run
+        again."""
         begun = time.monotonic()
         if self.journal is None:
             target = create_array(
@@ -217,8 +218,8 @@ class RechunkTask(Record):
     def _write(
         self, target: Array, report: Callable[[int], object], journal: Journal | None, version: Version | None
     ) -> None:
-        """Slab by slab. A half of the bytes is for the slab, or for two where the next one is read while one is written. An eighth each is for what reading and writing
-        have in flight: clients of remote stores hold up to twice as much, and what they freed is not back at once."""
+        """Writes slab by slab. Half of the bytes is for the slab, or for two slabs if the next is read while one is written. One eighth each is for reads and
+        writes in flight: clients of remote stores hold up to twice as much, and release memory with a delay."""
         eighth = self.array._location.runtime.checked().bytes_in_flight // 8
         if journal is None:
             target = Array(target._location._replace(runtime=_limited(target, eighth)), target.metadata)
@@ -234,7 +235,7 @@ class RechunkTask(Record):
             report(slab.values.nbytes)
 
     def _finish(self) -> None:
-        """The document, which makes the array one that others find; groups above it before."""
+        """Writes missing groups above, then the document, which makes the array visible."""
         node_location = self._node_location()
         nodes = {node_location.path: self.metadata}
         above = sorted(ancestors(node_location.path))
@@ -273,7 +274,7 @@ def _limited(array: Array, nbytes: int) -> Runtime:
     return array._location.runtime._replace(bytes_in_flight=max(1, nbytes))
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------------------------
+# --- refused locations -----------------------------------------------------------------------------------------------------------------
 
 
 def _check_no_overlap(array: Array, store: Store, root: str) -> None:
@@ -318,11 +319,11 @@ def _not_empty(store: Store, root: str) -> AlreadyExistsError:
     )
 
 
-# --- what is made ----------------------------------------------------------------------------------------------------------------------
+# --- metadata and plan -----------------------------------------------------------------------------------------------------------------
 
 
 def _new_metadata(array: Array, chunks: Extents, shards: Extents | None, codecs: object) -> ArrayMetadata:
-    """Raises MetadataError, which names the argument."""
+    """The metadata of the new array. Raises MetadataError, which names the argument."""
     made = create_array(
         MemoryStore(),
         shape=array.shape,
@@ -344,7 +345,7 @@ def _is_same(value: object) -> bool:
 
 
 def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
-    """What makes an array of this metadata in a session."""
+    """Arguments of create_array for an array with this metadata in a session."""
     made = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
     return {
         "shape": metadata.shape,
@@ -360,11 +361,14 @@ def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
 
 
 def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
-    """The walk in which whole new shards are written, each once: in slabs of which two fit a half of the bytes, where these read chunks about as few times as larger ones.
+    """The slab plan that writes each new shard whole, and once. Two slabs fit into half of the bytes, if such slabs read chunks about as few times as larger
+    ones.
 
-    A chunk of the source that is larger than that half is held whole in any case: slabs may be as large."""
+    A source chunk that is decoded whole may be larger than this half: then slabs may be as large."""
     made = Array(NodeLocation(MemoryStore(), "", array._location.registry), metadata, documented=False)
-    half = max(array._location.runtime.checked().bytes_in_flight // 2, array.dtype.itemsize * prod(array.chunks))
+    inner, half = array._compiled.chain.inner_chunk, array._location.runtime.checked().bytes_in_flight // 2
+    if inner.stage is not None or inner.bound > inner.nbytes:  # not stored as plain elements, of which parts are read
+        half = max(half, inner.nbytes)
     arguments = array.shape, array.dtype.itemsize, grid_extents(made), array.chunks
     one, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
     return two if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * one.reads(array.chunks) else one
@@ -374,7 +378,7 @@ def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
 
 
 def _origin(array: Array) -> str:
-    """The source as another process would call it too."""
+    """The source as a text that is the same in another process."""
     nodes = array._location.nodes
     if nodes is not None:
         return f"{nodes.version!r} {array.path}"
@@ -383,12 +387,12 @@ def _origin(array: Array) -> str:
     if isinstance(kind, str):
         return origin_of(array.store, prefix)
     if isinstance(kind, int):
-        return f"{secrets.token_hex(16)} {prefix}"  # another store may have this address when this one is gone
-    return f"{kind!r} {prefix} in process {_PROCESS}"  # memory is another one in the next process, by whatever name
+        return f"{secrets.token_hex(16)} {prefix}"  # another store may get this address later
+    return f"{kind!r} {prefix} in process {_PROCESS}"  # memory with the same name differs in another process
 
 
 def _with_documents(origin: str, array: Array, metadata: ArrayMetadata) -> str:
-    """The origin with a digest of what the source is, and of what it is to become: the same arguments have the same."""
+    """The origin with a digest of the source's layout and of the new metadata, which is equal for equal arguments."""
     told = repr((array.shape, array.metadata.data_type.label, array.chunks, array.shards)).encode() + emit_node(
         metadata
     )
@@ -396,7 +400,7 @@ def _with_documents(origin: str, array: Array, metadata: ArrayMetadata) -> str:
 
 
 def _digest(array: Array) -> str:
-    """A digest of the source's keys with sizes and versions, from one listing. "" for a source that cannot be listed, for one without a name, whose runs are never
+    """A digest of the source's keys with sizes and versions, from one listing. "" for a source without listing, for one without a name, whose runs are never
     resumed, and for a snapshot, which never changes."""
     store, prefix = _source_location(array)
     if (
@@ -425,7 +429,7 @@ def _done(journal: Journal | None) -> int:
 
 
 def _of_state(state: object, plan: SlabPlan) -> tuple[SlabPlan, int]:
-    """The plan of an interrupted run, and how many of its slabs are written; with the memory of today's run where nothing is."""
+    """The plan of an interrupted run, and the number of its written slabs; the plan of the present run if none is written."""
     if isinstance(state, dict):
         done, axis, column, nbytes = (state.get(name) for name in ("slabs", "axis", "column", "nbytes"))
         if isinstance(done, int) and isinstance(axis, int) and isinstance(column, list) and isinstance(nbytes, int):

@@ -1,4 +1,4 @@
-"""What a rechunk did: the value that users get, and its text. Pure."""
+"""The result of a rechunk: the value that users get, and its text. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Rechunked"]
 
 
 class Rechunked(Record):
-    """What frazil.rechunk did, or would do.
+    """The result of frazil.rechunk, or of its dry run.
 
     shape, chunks, shards  of the new array;  nbytes: of its elements
-    slabs   parts that the array was taken in, of which an interrupted run had written `found`;  slab_nbytes: of the buffer for one
-    reads   how often each chunk of the source is decoded, on average: 1.0 is once; more memory (Runtime.bytes_in_flight) makes it less
-    seconds how long it took; dry_run: nothing was written"""
+    slabs   the parts that were written, of which an interrupted run had written `found`;  slab_nbytes: of the buffer for one
+    reads   how often each chunk of the source is decoded, on average: 1.0 is once; more memory (Runtime.bytes_in_flight) reduces it
+    seconds the duration; dry_run: nothing was written"""
 
     source: str
     destination: str
@@ -36,7 +36,7 @@ class Rechunked(Record):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in self._asdict().items()}
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
+        """The text that print shows, for use at a prompt."""
         return str(self)
 
     def __str__(self) -> str:

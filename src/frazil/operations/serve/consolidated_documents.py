@@ -1,4 +1,4 @@
-"""The documents of groups as they are served: with consolidated metadata, made of the hierarchy as it is now, since clients cannot list what is below a URL."""
+"""The served documents of groups. They have consolidated metadata of the present hierarchy, since clients cannot list the keys below a URL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REMEMBERED: Final = 16  # documents
 
 
 class _Made(Record):
-    """A document that was made. number: of its making; group: of which; moment: when it was done"""
+    """A document that was made. number: counts documents; group: its group; moment: when it was finished"""
 
     number: int
     store: Store
@@ -36,11 +36,11 @@ class _Made(Record):
 
 
 class ConsolidatedDocuments:
-    """The documents of the groups of a store. Safe to use from many threads, one of which lists and reads the nodes below a group at a time.
+    """The documents of the groups of a store. Safe to use from many threads. One thread at a time lists and reads the nodes below a group.
 
-    every  seconds for which the nodes below a group are taken to be those that were found last, as 10,000 of them cost as many reads; 0: they are looked up for each request. Who
-           waited takes what was begun meanwhile. Documents of a snapshot never change, and are kept longer
-    clock  tells seconds"""
+    every  seconds for which the nodes below a group are not looked up again, as 10,000 nodes cost as many reads; 0: look up for each request. A thread that
+           waited uses a document that was begun meanwhile. Documents of a snapshot never change, and are kept longer
+    clock  returns seconds"""
 
     __slots__ = ("_begun", "_clock", "_every", "_known", "_listing", "_recent")
 
@@ -48,12 +48,12 @@ class ConsolidatedDocuments:
         self._every, self._clock = every, clock
         self._known: dict[tuple[str, object], bytes | None] = {}
         self._listing = Lock()
-        self._begun = 0  # documents that were begun
+        self._begun = 0  # number of documents that were begun
         self._recent: dict[str, _Made] = {}  # by key
 
     def document(self, store: Store, key: str) -> bytes | None:
-        """What is served under a key in place of the stored value, the `.zmetadata` of groups of Zarr v2 among it; None where that is served itself: for all but documents of groups, and where the nodes below cannot be
-        listed, are too many, or have documents that are no JSON. Raises StoreError."""
+        """The document to serve under a key instead of the stored value, also for the `.zmetadata` of groups of Zarr v2. None where the stored value is served:
+        for all other keys, and if the nodes below cannot be listed, are too many, or have documents that are not JSON. Raises StoreError."""
         name = key.rpartition("/")[2]
         if name not in (DOCUMENT_NAME, _V2_COPIES) or not store.capabilities.listable:
             return None
@@ -68,7 +68,7 @@ class ConsolidatedDocuments:
         return known[location]
 
     def _made(self, store: Store, key: str) -> bytes | None:
-        """The document: a recent one, or one that is listed now, also by another thread that began to after this one came."""
+        """The document: a recent one, or one that is made now, by this thread or by another that began after this call."""
         came = self._begun
         path, name = split(key)
         location = (
@@ -93,7 +93,7 @@ class ConsolidatedDocuments:
             return None
 
     def _usable(self, store: Store, key: str, group: GroupMetadata, came: int) -> _Made | None:
-        """What was begun after number `came`, or made a moment ago, of the group as it is."""
+        """A document of the unchanged group that was begun after number `came`, or finished within the last `every` seconds."""
         made = self._recent.get(key)
         if made is None or made.store is not store or made.group != group:
             return None
@@ -110,5 +110,5 @@ def _document(location: NodeLocation, group: GroupMetadata, name: str) -> bytes 
 
 
 def etag_of(key: str, document: bytes) -> str:
-    """With quotes."""
+    """The ETag of a document, with quotes."""
     return f'"{blake2b(key.encode() + bytes(1) + document, digest_size=16).hexdigest()}"'

@@ -1,6 +1,6 @@
-"""By which names a server may be asked: pure.
+"""The host names by which clients may address a server: pure.
 
-A web page of another name can be made to lead to this machine (DNS rebinding). Its requests name its own host, and are refused by that."""
+The name of another web page can be made to resolve to this machine (DNS rebinding). Requests of that page name its own host, and are refused therefore."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from frazil.errors import InvalidInputError
 from frazil.record import Record
 
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@\s]+)(?::([0-9]{1,5}))?")
-_ALL: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 # is compared, not listened at
+_ALL: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 # compared, not listened at
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _PORT: Final = 80
 
 
 class Hosts(Record):
-    """names: (name, port) in small letters that are this server's; a port of None is any."""
+    """names: (name, port) of this server, in small letters; port None: any port."""
 
     names: frozenset[tuple[str, int | None]]
 
     def has(self, host: str, local: str, port: int) -> bool:
-        """Whether `host`, as in the header Host, is this server. local, port: the address of this machine that the connection was made to. That address is always
-        allowed, and at a loopback address the names localhost, 127.0.0.1 and [::1]."""
+        """Whether `host`, as in the header Host, is this server. local, port: the address of this machine that the connection was made to. This address is
+        always allowed, and at a loopback address also localhost, 127.0.0.1 and [::1]."""
         found = _split(host)
         if found is None:
             return False
@@ -40,7 +40,7 @@ class Hosts(Record):
 
 
 def hosts_of(host: str, port: int, more: tuple[str, ...]) -> Hosts:
-    """host, port: where the server listens; more: names that its user allows, each with a port or with any. Raises InvalidInputError."""
+    """host, port: where the server listens; more: further names, each with a port or for any port. Raises InvalidInputError."""
     names: set[tuple[str, int | None]] = set() if host in _ALL else {(host.lower().rstrip("."), port)}
     for name in more:
         found = _split(name) if isinstance(name, str) else None
@@ -53,7 +53,7 @@ def hosts_of(host: str, port: int, more: tuple[str, ...]) -> Hosts:
 
 
 def _split(host: str) -> tuple[str, int | None] | None:
-    """(name, port) of a host; None for what is none."""
+    """(name, port) of a host; None for an invalid one."""
     found = _HOST.fullmatch(host.strip(" \t").lower())
     if found is None:
         return None
@@ -61,7 +61,7 @@ def _split(host: str) -> tuple[str, int | None] | None:
 
 
 def _address(name: str) -> str | None:
-    """An address in its one spelling; None for a name."""
+    """An address in its canonical spelling; None for a name."""
     try:
         address = ip_address(name.partition("%")[0])
     except ValueError:

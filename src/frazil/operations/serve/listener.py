@@ -1,4 +1,4 @@
-"""The sockets and threads of a server: connections, each in a thread, of which there are only so many. What is answered is server.py's business."""
+"""The sockets and threads of a server: a limited number of connections, each in a thread. server.py makes the answers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.serve.hosts import Hosts
 from frazil.operations.serve.requests import LONGEST_TARGET, Answer, refusal
 
-CONNECTIONS: Final = 256  # at once, where the user does not say
+CONNECTIONS: Final = 256  # at once, by default
 _SCARCE: Final = frozenset({EMFILE, ENFILE, ENOBUFS, ENOMEM})
 _LONGEST_LINE: Final = LONGEST_TARGET + 1024
 _LONGEST_HEADER: Final = 2**16  # bytes of one line, as in the standard library
 _MOST_HEADERS: Final = 100  # likewise
-_STRAY: Final = re.compile(rb"\0|\r(?!\n)")  # that one program takes for the end of a line, and another one does not
-_IDLE_SECONDS: Final = 60  # that a connection may stand still
-_LOOK_SECONDS: Final = 0.1  # between looks whether the server is to end
-_LONGEST_REST: Final = 2**20  # bytes of a refused body that are still taken, so that the answer gets through
+_STRAY: Final = re.compile(rb"\0|\r(?!\n)")  # that some programs accept as the end of a line, and others do not
+_IDLE_SECONDS: Final = 60  # that a connection may be idle
+_LOOK_SECONDS: Final = 0.1  # between checks whether the server must end
+_LONGEST_REST: Final = 2**20  # bytes of a refused body that are still read, so that the answer arrives
 _REST_SECONDS: Final = 1.0
 
 
@@ -47,7 +47,7 @@ class Served(Protocol):
 
 
 def listen(served: Served, host: str, port: int, connections: int) -> Listener:
-    """Raises InvalidInputError for a host or port that cannot be had."""
+    """The listener at a host and port. Raises InvalidInputError for a host or port that is not available."""
     if isinstance(connections, bool) or not isinstance(connections, int) or connections < 1:
         raise InvalidInputError(f"connections is {connections!r}; it is a number, 1 or more")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 2**16:
@@ -68,7 +68,7 @@ def listen(served: Served, host: str, port: int, connections: int) -> Listener:
 
 
 class Listener(ThreadingHTTPServer):
-    """Takes connections, each in a thread."""
+    """Accepts connections, each in a thread."""
 
     daemon_threads = True
     block_on_close = False  # connections are cut
@@ -88,7 +88,7 @@ class Listener(ThreadingHTTPServer):
         super().__init__(address, _Connection)
 
     def server_bind(self) -> None:
-        """Without looking for the machine's name, which may take seconds and of which nothing here makes use."""
+        """Binds without looking up the machine's name, which may take seconds and is not used here."""
         socketserver.TCPServer.server_bind(self)
 
     def run(self) -> None:
@@ -96,12 +96,13 @@ class Listener(ThreadingHTTPServer):
         self.serve_forever(_LOOK_SECONDS)
 
     def end(self) -> None:
-        """Has `run` return. No error where it has done so."""
+        """Makes `run` return. No error if it has returned."""
         self._ending.set()
         self.shutdown()
 
     def get_request(self) -> tuple[socket.socket, object]:
-        """The next connection. Where the process has no file for it, one that waits is cut and others are given time: the system would offer the same at once, again and again."""
+        """The next connection. If the process has no free file for it, a waiting connection is cut, and the server pauses: otherwise the system would offer the
+        same connection again at once."""
         try:
             return super().get_request()
         except OSError as error:
@@ -111,7 +112,8 @@ class Listener(ThreadingHTTPServer):
             raise
 
     def process_request(self, request: object, client_address: object) -> None:
-        """In a thread of its own, as soon as there is room. For a new connection that which waits the longest for its next request makes room."""
+        """Handles a connection in its own thread, when the number of connections allows it. The connection that has waited longest for a request is cut to make
+        room."""
         assert isinstance(request, socket.socket)
         while not self._room.acquire(blocking=False):
             self.cut_idle()
@@ -124,7 +126,7 @@ class Listener(ThreadingHTTPServer):
             self._connections.add(request)
         try:
             super().process_request(request, client_address)
-        except BaseException:  # no thread could be started, so that none gives the room back
+        except BaseException:  # no thread was started that would release the room
             with self._lock:
                 self._connections.discard(request)
             self._room.release()
@@ -145,12 +147,12 @@ class Listener(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def wait_begins(self, connection: socket.socket) -> None:
-        """Says that a connection waits for a request, all of whose head counts."""
+        """Marks a connection as waiting for a request, up to the end of its head."""
         with self._lock:
             self._idle[connection] = time.monotonic()
 
     def wait_ends(self, connection: socket.socket) -> None:
-        """Says that a request came: its connection is not cut."""
+        """Marks that a request came: its connection is not cut."""
         with self._lock:
             self._idle.pop(connection, None)
 
@@ -163,13 +165,13 @@ class Listener(ThreadingHTTPServer):
                 _cut(connection)
 
     def cut_connections(self) -> None:
-        """Ends those that there are; their threads close them."""
+        """Ends all connections; their threads close them."""
         with self._lock:
             for connection in self._connections:
                 _cut(connection)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A line in place of a traceback; nothing for a connection that is gone."""
+        """Reports an error in a line instead of a traceback; nothing for a lost connection."""
         error = sys.exception()
         if isinstance(error, Exception) and (not isinstance(error, OSError) or isinstance(error, NotFoundError)):
             self.served.failed(error)
@@ -178,7 +180,7 @@ class Listener(ThreadingHTTPServer):
 def _cut(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:  # it has ended already
+    except OSError:  # it has already ended
         pass
 
 
@@ -186,11 +188,11 @@ class _Connection(BaseHTTPRequestHandler):
     """One connection: requests one after the other."""
 
     protocol_version = "HTTP/1.1"
-    default_request_version = "HTTP/1.0"  # of a request line without one: its answer has a head as others do
+    default_request_version = "HTTP/1.0"  # of a request line without one: its answer also has a head
     timeout = _IDLE_SECONDS
     disable_nagle_algorithm = True
-    wbufsize = 2**16  # heads and small values leave together
-    _unread = False  # whether more of a request was sent than was read
+    wbufsize = 2**16  # heads and small values are sent together
+    _unread = False  # whether a part of a request was sent but not read
 
     def handle_one_request(self) -> None:
         assert isinstance(self.server, Listener)
@@ -207,7 +209,7 @@ class _Connection(BaseHTTPRequestHandler):
             self.wfile.flush()
             if self._unread:
                 self._take_the_rest()
-        except OSError:  # the other side is gone, or stands still
+        except OSError:  # the client is gone, or too slow
             self.close_connection = True
 
     def _parse_head(self) -> bool:
@@ -232,15 +234,15 @@ class _Connection(BaseHTTPRequestHandler):
         self._unread = "transfer-encoding" in self.headers or self.headers.get("content-length", "0").strip() != "0"
         if self._unread or not modern:
             self.close_connection = (
-                True  # bodies mean nothing here, and where the next request begins is not looked for
+                True  # bodies are ignored, and the beginning of the next request is not searched for
             )
-        if self.headers.defects or self.headers.get_payload():  # a line that is no header
+        if self.headers.defects or self.headers.get_payload():  # a line that is not a header
             self._last(refusal(400, "a header is malformed"))
             return
         answer, pieces = served.answer(
             self.command, self.path, self.headers.items(), needs_host=modern, is_own=self._is_own
         )
-        if answer.status == 400:  # where the next request begins is not known
+        if answer.status == 400:  # the start of the next request is unknown
             self.close_connection = self._unread = True
         self._send(answer)
         if self.command == "HEAD":
@@ -249,7 +251,7 @@ class _Connection(BaseHTTPRequestHandler):
         while True:
             try:
                 piece = next(pieces, None)
-            except Exception as error:  # too late for another status: an answer that ends too early is one that failed
+            except Exception as error:  # too late for another status: an answer that ends early shows the failure
                 served.failed(error)
                 self.close_connection = True
                 return
@@ -263,7 +265,7 @@ class _Connection(BaseHTTPRequestHandler):
         return self.server.hosts.has(host, str(local), int(port))
 
     def _send(self, answer: Answer) -> None:
-        """The head of an answer."""
+        """Sends the head of an answer."""
         self.send_response(answer.status)
         for name, value in answer.headers:
             self.send_header(name, value)
@@ -272,14 +274,14 @@ class _Connection(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _last(self, answer: Answer) -> None:
-        """An answer after which nothing that comes can be understood."""
+        """Sends the last answer of a connection, as later bytes cannot be interpreted."""
         self.close_connection = self._unread = True
         self.request_version = self.protocol_version
         self._send(answer)
         self.wfile.write(answer.text)
 
     def _take_the_rest(self) -> None:
-        """Of what the other side is still sending, some: a connection closed on unread bytes is reset, and the answer lost."""
+        """Reads a limited part of the bytes that the client still sends: if a connection is closed with unread bytes, it is reset, and the answer is lost."""
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(_REST_SECONDS)
         rest = _LONGEST_REST
@@ -287,11 +289,11 @@ class _Connection(BaseHTTPRequestHandler):
             rest -= taken
 
     def version_string(self) -> str:
-        """Of the header Server: no versions."""
+        """The value of the header Server, without versions."""
         return "frazil"
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the base class cannot understand, as our answers are."""
+        """Refuses a request that the base class cannot parse, with an answer like others."""
         self._last(refusal(int(code), "the request is malformed"))
 
     def handle_expect_100(self) -> bool:
@@ -301,5 +303,5 @@ class _Connection(BaseHTTPRequestHandler):
     def log_request(self, code: object = "-", size: object = "-") -> None:
         """Requests are not logged. Failures of the store are reported where they occur."""
 
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 # the base class has it so
-        """Nor is a connection that stands still."""
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 # as in the base class
+        """Idle connections are not logged either."""

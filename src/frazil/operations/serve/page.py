@@ -1,4 +1,4 @@
-"""The page that browsers get: pure, from nodes to HTML."""
+"""The page for browsers: pure, from nodes to HTML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.record import Record
 
-LEVELS: Final = 3  # of a tree that one page shows; groups lead to pages of their own
+LEVELS: Final = 3  # of a tree on one page; groups are links to their own pages
 _MOST_LINES: Final = 1000
 _SHARDING: Final = "sharding_indexed"
 _STYLE: Final = (
@@ -24,7 +24,7 @@ _STYLE: Final = (
 
 
 class Line(Record):
-    """One node. link: relative to the page, None where nothing is to be seen; what: of each column after the name; good: whether it can be read"""
+    """One node. link: relative to the page, None if there is nothing to show; what: the text of each column after the name; good: whether it can be read"""
 
     name: str
     link: str | None
@@ -33,7 +33,7 @@ class Line(Record):
 
 
 def describe(name: str, node: ArrayMetadata | GroupMetadata | FrazilError | None) -> Line:
-    """The line of a node, whose name is a path below the page's; None: not a node, only a part of keys. A name ending in "/" leads to a page, as groups do."""
+    """The line of a node, whose name is a path below the page's; None: not a node, only a part of keys. A name ending in "/" links to a page, as groups do."""
     if isinstance(node, ArrayMetadata):
         chunks, shards = _layout(node)
         document = "zarr.json" if node.zarr_format == 3 else ".zarray" if node.zarr_format == 2 else None
@@ -47,7 +47,7 @@ def describe(name: str, node: ArrayMetadata | GroupMetadata | FrazilError | None
 
 
 def _layout(node: ArrayMetadata) -> tuple[Sequence[int] | None, Sequence[int] | None]:
-    """The shape of the innermost chunks and that of shards; None where there are none."""
+    """The shapes of the innermost chunks and of shards; None where there are none."""
     if not isinstance(node.chunk_grid, RegularGrid):
         return None, None
     outer: Sequence[int] = node.chunk_grid.chunk_shape
@@ -85,7 +85,7 @@ def draw_page(path: str, lines: Sequence[Line]) -> bytes:
 def _cells(line: Line) -> str:
     name = escape(line.name)
     if line.link is not None:
-        address = "./" + quote(line.link, errors="replace")  # so that a name with a colon is no scheme
+        address = "./" + quote(line.link, errors="replace")  # so that a name with a colon is not read as a scheme
         name = f'<a href="{escape(address)}">{name}</a>'
     kind = "" if line.good else ' class="bad" colspan="4"'
     return f"<td>{name}" + "".join(f"<td{kind}>{escape(cell)}" for cell in line.what)

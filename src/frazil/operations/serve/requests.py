@@ -1,6 +1,6 @@
-"""What a request over HTTP means, and what its answer is: pure, from method, target, headers, size and ETag to a value (RFC 9110).
+"""Parses HTTP requests and makes their answers: pure, from method, target, headers, size and ETag to a value (RFC 9110).
 
-Sockets, stores and bytes of values are in server.py and values.py."""
+Not here: sockets, stores and bytes of values (server.py, values.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Header = tuple[str, str]
 Span = tuple[int, int]  # start, length
 
 LONGEST_TARGET: Final = 8192  # characters; keys are shorter
-_LARGEST: Final = 10**18  # positions beyond it mean this one: no object is so large, and numbers stay such of 64 bits
+_LARGEST: Final = 10**18  # larger positions are replaced by it: no object is that large, and numbers stay below 64 bits
 _METHODS: Final = "GET, HEAD, OPTIONS"
 
 _TARGET: Final = re.compile(r"[!-~]*")
@@ -27,14 +27,14 @@ _SCHEME: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
 _FRAMING: Final = ("content-length", "transfer-encoding")
-_MISSPELT: Final = 2  # wrong letters with which a name is still that of a framing header
+_MISSPELT: Final = 2  # wrong letters up to which a name counts as a framing header
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _RANGE: Final = re.compile(r"([0-9]*)-([0-9]*)")
 _TAG: Final = re.compile(r'(W/)?("[!#-~\x80-\xff]*")')
 _DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 
 _EVERYWHERE: Final[tuple[Header, ...]] = (
-    ("X-Content-Type-Options", "nosniff"),  # what lies in a store is never a program of this server's
+    ("X-Content-Type-Options", "nosniff"),  # files of a store are never scripts of this server
 )
 _OWN_PAGES: Final[tuple[Header, ...]] = (("Cross-Origin-Resource-Policy", "same-origin"),)
 _SHARED: Final[tuple[Header, ...]] = (
@@ -48,14 +48,15 @@ _PREFLIGHT: Final[tuple[Header, ...]] = (
 
 
 class ByteRange(Record):
-    """One range as it was asked for. (first, last): both included; (first, None): up to the end; (None, n): the last n; (None, None): none that makes sense."""
+    """One requested range. (first, last): both included; (first, None): up to the end; (None, n): the last n; (None, None): invalid."""
 
     first: int | None
     last: int | None
 
 
 class Request(Record):
-    """A request for a value, or for a page. key: without the prefix that is served; of a page "" or ending in "/". Conditions are texts of headers, None where they are not there."""
+    """A request for a value, or for a page. key: without the served prefix; of a page "" or ending in "/". Conditions are texts of headers, None for missing
+    ones."""
 
     head: bool
     key: str
@@ -71,7 +72,7 @@ class Request(Record):
 
 
 class Answer(Record):
-    """status and headers, and then `text`, or the part `span` of the value, or nothing."""
+    """status and headers, followed by `text`, or by the part `span` of the value, or by nothing."""
 
     status: int
     headers: tuple[Header, ...]
@@ -90,10 +91,11 @@ def read_request(
     needs_host: bool = True,
     is_own: Callable[[str], bool] = lambda _: True,
 ) -> Request | Answer:
-    """The request; or its answer, if that needs no value.
+    """The request; or its answer, if the answer needs no value.
 
-    target      as in the request line;  needs_host: whether the request must say to which host it goes, as those of HTTP/1.1 must
-    is_own      whether a host, as in the header Host, is one of this server's: a page of another name that leads here is not to read it (DNS rebinding)"""
+    target      as in the request line;  needs_host: whether the request must name its host, as required in HTTP/1.1
+    is_own      whether a host, as in the header Host, is one of this server's: a page with another name that resolves to this machine must not read it (DNS
+                rebinding)"""
     pairs = [(name.lower(), value) for name, value in headers]
     said: dict[str, str] = {}
     for name, value in pairs:
@@ -131,7 +133,7 @@ def read_request(
 
 
 def _body_reason(headers: Sequence[Header]) -> str | None:
-    """Why the end of the request is ambiguous; None where it is clear (RFC 9112, 6.3). A proxy could see another end."""
+    """Why the end of the request is ambiguous; None if it is clear (RFC 9112, 6.3). A proxy could assume another end."""
     lengths = [value for name, value in headers if name == "content-length"]
     codings = [value for name, value in headers if name == "transfer-encoding"]
     for name, value in headers:
@@ -150,8 +152,8 @@ def _body_reason(headers: Sequence[Header]) -> str | None:
 
 @lru_cache(256)
 def _is_misspelt(name: str) -> bool:
-    """Whether a name is one of the two that say where a request ends, but for signs between the letters and up to two letters that are wrong, missing or too many.
-    Names that begin with "x-" are extensions."""
+    """Whether a name is one of the two headers that determine the end of a request, apart from signs between the letters and up to two wrong, missing or
+    additional letters. Names that begin with "x-" are extensions."""
     if name.startswith("x-"):
         return False
     letters = _letters(name)
@@ -163,7 +165,7 @@ def _letters(name: str) -> str:
 
 
 def _is_near(text: str, meant: str) -> bool:
-    """Whether two letters at most have to be replaced, inserted or removed to make one of the other."""
+    """Whether at most two letters must be replaced, inserted or removed to convert one text to the other."""
     if abs(len(text) - len(meant)) > _MISSPELT:
         return False
     row = list(range(len(meant) + 1))
@@ -175,12 +177,12 @@ def _is_near(text: str, meant: str) -> bool:
 
 
 def _key(target: str) -> str | Answer:
-    """The key that a target names ("" and what ends in "/" is a place for a page); or why it names none."""
+    """The key that a target names ("" or ending in "/" for a page); or the refusal of an invalid target."""
     if len(target) > LONGEST_TARGET:
         return refusal(414, "the address is too long")
     if not _TARGET.fullmatch(target):
         return refusal(400, "the address has a character that must be percent-encoded")
-    scheme = _SCHEME.match(target)  # the whole address, as proxies are told
+    scheme = _SCHEME.match(target)  # the whole address, as in requests to proxies
     path = (target[scheme.end() :] or "/") if scheme else target
     path = path.partition("?")[0]
     if not path.startswith("/"):
@@ -198,12 +200,12 @@ def _key(target: str) -> str | Answer:
         if key.removesuffix("/"):
             check_key(key.removesuffix("/"))
     except InvalidInputError:
-        return nothing_there()  # an empty component, which no key has
+        return nothing_there()  # no key has an empty component
     return nothing_there() if key == "/" else key
 
 
 def parse_range(text: str) -> ByteRange | None:
-    """The range of a Range header; None where the header may be ignored: for other units, and for several ranges, where the whole value may be sent."""
+    """The range of a Range header; None if the header may be ignored: for other units, and for several ranges, for which the whole value may be sent."""
     unit, mark, ranges = text.partition("=")
     if not mark or unit.strip(" \t").lower() != "bytes":
         return None
@@ -233,7 +235,7 @@ def _number(digits: str) -> int | None:
 
 
 def resolve_range(asked: ByteRange, size: int) -> Span | None:
-    """(start, length) of a range in a value of `size` bytes; None where it has none of its bytes. Of an empty value every suffix is the whole."""
+    """(start, length) of a range in a value of `size` bytes; None if it has none of the bytes. Every suffix of an empty value is the whole value."""
     first, last = asked
     if first is None:
         return None if not last else (max(size - last, 0), min(last, size))
@@ -243,8 +245,7 @@ def resolve_range(asked: ByteRange, size: int) -> Span | None:
 
 
 def speculative_span(request: Request, most: int) -> Span | None:
-    """What of the value can be asked for together with its size, (start, length) as stores take them, of at most `most` bytes; None where only the size
-    decides what is needed, or that nothing is."""
+    """The part of the value to request together with its size, (start, length) as in stores, of at most `most` bytes; None if the size must be known first."""
     if request.head or request.page or request.is_conditional:
         return None
     if request.range is None:
@@ -256,7 +257,8 @@ def speculative_span(request: Request, most: int) -> Span | None:
 
 
 def share(answer: Answer, origin: str | None, allowed: Collection[str]) -> Answer:
-    """The answer, with leave for the page of an origin to read it, where that is allowed (CORS); "*" allows all. Without leave, pages of other servers cannot even show it."""
+    """The answer, with the headers that allow the page of an origin to read it, if the user allows this (CORS); "*" allows all. Without them, pages of other
+    servers cannot even show it."""
     if not allowed:
         return answer._replace(headers=(*answer.headers, *_OWN_PAGES))
     varies = tuple(value for name, value in answer.headers if name == "Vary")
@@ -277,7 +279,7 @@ def share(answer: Answer, origin: str | None, allowed: Collection[str]) -> Answe
 
 
 def answer_value(request: Request, size: int, etag: str | None) -> Answer:
-    """The answer for a value of `size` bytes. etag: with its quotes; None where no version is known that could be relied on later."""
+    """The answer for a value of `size` bytes. etag: with its quotes; None if no reliable version is known."""
     headers = (*_EVERYWHERE, ("Accept-Ranges", "bytes"), ("Cache-Control", "no-cache"))
     if etag is not None:
         headers = (*headers, ("ETag", etag))
@@ -300,14 +302,14 @@ def answer_value(request: Request, size: int, etag: str | None) -> Answer:
 
 
 def _matches(header: str, etag: str | None, *, strong: bool) -> bool:
-    """Whether a list of ETags has that of a value which is there. A strong comparison takes no weak ones."""
+    """Whether a list of ETags has that of an existing value. A strong comparison ignores weak ones."""
     if header.strip(" \t") == "*":
         return True
     return etag is not None and any(tag == etag and not (strong and weak) for weak, tag in _TAG.findall(header))
 
 
 def _is_tag(header: str, etag: str | None) -> bool:
-    """Whether If-Range names the value's version. A date never does: values have none here."""
+    """Whether If-Range names the value's version. A date never does: values have no dates here."""
     return etag is not None and header.strip(" \t") == etag
 
 
@@ -318,7 +320,7 @@ def content_type(key: str) -> str:
 
 
 def answer_page(html: bytes) -> Answer:
-    """A page for people. It runs nothing and loads nothing."""
+    """A page for browsers. It runs no scripts and loads nothing."""
     headers = (
         ("Content-Type", "text/html; charset=utf-8"),
         ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),

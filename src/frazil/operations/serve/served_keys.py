@@ -1,7 +1,8 @@
-"""Which keys are served: those that a hierarchy of Zarr has, by their form; which documents the node of a chunk has, and which keys the chunks of an array have. Pure.
+"""Decides by their form which keys are served: those of a hierarchy of Zarr. Also gives the documents of the node of a chunk, and the keys of the chunks of an
+array. Pure.
 
-A folder may hold other things beside a hierarchy (`.env`, `.git/config`, notes): none of these has such a name, but for some (`reports/2024`) that look like chunks.
-served_nodes.py reads the documents. What a request means is in requests.py."""
+A folder may hold other files beside a hierarchy (`.env`, `.git/config`, notes). None of them has such a name, except for some that look like chunks
+(`reports/2024`). served_nodes.py reads the documents, requests.py parses requests."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ _CHUNK: Final = re.compile(rf"c|c?{_NUMBER}(?:[./]{_NUMBER})*|c(?:[./]{_NUMBER})
 _PART: Final = re.compile(rf"c|c?{_NUMBER}(?:\.{_NUMBER})*|c(?:\.{_NUMBER})+")  # of a chunk's key, between slashes
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 _DRAFT_DOCUMENT: Final = re.compile(r"(?:.*/)?meta/(?:.*/)?(?:[^/]+\.)?(?:array|group)(?:\.[A-Za-z0-9_-]+)*", re.DOTALL)
-# a hierarchy of which a path below meta/ is served has its documents without that part
+# if a path below meta/ is served, the documents of the hierarchy are without that part
 _DRAFT_NODE: Final = re.compile(r"(?:.*/)?(?:[^/]+\.)?(?:array|group)\.json", re.DOTALL)
 
 
 def is_served(key: str) -> bool:
-    """Whether a key is one of a hierarchy of Zarr: a document (zarr.json; .zarray, .zgroup, .zattrs, .zmetadata; of the draft NAME.array.json and NAME.group.json, below
-    meta/ with any suffix), or a chunk or shard under the encodings "default" and "v2" and those of the draft (c/0/1, c.0.1, 0.1, 0/1, c0/1, c). No part of it
-    begins with a dot, but for the documents of Zarr v2."""
+    """Whether a key is one of a hierarchy of Zarr: a document (zarr.json; .zarray, .zgroup, .zattrs, .zmetadata; of the draft NAME.array.json and
+    NAME.group.json, below meta/ with any suffix), or a chunk or shard under the encodings "default" and "v2" and those of the draft (c/0/1, c.0.1, 0.1, 0/1,
+    c0/1, c). No part of it begins with a dot, except for the documents of Zarr v2."""
     *parts, name = key.split("/")
     if any(part.startswith(".") for part in parts):
         return False
@@ -36,8 +37,8 @@ def is_served(key: str) -> bool:
 
 
 def chunk_documents(key: str) -> tuple[str, ...]:
-    """The documents of which one is there if a key is a chunk's, of Zarr v3 and v2: those of all nodes that could have such a chunk ("a/1/0" may be chunk 1/0 of "a", or
-    chunk 0 of "a/1"). None for the key of a document."""
+    """The documents of all nodes, of Zarr v3 and v2, that could have a chunk with this key ("a/1/0" may be chunk 1/0 of "a", or chunk 0 of "a/1"); one of them
+    exists if it is a chunk. Empty for the key of a document."""
     if _is_document(key):
         return ()
     return tuple(node + name for node in _chunk_nodes(key) for name in ("zarr.json", ".zarray"))
@@ -73,8 +74,8 @@ def draft_nodes(key: str) -> list[DraftNode]:
 
 
 class ArrayKeys(Record):
-    """The keys of the chunks of an array, without its prefix. encodings: of which each key has one; none where the document does not say it in a way known here: then every key
-    may be one."""
+    """The keys of the chunks of an array, without its prefix. encodings: each key has one of them; empty if the document names no encoding known here: then any
+    key may be a chunk's."""
 
     encodings: tuple[SeparatedKeys, ...]
     ndim: int
@@ -84,7 +85,7 @@ class ArrayKeys(Record):
 
 
 def array_keys(document: str, value: bytes) -> ArrayKeys | None:
-    """The keys of the array that a document is of; None for a group's. document: its key, one of those that chunk_documents and DraftNode.documents name."""
+    """The keys of the array with this document; None for the document of a group. document: its key, as from chunk_documents and DraftNode.documents."""
     members, name = json_members(value), document.rpartition("/")[2]
     if name == "zarr.json" and members.get("node_type") != "array":
         return None
@@ -104,7 +105,7 @@ def array_keys(document: str, value: bytes) -> ArrayKeys | None:
 
 
 def json_members(document: bytes) -> dict[str, object]:
-    """The members of a JSON object; none where the document is no JSON object."""
+    """The members of a JSON object; empty for any other document."""
     try:
         found = json.loads(document)
     except (ValueError, RecursionError):
@@ -123,7 +124,7 @@ def _final_encodings(entry: object) -> tuple[SeparatedKeys, ...]:
 
 
 def _with_separator(kind: type[SeparatedKeys], separator: object) -> tuple[SeparatedKeys, ...]:
-    """An encoding with this separator, with each that there is where none is given: writers of Zarr v2 left it out."""
+    """An encoding with this separator; with each possible one if none is given, as writers of Zarr v2 left it out."""
     return tuple(kind(one) for one in SEPARATORS if separator is None or one == separator)
 
 

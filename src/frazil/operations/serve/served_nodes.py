@@ -1,5 +1,5 @@
-"""Whether a key that looks like a chunk's is the key of a chunk of an array whose document a store has. The names of these documents, and what they say of keys, are in
-served_keys.py."""
+"""Checks whether a key that looks like a chunk's belongs to an array whose document is in the store. served_keys.py has the names of the documents and parses
+them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from frazil.operations.serve.served_keys import (
 )
 from frazil.stores.store import Store
 
-_MOST: Final = 4096  # arrays that are remembered
+_MOST: Final = 4096  # the most remembered arrays
 
 Arrays = Mapping[str, ArrayKeys]  # by the prefix of their chunks, "" or ending in "/"
 
 
 class ServedNodes:
-    """The arrays of the store that is served at a moment. Safe to use from many threads.
+    """The arrays of the store that is served at present. Safe to use from many threads.
 
-    Where a look-up is a request, an array that was found once is taken to stay, so that a client that reads it costs one look-up and not one for each
-    chunk. Another store, as that of the next snapshot of a branch, is looked up anew. What was not found is looked up each time."""
+    If look-ups are requests, an array that was found once is remembered, so that a client that reads it costs one look-up and not one for each chunk. For
+    another store, such as that of the next snapshot of a branch, arrays are looked up again. Missing arrays are looked up each time."""
 
     __slots__ = ("_known",)
 
@@ -34,7 +34,7 @@ class ServedNodes:
         self._known: tuple[Store | None, dict[str, ArrayKeys]] = (None, {})
 
     def serves(self, store: Store, key: str) -> bool:
-        """Whether a key of a served form is that of a document, or of a chunk of an array that is there. Raises InvalidInputError, StoreError."""
+        """Whether a key of a served form is that of a document, or of a chunk of an existing array. Raises InvalidInputError, StoreError."""
         if not chunk_documents(key):
             return True
         of, known = self._known
@@ -56,7 +56,7 @@ def has_chunk(arrays: Arrays, key: str) -> bool:
 
 
 def arrays_above(store: Store, key: str) -> Arrays:
-    """The arrays that could have a chunk with this key, as far as prefixes go. Raises InvalidInputError, StoreError."""
+    """The arrays that could have a chunk with this key, judged by prefixes. Raises InvalidInputError, StoreError."""
     nodes = draft_nodes(key)
     of_draft = _read(store, [(document, node.prefix) for node in nodes for document in node.documents(".json")], key)
     if not of_draft:
@@ -66,7 +66,7 @@ def arrays_above(store: Store, key: str) -> Arrays:
 
 
 def _read(store: Store, documents: Sequence[tuple[str, str]], key: str) -> dict[str, ArrayKeys]:
-    """The arrays of these documents, each with the prefix of its chunks. Where the store cannot have one of them, the error names the key that was asked for."""
+    """The arrays of these documents, each with the prefix of its chunks. If the store cannot have one of them, the error names the requested key."""
     if not documents:
         return {}
     try:

@@ -1,5 +1,5 @@
-"""Stores and repositories as plain Zarr over HTTP, to be read: what is served, and to whom. Sockets and threads are in listener.py; what a request means, and what its
-answer is, is decided in requests.py; values are read in values.py."""
+"""Serves stores and repositories as plain Zarr over HTTP, for reading. listener.py has sockets and threads, requests.py parses requests and makes answers,
+values.py reads values."""
 
 from __future__ import annotations
 
@@ -66,22 +66,22 @@ def serve(
     connections: int = CONNECTIONS,
     tell: Tell | None = None,
 ) -> Server:
-    """Serves a store to be read over HTTP, until the server is closed: `with serve("sea.zarr") as server: print(server.url)`.
+    """Serves a store for reading over HTTP, until the server is closed: `with serve("sea.zarr") as server: print(server.url)`.
 
     location  a folder, a URL or a Store; of a repository the store of a session, which stays at its snapshot
-    path      serves only what is below it, without it
-    every     seconds for which the nodes below a group, which its document lists (consolidated metadata), are taken to be those that were last seen; 0: each request lists them
-    host      an address of this machine; the default is reached from this machine alone
-    port      0: any that is free
-    host_names  names by which the server may be asked, beside the address that it listens on: "data.example.org", with ":8000" at this port alone
-    cors      origins such as "https://viewer.example.org" whose pages may read with a browser; "*" is all. Without any, no page of another server can read
-    connections  at once; more wait until one of these ends
-    tell      is given a line of text for each failure of the store; None: to standard error
+    path      serves only the keys below it, relative to it
+    every     seconds for which the nodes below a group, which its document lists (consolidated metadata), are not looked up again; 0: each request lists them
+    host      an address of this machine; the default is only reached from this machine
+    port      0: any free port
+    host_names  names by which clients may address the server, beside the address that it listens on: "data.example.org", with ":8000" only at this port
+    cors      origins such as "https://viewer.example.org" whose pages may read with a browser; "*": all. By default no page of another server can read
+    connections  at once; others wait until one of these ends
+    tell      called with a line of text for each failure of the store; None: writes it to standard error
     Only keys of Zarr are served (served_keys.py), and no other files of a folder.
-    Raises NotFoundError where nothing is there, InvalidInputError for a host or port that cannot be had, StoreError."""
+    Raises NotFoundError for an empty location, InvalidInputError for a host or port that is not available, StoreError."""
     store, prefix = resolve(location, path)
     if store.capabilities.listable and store.is_empty(prefix):
-        store.exists(f"{prefix}zarr.json")  # raises where the server answers with anything
+        store.exists(f"{prefix}zarr.json")  # raises if the server answers every key with a value
         raise NotFoundError(f"nothing is there to serve: {store!r}", path=prefix or None, hint="check the location")
     options = _Options(host, port, tuple(host_names), _origins(cors), connections, tell or _to_stderr, every)
     return Server(lambda: store, prefix, options)
@@ -100,11 +100,11 @@ def follow(
     connections: int = CONNECTIONS,
     tell: Tell | None = None,
 ) -> Server:
-    """Serves what a branch has at the time of each request, not what it had at the start; otherwise as `serve`. Requests before and after a commit see
-    different snapshots, as readers of a folder that is written to do.
+    """Serves the newest snapshot of a branch at the time of each request; otherwise as `serve`. Requests before and after a commit see different snapshots,
+    like readers of a folder during writes.
 
-    every  seconds for which the tip is taken to be where it was last seen
-    Raises NotFoundError where there is no such branch."""
+    every  seconds for which the tip is not looked up again
+    Raises NotFoundError for a missing branch."""
     source = _Tip(repository, branch, every)
     source()
     options = _Options(host, port, tuple(host_names), _origins(cors), connections, tell or _to_stderr, every)
@@ -112,7 +112,8 @@ def follow(
 
 
 class _Options(Record):
-    """Where a server listens, by which names it may be asked, whose pages may read, whom it tells of failures, and for how many seconds it remembers nodes."""
+    """Options of a server: where it listens, its names, the origins whose pages may read, the function that receives failures, and the seconds for which it
+    remembers nodes."""
 
     host: str
     port: int
@@ -124,7 +125,7 @@ class _Options(Record):
 
 
 def _origins(cors: Iterable[str]) -> frozenset[str]:
-    """Origins, as browsers send them. Raises InvalidInputError for what is none."""
+    """Origins as sent by browsers. Raises InvalidInputError for an invalid origin."""
     found = frozenset([cors] if isinstance(cors, str) else cors)
     for origin in found:
         if origin != "*" and _ORIGIN.fullmatch(origin) is None:
@@ -145,7 +146,7 @@ class _Tip:
 
     def __call__(self) -> Store:
         now = time.monotonic()
-        if now >= self._looked + self._every:  # several threads may look at once, which costs requests alone
+        if now >= self._looked + self._every:  # several threads may look at once, which only costs requests
             if self._repository.lookup_branch(self._branch) != self._session.snapshot_id:
                 self._session = self._repository.readonly_session(self._branch)
             self._looked = now
@@ -153,7 +154,7 @@ class _Tip:
 
 
 class Server:
-    """A server that runs, in threads of its own, until it is closed; made by `serve` and `follow`. url: where it is reached, ending in "/"."""
+    """A server that runs in its own threads until it is closed; `serve` and `follow` return it. url: its address, ending in "/"."""
 
     __slots__ = ("_listener", "_thread", "url")
 
@@ -162,7 +163,7 @@ class Server:
         served = _Served(source, prefix, _salt(source()), options.tell, options.cors, ServedNodes(), documents)
         hosts_of(
             options.host, options.port, options.host_names
-        )  # what is wrong with them is said before anything listens
+        )  # raises the errors in these arguments before anything listens
         self._listener: Listener = listen(served, options.host, options.port, options.connections)
         name, number = self._listener.server_address[:2]
         self._listener.hosts = hosts_of(options.host, int(number), options.host_names)
@@ -180,11 +181,11 @@ class Server:
         self.close()
 
     def wait(self) -> None:
-        """Until the server is closed, by another thread; or until Ctrl-C."""
+        """Waits until another thread closes the server, or until Ctrl-C."""
         self._thread.join()
 
     def close(self) -> None:
-        """Ends the server and its connections. No error where that has been done."""
+        """Ends the server and its connections. No error if they have ended."""
         self._listener.end()
         self._thread.join()
         self._listener.server_close()
@@ -192,13 +193,13 @@ class Server:
 
 
 def _in_url(address: str) -> str:
-    """An address as URLs have it. "All addresses of this machine" is none to go to: its loopback is one of them."""
-    address = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(address, address)  # noqa: S104 # is not listened at
+    """An address in the form of URLs; the loopback address for "all addresses of this machine", which is not a destination."""
+    address = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(address, address)  # noqa: S104 # not listened at
     return f"[{address}]" if ":" in address else address
 
 
 def _salt(store: Store) -> bytes:
-    """What makes ETags differ from those of another run, where versions are not for ever: in memory they begin anew."""
+    """A salt that makes ETags differ from those of another run, for stores whose versions can repeat: in memory they start again."""
     return b"" if isinstance(store, LocalStore | NodeStore) else token_bytes(16)
 
 
@@ -211,7 +212,7 @@ def _to_stderr(line: str) -> None:
 
 
 class _Served(Record):
-    """What a server serves: the store of each moment, and of its keys those below a prefix."""
+    """The content of a server: the keys below a prefix, in the present store."""
 
     source: Source
     prefix: str
@@ -230,7 +231,7 @@ class _Served(Record):
         needs_host: bool,
         is_own: Callable[[str], bool],
     ) -> tuple[Answer, Iterator[bytes]]:
-        """The answer to a request, and the bytes of its span, of which the first were read already: what cannot be read at all is an answer, too."""
+        """The answer to a request, and the bytes of its span. The first bytes are already read, so that an unreadable value also gives an answer."""
         answer, pieces = self._answer(read_request(method, target, headers, needs_host=needs_host, is_own=is_own))
         origin = next((value for name, value in headers if name.lower() == "origin"), None)
         return share(answer, origin, self.cors), pieces
@@ -251,7 +252,7 @@ class _Served(Record):
             return refusal(500, "the store failed; the server's standard error says why"), iter(())
 
     def _value(self, store: Store, request: Request) -> tuple[Answer, Iterator[bytes]]:
-        """Begins anew where the value is replaced between its look-up and the first bytes."""
+        """The answer with a value. Tries again if the value is replaced between its look-up and the first bytes."""
         if not self.nodes.serves(store, self.prefix + request.key):
             return nothing_there(), iter(())
         document = self.consolidated.document(store, self.prefix + request.key)
@@ -276,7 +277,7 @@ class _Served(Record):
         return nothing_there(), iter(())
 
     def _page(self, store: Store, path: str) -> Answer:
-        """The page at a path ("" or ending in "/"): the nodes there, or where none is, the names that are served."""
+        """The page at a path ("" or ending in "/"): the nodes there, or the served names if there is none."""
         try:
             node = open_node(store, path=self.prefix + path)
         except NotFoundError:
@@ -289,7 +290,7 @@ class _Served(Record):
         return answer_page(draw_page(path, lines))
 
     def _names(self, store: Store, path: str) -> list[str]:
-        """The names below a path that are served, without the prefix."""
+        """The served names below a path, without the prefix."""
         if not store.capabilities.listable:
             return []
         keys, prefixes = store.list_dir(self.prefix + path)
@@ -308,18 +309,18 @@ class _Served(Record):
         return found
 
     def failed(self, error: Exception) -> None:
-        """Tells of an error in one line, whatever is in its text."""
+        """Reports an error in one line, with any text."""
         text = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
         self.tell("".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split())))
 
 
 def _leaves_folder(error: Exception) -> bool:
-    """Whether an error says that a link stands where a file or folder should: links are not followed, as they may lead out of what is served."""
+    """Whether an error is due to a link in place of a file or folder: links are not followed, as they may lead out of the served folder."""
     return isinstance(error, StoreError) and error.errno in {ELOOP, EXDEV}
 
 
 def _cannot_be(key: str, error: Exception) -> bool:
-    """Whether an error says that the store can never hold a key."""
+    """Whether an error means that the store can never hold a key."""
     if not isinstance(error, FrazilError) or error.key != key:
         return False
     return isinstance(error, InvalidInputError) or (isinstance(error, StoreError) and error.errno == ENAMETOOLONG)

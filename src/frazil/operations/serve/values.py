@@ -1,4 +1,4 @@
-"""Values of a store, read piece by piece, all pieces from one version. Ranges are decided in requests.py, and bytes are sent by listener.py."""
+"""Reads values of a store piece by piece, all pieces from one version. requests.py decides ranges, listener.py sends the bytes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import FOUND, NO_SPANS, STALE, Columns, Fetched, clip_span
 
-PIECE: Final = 2**21  # bytes read at once: what each request keeps in memory
+PIECE: Final = 2**21  # bytes read at once, which each request holds in memory
 
 
 class Value:
-    """A value that was found. size: in bytes; etag: with quotes, or None where the store cannot tell versions apart for ever."""
+    """A value that was found. size: in bytes; etag: with quotes, or None if versions of the store can repeat."""
 
     __slots__ = ("_ahead", "_fetched", "_key", "_store", "etag", "size")
 
@@ -28,8 +28,8 @@ class Value:
         self.etag = _etag(fetched, key, salt)
 
     def pieces(self, start: int, length: int) -> Iterator[bytes]:
-        """The bytes from start, in pieces of at most PIECE; first what came together with the size. Raises StoreError, and ConflictError where the value was
-        replaced meanwhile and the store does not hold the old one."""
+        """The bytes from start, in pieces of at most PIECE; first those that came together with the size. Raises StoreError, and ConflictError if the value was
+        replaced meanwhile and the store does not keep the old one."""
         if len(self._ahead):
             _, first, count = self._ahead[0].tolist()
             first, count = clip_span(first, count, self.size)
@@ -52,10 +52,10 @@ class Value:
 
 
 def find_value(store: Store, key: str, ahead: tuple[int, int] | None, salt: bytes = b"") -> Value | None:
-    """The value of a key, None where nothing is there.
+    """The value of a key, None if there is none.
 
-    ahead  (start, length) of bytes to bring in the same request, as Store.fetch takes them;  salt: makes ETags those of one run of a program
-    Raises what the store raises."""
+    ahead  (start, length) of bytes to fetch in the same request, as in Store.fetch;  salt: restricts ETags to one run of a program
+    Raises the errors of the store."""
     spans = NO_SPANS if ahead is None else np.array([[0, *ahead]], np.int64)
     for _ in attempts(READS):
         fetched = store.fetch([key], spans)
@@ -65,14 +65,14 @@ def find_value(store: Store, key: str, ahead: tuple[int, int] | None, salt: byte
         if status == FOUND:
             if not len(spans):
                 raise StoreError("the store does not say how large the value is", key=key)
-            spans = NO_SPANS  # some stores know the size only where it alone is asked for
+            spans = NO_SPANS  # some stores only give the size if no bytes are requested
         elif status != STALE:
             return None
     raise replaced("the value was", key)
 
 
 def _etag(fetched: Fetched, key: str, salt: bytes) -> str | None:
-    """None also for a version so young that the next value may bear it too."""
+    """The ETag of a value; None also for a version that the next value may also have."""
     version = fetched.versions[0]
     if version is None or (fetched.version_may_repeat is not None and fetched.version_may_repeat[0]):
         return None

@@ -1,3 +1,3 @@
-"""How stored shards look inside: their indexes, where their inner chunks lie, what of them nothing refers to, and pictures of that. No chunk is decoded.
+"""The layout of stored shards: their indexes, the positions of their inner chunks, unused bytes, and pictures of these. No chunk is decoded.
 
-Whether they are as they should be is a matter of validate/."""
+Not here: checks of shards (validate/)."""

@@ -1,4 +1,4 @@
-"""The order in which inner chunks lie in a shard: C, F, Morton, or none of these. Pure."""
+"""The order of inner chunks in a shard: C, F, Morton, or none of these. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["order_of"]
 
 
 def order_of(level: Level, numbers: Columns) -> Order | None:
-    """The order of inner chunks, int64[n], their numbers in the index in the order of their bytes: the first of C, F and Morton that fits, else "written" (as they were
-    written). None for fewer than two, which have no order."""
+    """The order of inner chunks: the first of C, F and Morton that fits, else "written" (as they were written). None for fewer than two. numbers: int64[n], the
+    numbers in the index, in the order of the bytes."""
     if len(numbers) < 2:
         return None
     coords, counts = grid_coordinates(level, numbers), level.counts

@@ -1,4 +1,5 @@
-"""One shard as a picture of its bytes: in characters, or as pixels whose colours show where in the grid an inner chunk is. shards.py finds where the inner chunks are in the bytes."""
+"""One shard as a picture of its bytes: in characters, or as pixels whose colours show the position of an inner chunk in the grid. shards.py finds the positions
+of inner chunks in the bytes."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ _SIGNS: Final = {"chunk": "#", "index": "i", "unused": "."}
 
 
 def shard_text(shard: Shard) -> str:
-    """Lines of characters from the first byte to the last: # inner chunks, i the index, . unused. A character shows what its first byte belongs to; an index or unused bytes
-    that are shorter than a character have one, too."""
+    """Lines of characters from the first byte to the last: # inner chunks, i the index, . unused. A character shows the kind of its first byte. An index or
+    unused bytes that are shorter than a character also get one."""
     size = _size(shard)
     count = max(1, min(_WIDTH * _LINES, size))
     signs = ["#"] * count
@@ -68,7 +69,7 @@ def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
 
 
 def _framed(picture: Pixels, shard: Shard) -> Pixels:
-    """Paper around a picture, with a title above it and its legend below."""
+    """A picture on paper, with a title above it and its legend below."""
     place = ", ".join(map(str, shard.coords))
     title = text_coverage(f"shard {place}: {human(shard.nbytes)}, {shard.chunks} of {shard.total} inner chunks", _TEXT)
     legend = text_coverage("colour: inner chunk, counted in C order; dark: index; grey: unused", _TEXT)
@@ -89,7 +90,7 @@ def _size(shard: Shard) -> int:
 
 
 def _ranks(chunks: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How far each chunk is in C order, from 0 to the number of chunks in the box around all."""
+    """The rank of each chunk in C order, from 0 to the number of chunks in the bounding box of all."""
     if not len(chunks):
         return np.zeros(0)
     least, extent = chunks.min(axis=0), np.ptp(chunks, axis=0) + 1

@@ -1,7 +1,7 @@
-"""The shard indexes of stored objects, read through the store as keys and ranges of bytes, for operations that look at shards one by one. No chunk is decoded, but for
-shards with codecs around them, which have to be.
+"""Reads the shard indexes of stored objects through the store, as keys and ranges of bytes, for operations that look at shards one by one. No chunk is decoded,
+except shards inside codecs.
 
-What the bytes of an index mean is in codecs/sharding/shard.py; reading elements is the array's matter."""
+Not here: parsing of indexes (codecs/sharding/shard.py), and reading of elements (array/io/)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _AT_ONCE = 256  # shards of one request to the store
 
 
 class Blob(Record):
-    """Where the bytes of a shard are read from. base: of its first byte there; size: of the shard; read: from (start, length) each to their bytes"""
+    """The source of the bytes of a shard. base: the position of its first byte there; size: of the shard; read: from several (start, length) to their bytes"""
 
     base: int
     size: int
@@ -45,11 +45,12 @@ class Blob(Record):
 
 
 class ShardTable(Record):
-    """The index of one shard, or what is wrong with it.
+    """The index of one shard, or its error.
 
-    size   bytes of the stored object; -1 where it is not there
-    table  int64[total, 2], start (from the first byte of the shard) and length of each inner chunk, -1 where it is empty; None where there is an error, or no object
-    blob   what the starts count in: the object, or what it was decoded to"""
+    size   bytes of the stored object; -1 if it is missing
+    table  int64[total, 2], start (from the first byte of the shard) and length of each inner chunk, -1 where it is empty; None if there is an error, or no
+           object
+    blob   the bytes in which the starts count: the object, or its decoded content"""
 
     size: int
     table: Columns | None = None
@@ -58,7 +59,7 @@ class ShardTable(Record):
 
 
 def levels_of(array: Array) -> tuple[Level, ...]:
-    """The shardings of an array, the outermost first; none where it has no shards, or none that can be looked into."""
+    """The shardings of an array, the outermost first; empty if it has no shards, or only unreadable ones."""
     return array._compiled.chain.levels if isinstance(array.metadata.chunk_grid, RegularGrid) else ()
 
 
@@ -68,7 +69,7 @@ def grid_extents(array: Array) -> tuple[int, ...]:
 
 
 def chunk_store(array: Array) -> Store:
-    """The store that has the array's chunks under their keys: that of the hierarchy, or storage transformers over it."""
+    """The store with the array's chunks under their keys: that of the hierarchy, or storage transformers over it."""
     store: Store = getattr(array._storage, "store", array.store) if array._location.nodes is None else array.store
     return store
 
@@ -80,10 +81,10 @@ def chunk_keys(array: Array, coords: Columns) -> list[str]:
 
 
 def read_tables(array: Array, keys: Sequence[str], max_bytes: int, *, restore: bool = True) -> Iterator[ShardTable]:
-    """The outermost index of each shard, in the order of the keys. Raises nothing for a single shard: its error is in the answer.
+    """The outermost index of each shard, in the order of the keys. Does not raise errors of single shards; they are in the result.
 
     max_bytes  of encoded indexes at once
-    restore    a shard whose index cannot be read is restored where an append to it was killed, and read again"""
+    restore    a shard with an unreadable index is restored if an append to it was interrupted, and read again"""
     store = chunk_store(array)
     for key, found in zip(keys, _tables(array, keys, max_bytes), strict=True):
         for _ in attempts(READS) if restore and isinstance(found.error, DataError) else ():
@@ -107,7 +108,7 @@ def _tables(array: Array, keys: Sequence[str], max_bytes: int) -> Iterator[Shard
         try:
             yield from _fetched_tables(store, part, level)
         except StoreError:
-            for key in part:  # which one it is
+            for key in part:  # to find which one it is
                 try:
                     yield from _fetched_tables(store, [key], level)
                 except StoreError as error:
@@ -146,7 +147,7 @@ def _decoded_table(store: Store, key: str, level: Level) -> ShardTable:
 
 
 def _decoded(level: Level, data: bytes, key: str) -> ShardTable:
-    """Of a shard with codecs around it."""
+    """The index of a shard inside codecs."""
     size = len(data)
     try:
         for codec in reversed(level.after):
@@ -175,7 +176,7 @@ def _named(error: FrazilError, key: str) -> FrazilError:
 
 
 def tables_below(array: Array, shard: ShardTable, key: str) -> Iterator[tuple[Path, ShardTable]]:
-    """The indexes of the shards within a shard, each with the numbers of the shards that it lies in. Nothing where there are no such levels."""
+    """The indexes of the shards inside a shard, each with the numbers of the shards that contain it. Empty if there are no such levels."""
     pending: list[tuple[Path, ShardTable]] = [((), shard)]
     levels = levels_of(array)
     while pending:
@@ -190,7 +191,7 @@ def tables_below(array: Array, shard: ShardTable, key: str) -> Iterator[tuple[Pa
 
 
 def _inner_tables(level: Level, blob: Blob, spans: list[tuple[int, int]], key: str) -> list[ShardTable]:
-    """One for each span. A failure to read is that of all."""
+    """The table of each span. If reading fails, all have the error."""
     nbytes = level.index_codecs.nbytes
     cut = [min(length, nbytes) for _, length in spans]
     ends = [length - short if level.at_end else 0 for (_, length), short in zip(spans, cut, strict=True)]

@@ -1,4 +1,4 @@
-"""frazil.shards: where the inner chunks of stored shards lie, and which bytes nothing refers to. Indexes are read by operations/shards/shard_index.py; pictures are in picture.py."""
+"""frazil.shards: the positions of the inner chunks of stored shards, and unused bytes. shard_index.py reads indexes, picture.py has pictures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Piece", "Shard", "Shards", "shards"]
 
 
 class Piece(Record):
-    """Bytes of a shard that belong together. kind: "chunk", "index" or "unused"; chunk: coordinates in the grid of inner chunks of the array, where it is one"""
+    """Bytes of a shard that belong together. kind: "chunk", "index" or "unused"; chunk: coordinates in the grid of inner chunks of the array, for a chunk"""
 
     kind: str
     start: int
@@ -46,9 +46,9 @@ class Shard(Record):
 
     coords   in the array's grid of shards;  nbytes: of the stored object
     chunks   inner chunks that are stored, of `total`;  chunk_nbytes: their bytes, index_nbytes: those of the index
-    unused   bytes that nothing refers to, which earlier writes may have left: of the decoded shard, where codecs are around it;  gaps: how many locations they are in
+    unused   bytes without a reference, which earlier writes may have left: of the decoded shard, if it is inside codecs;  gaps: the number of their ranges
     order    of the inner chunks: "C", "F", "morton", or "written" for none of these; None for fewer than two
-    pieces   everything in the shard by location, where one shard was asked for; else ()
+    pieces   all parts of the shard in the order of their bytes, if one shard was requested; else ()
     error    why the index cannot be read"""
 
     coords: tuple[int, ...]
@@ -65,7 +65,7 @@ class Shard(Record):
     error: str | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """The same as JSON, without what does not apply."""
+        """The same as JSON, without members that do not apply."""
         fields = {name: value for name, value in self._asdict().items() if name != "pieces" and value is not None}
         fields["coords"] = list(self.coords)
         if self.pieces:
@@ -84,14 +84,14 @@ class Shards(Record):
         return {"location": self.location, "shards": [shard.to_json() for shard in self.shards]}
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
+        """The text that print shows, for use at a prompt."""
         return str(self)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def lines(self, most: int | None = None) -> list[str]:
-        """A table of the first shards, with a line for all."""
+        """A table of the first shards, with a line of totals."""
         first = self.shards[:most]
         rows = [("shard", "inner chunks", "stored", "index", "unused", "gaps", "order"), *map(_cells, first)]
         widths = [max(len(row[column]) for row in rows) for column in range(7)]
@@ -117,11 +117,11 @@ def shards(
     shard: Sequence[int] | None = None,
     runtime: Runtime | None = None,
 ) -> Shards:
-    """How the stored shards of an array look inside: inner chunks, bytes that nothing refers to, order. Only indexes are read; of shards in shards the outermost.
+    """The layout of the stored shards of an array: inner chunks, unused bytes, order. Only indexes are read; in nested shards the outermost.
 
     source  an Array, or the location of one;  path: of the node there
-    shard   coordinates of one shard: then it alone, with all its pieces; None: all that are stored
-    Raises NotFoundError (also where the shard is not stored), InvalidInputError for an array without shards, DataError, StoreError."""
+    shard   coordinates of one shard: returns only this one, with all its pieces; None: all stored shards
+    Raises NotFoundError (also for a missing shard), InvalidInputError for an array without shards, DataError, StoreError."""
     array = open_source(source, path, runtime)
     if not levels_of(array):
         raise InvalidInputError(
@@ -198,7 +198,7 @@ def _described(array: Array, coords: tuple[int, ...], key: str, found: ShardTabl
 
 
 def _gaps(spans: Columns, size: int) -> Columns:
-    """int64[g, 2], start and length: what no span covers of so many bytes."""
+    """int64[g, 2], start and length: the ranges of `size` bytes that no span covers."""
     order = np.argsort(spans[:, 0], kind="stable")
     starts, ends = spans[order, 0], np.maximum.accumulate(spans[order].sum(axis=1))
     before, after = np.concatenate(([0], ends)), np.concatenate((starts, [size]))

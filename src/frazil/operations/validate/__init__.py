@@ -1,3 +1,3 @@
-"""Whether what is stored can be read: documents, keys, shard indexes and, on request, every chunk. Nothing is changed.
+"""Checks whether stored data can be read: documents, keys, shard indexes and, on request, every chunk. Nothing is changed.
 
-The files of a repository itself (snapshots, manifests, branches) are not looked at: here it is the hierarchy that its session shows."""
+The files of a repository (snapshots, manifests, branches) are not checked: here a repository is the hierarchy of its session."""

@@ -1,4 +1,4 @@
-"""Decoding all stored chunks of an array, on all cores, and finding each one that cannot be decoded."""
+"""Decodes all stored chunks of an array, on all cores, and finds each one that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Box = tuple[slice, ...]
 def decode_objects(
     array: Array, coords: Columns, max_bytes: int, report: Callable[[int], object]
 ) -> Iterator[Problem | int]:
-    """Decodes stored objects; the problems that this finds, and for each box that was decoded its bytes.
+    """Decodes stored objects. Yields the problems, and the bytes of each decoded box.
 
-    coords  int64[n, d], of objects in the array's grid, sorted;  max_bytes: of decoded elements at once, one chunk at least"""
+    coords  int64[n, d], of objects in the array's grid, sorted;  max_bytes: of decoded elements at once, at least one chunk"""
     for box in _boxes(array, coords, max_bytes):
         yield from _faults(array, box)
         nbytes = array.dtype.itemsize * prod(part.stop - part.start for part in box)
@@ -34,7 +34,7 @@ def decode_objects(
 
 
 def _boxes(array: Array, coords: Columns, max_bytes: int) -> Iterator[Box]:
-    """Objects beside each other along the last dimension as one box, as far as memory allows; parts of objects that are larger."""
+    """Adjacent objects along the last dimension as one box, as far as memory allows; parts of objects that are larger."""
     extents = grid_extents(array)
     if not extents:
         yield ()
@@ -66,7 +66,7 @@ def _follows(one: Columns, other: Columns) -> bool:
 
 
 def _faults(array: Array, box: Box) -> Iterator[Problem]:
-    """Each chunk of a box that cannot be read: where the whole cannot, its halves are tried."""
+    """Each unreadable chunk of a box: if the whole box cannot be read, its halves are tried."""
     try:
         array.read(box)
     except (DataError, StoreError) as error:
@@ -81,7 +81,7 @@ def _faults(array: Array, box: Box) -> Iterator[Problem]:
 
 
 def _halves(array: Array, box: Box) -> list[Box]:
-    """A box cut in two where a chunk ends; none for a single chunk."""
+    """A box cut in two at the end of a chunk; empty for a single chunk."""
     counts = [-(-part.stop // chunk) - part.start // chunk for part, chunk in zip(box, array.chunks, strict=True)]
     if all(count <= 1 for count in counts):
         return []

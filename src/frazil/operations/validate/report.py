@@ -1,4 +1,4 @@
-"""What a validation found: the value that users get, and its text. Pure."""
+"""The result of a validation: the value that users get, and its text. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Kind = Literal["document", "key", "index", "overlap", "chunk", "store", "torn"]
 
 
 class Problem(Record):
-    """Something that is wrong.
+    """A problem.
 
-    kind     "document": of a node, which cannot be read; "key": it belongs to nothing; "index": of a shard; "overlap": of inner chunks in a shard;
-             "chunk": it cannot be decoded; "store": something could not be fetched; "torn": an append to the shard was killed
-    path     of the node, "" at the root;  key: of the stored object, where one is meant
-    chunk    coordinates of the chunk (of the inner chunk, or of the shard, as the message says)"""
+    kind     "document": a node's is unreadable; "key": it belongs to no node; "index": of a shard; "overlap": of inner chunks in a shard; "chunk": it cannot be
+             decoded; "store": a value could not be fetched; "torn": an append to the shard was interrupted
+    path     of the node, "" at the root;  key: of the stored object, if there is one
+    chunk    coordinates of the chunk (of the inner chunk, or of the shard, depending on the message)"""
 
     kind: Kind
     message: str
@@ -43,14 +43,14 @@ class Problem(Record):
 
 
 class Validation(Record):
-    """What frazil.validate found.
+    """The result of frazil.validate.
 
-    location  what was looked at;  decoded: whether every chunk was decoded
-    groups, arrays  that can be opened;  objects: stored chunks and shards;  indexes: of shards, those of shards in shards too
+    location  that was checked;  decoded: whether every chunk was decoded
+    groups, arrays  that can be opened;  objects: stored chunks and shards;  indexes: of shards, also of nested ones
     decoded_nbytes  bytes of the elements that were decoded
-    problems  the first of them that were found, sorted by path and key; omitted: how many more there are
-    unlisted  the store cannot list: keys that belong to nothing cannot be found
-    repaired  what was wrong and is not any more"""
+    problems  the first ones found, sorted by path and key; omitted: the number of others
+    unlisted  the store cannot list: keys that belong to no node cannot be found
+    repaired  problems that were repaired"""
 
     location: str
     decoded: bool
@@ -66,7 +66,7 @@ class Validation(Record):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
     def to_json(self) -> dict[str, Json]:
@@ -76,7 +76,7 @@ class Validation(Record):
         return {"ok": self.ok, **fields} | {name: [one.to_json() for one in some] for name, some in found.items()}
 
     def __repr__(self) -> str:
-        """What print shows, for those who evaluate it at a prompt."""
+        """The text that print shows, for use at a prompt."""
         return str(self)
 
     def __str__(self) -> str:
@@ -105,5 +105,5 @@ def _counted(number: int, noun: str) -> str:
 
 
 def problem_of(kind: Kind, error: FrazilError, path: str) -> Problem:
-    """A problem that an error tells of."""
+    """The problem that an error reports."""
     return Problem(kind, error.message, path, error.key, error.chunk)

@@ -1,5 +1,5 @@
-"""frazil.validate: a hierarchy or an array looked through. Keys are listed once and assigned to nodes (convert/hierarchy_keys.py says which belong to what); indexes are read by
-shards/shard_index.py, chunks decoded by chunk_faults.py."""
+"""frazil.validate: checks a hierarchy or an array. Keys are listed once and assigned to nodes (convert/hierarchy_keys.py). shards/shard_index.py reads indexes,
+chunk_faults.py decodes chunks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.members import nodes_below
 from frazil.array.hierarchy.nodes import Metadata, NodeLocation
-from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.operations.array_source import with_limit
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
-from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels_of, read_tables, tables_below
+from frazil.operations.shards.shard_index import (
+    ShardTable,
+    chunk_keys,
+    chunk_store,
+    levels_of,
+    read_tables,
+    tables_below,
+)
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local.appended_shards import restore_copies, restore_keys, torn_keys
+from frazil.stores.local.appended_shards import COPIED_TORN, restore_copy, restore_keys, torn_keys
 from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
@@ -33,11 +40,10 @@ __all__ = ["validate"]
 _LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
 _TORN = "an append to the shard was killed"
-_COPIED = "an append to the shard was killed, and the shard was copied then"
 _MENDS = "`frazil validate --repair` restores it"
 _MENDED = "it was restored to what it was before"
 _CONSOLIDATED = (
-    "meta/root/consolidated/.zmetadata"  # copies of documents, as zarr-python 2 kept them in the older draft
+    "meta/root/consolidated/.zmetadata"  # copies of documents, as written by zarr-python 2 in the older draft
 )
 
 
@@ -51,15 +57,16 @@ def validate(
     progress: Callable[[int], object] | None = None,
     limit: int = _MOST_PROBLEMS,
 ) -> Validation:
-    """Whether everything that is stored of an array, or of a group with all below it, can be read. Problems are in the answer, and no errors.
+    """Checks whether all stored data of an array, or of a group with all below it, can be read. Problems are in the result, not raised.
 
     source    a location, an Array or a Group;  path: of a node there
-    decode    whether every stored chunk is decoded, as far as its elements lie within the array, on all cores; else documents, keys and shard indexes (checksums, bounds, overlaps) are looked at
-    repair    shards of which an append was killed (shard_writes="append") are restored to what they were before it; else they are problems. On a local disk alone
+    decode    whether every stored chunk is decoded, as far as its elements are inside the array, on all cores; else only documents, keys and shard indexes
+              (checksums, bounds, overlaps) are checked
+    repair    restores shards to their state before an interrupted append (shard_writes="append"); else they are problems. Only on a local disk
     runtime   threads, requests_in_flight, bytes_in_flight
-    progress  called with the bytes of elements that were decoded since the last call
-    limit     of problems in the answer; others are counted
-    Raises NotFoundError where no node is, InvalidInputError, StoreError where documents or listings cannot be fetched."""
+    progress  called with the bytes of elements decoded since the last call
+    limit     of problems in the result; others are counted
+    Raises NotFoundError if there is no node, InvalidInputError, StoreError if documents or listings cannot be fetched."""
     report = checked_progress(progress)
     check_flag(decode, "decode")
     check_flag(repair, "repair")
@@ -182,7 +189,7 @@ class _Run:
     # --- keys ------------------------------------------------------------------------------------------------------------------------
 
     def _sweep(self, nodes: Mapping[str, Metadata | FrazilError]) -> Iterator[tuple[str, Columns]]:
-        """The stored objects of each array, in columns, sorted. Keys that belong to nothing are problems."""
+        """The stored objects of each array, in columns, sorted. Keys that belong to no node are problems."""
         location = self._top._location
         hierarchy = _hierarchy(location)
         readable = {hierarchy.inside(path): node for path, node in nodes.items() if not isinstance(node, FrazilError)}
@@ -224,7 +231,7 @@ class _Run:
                     self.decoded_nbytes += done
 
     def _check_indexes(self, path: str, array: Array, coords: Columns) -> np.ndarray:
-        """Which shards have good indexes: bool[n]."""
+        """bool[n]: which shards have good indexes."""
         keys = chunk_keys(array, coords)
         good = np.ones(len(coords), np.bool_)
         torn, copied = self._torn(path, array, coords, keys)
@@ -233,15 +240,12 @@ class _Run:
                 good[row] = False
                 continue
             chunk = tuple(coords[row].tolist())
-            if keys[row] in copied and isinstance(shard.error, DataError):
-                problem = Problem("torn", "", path, keys[row], chunk)
-                if self._repair and restore_copies(chunk_store(array), [keys[row]]):
-                    self.repaired.append(problem._replace(message=f"{_COPIED}: {_MENDED}"))
-                    (shard,) = read_tables(array, [keys[row]], self._limit // 2, restore=False)
-                else:
+            if keys[row] in copied:
+                restored = self._copied(path, array, keys[row], chunk, shard)
+                if restored is None:
                     good[row] = False
-                    self._found.add(problem._replace(message=f"{_COPIED}: {_MENDS}"))
                     continue
+                shard = restored
             for numbers, found in [((), shard), *tables_below(array, shard, keys[row])]:
                 self.indexes += found.table is not None or found.error is not None
                 if found.error is not None:
@@ -252,8 +256,29 @@ class _Run:
                     self._found.add(Problem("overlap", _within(said, numbers), path, keys[row], chunk))
         return good
 
+    def _copied(
+        self, path: str, array: Array, key: str, chunk: tuple[int, ...], shard: ShardTable
+    ) -> ShardTable | None:
+        """The index of a shard that may have been copied while it was torn, restored on request; None if it stays torn."""
+        torn = isinstance(shard.error, DataError)
+        problem = Problem("torn", f"an append to the shard was killed, and {COPIED_TORN}: {_MENDS}", path, key, chunk)
+        if self._repair:
+            try:
+                restore_copy(chunk_store(array), key, readable=not torn)
+            except StoreError as error:
+                problem = problem._replace(message=f"an append to the shard was killed: {error.message}")
+            else:
+                (shard,) = read_tables(array, [key], self._limit // 2, restore=False)
+                if torn and shard.error is None:
+                    self.repaired.append(problem._replace(message=f"{_TORN}: {_MENDED}"))
+                return shard
+        if torn:
+            self._found.add(problem)
+        return None if torn else shard
+
     def _torn(self, path: str, array: Array, coords: Columns, keys: list[str]) -> tuple[set[str], set[str]]:
-        """The keys of shards that are torn, and stay so; and of those that may have been copied while they were, which those are whose index cannot be read."""
+        """The keys of shards that are torn and are not repaired; and of shards that may have been copied while torn, which is the case if their index is
+        unreadable."""
         torn, copied, store = set[str](), set[str](), chunk_store(array)
         for low in range(0, len(keys), _LOOKED_UP):
             part = keys[low : low + _LOOKED_UP]
@@ -271,12 +296,12 @@ class _Run:
 
 
 def _within(message: str, numbers: Sequence[int]) -> str:
-    """numbers: of the inner shards that are meant, from the outermost on."""
+    """The message with the numbers of the inner shards that it is about, from the outermost on."""
     return message if not numbers else f"{message}; in the inner shard number {', '.join(map(str, numbers))}"
 
 
 def _overlaps(table: Columns) -> str | None:
-    """What is said of inner chunks that share a part of their bytes, and not all of them; None where none do."""
+    """The message about inner chunks that share some but not all of their bytes; None if there are none."""
     numbers = np.flatnonzero((table[:, 0] >= 0) & (table[:, 1] > 0))
     order = numbers[np.lexsort((table[numbers, 1], table[numbers, 0]))]
     starts, ends = table[order, 0], table[order].sum(axis=1)
@@ -292,7 +317,7 @@ def _overlaps(table: Columns) -> str | None:
 
 
 def _hierarchy(location: NodeLocation) -> Hierarchy:
-    """The hierarchy below a node of the final Zarr v3 or of Zarr v2; of the drafts the one that the node is in."""
+    """The hierarchy below a node of the final Zarr v3 or of Zarr v2; in the drafts the one that contains the node."""
     layout = location.layout
     if layout.zarr_format in (2, 3):
         return Hierarchy(f"{location.path}/" if location.path else "", layout)

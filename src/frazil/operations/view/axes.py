@@ -1,4 +1,4 @@
-"""The two axes of a picture: the values of a coordinate along it, its name, and ticks at round ones. Pure: coordinates.py reads the values."""
+"""An axis of a picture: the values of a coordinate along it, its name, and ticks at round values. Pure: coordinates.py reads the values."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Axis(Record):
         return self.upwards and len(self.values) > 1 and self._direction() > 0
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """At most about `most`, or one for each element of which there are up to twice as many: the place of each, in elements from the start of the first (0.5 is the middle
-        of it), and its label."""
+        """At most about `most` ticks; one for each element, if there are at most twice as many. For each: the position in elements from the start of the first
+        (0.5 is its middle), and the label."""
         if not self._direction() or len(self.values) <= 2 * most:
             return self._ticks_of_elements(most)
         values = self.values[:: self._direction()]
         at = np.arange(len(self.values))[:: self._direction()] + 0.5
         if values.dtype.kind == "M":
-            if np.datetime_data(values.dtype.str)[0] in ("Y", "M"):  # which have no fixed number of seconds
+            if np.datetime_data(values.dtype.str)[0] in ("Y", "M"):  # these units have no fixed number of seconds
                 values = values.astype("datetime64[D]")
             times = time_ticks(values[0], values[-1], most)
             second = np.timedelta64(1, "s")
@@ -44,7 +44,7 @@ class Axis(Record):
         return [(float(place), text) for place, (_, text) in zip(places, found, strict=True)]
 
     def _direction(self) -> int:
-        """1 where every value is greater than the one before it, -1 where it is less, 0 otherwise; 0 for a single one."""
+        """1 if every value is greater than the one before it, -1 if every value is less, 0 otherwise, also for a single value."""
         if len(self.values) < 2 or self.values.dtype.kind not in "fM" or not np.isfinite(self.values).all():
             return 0
         if self.values.dtype.kind == "M" and not _is_near(self.values):
@@ -66,7 +66,7 @@ def _is_near(times: NDArray[np.generic]) -> bool:
 
 
 def coordinate_text(value: object) -> str:
-    """One value of a coordinate as people write it."""
+    """One value of a coordinate as readable text."""
     if isinstance(value, np.datetime64):
         if np.isnat(value):
             return "NaT"

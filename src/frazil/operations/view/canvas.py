@@ -1,4 +1,4 @@
-"""Pixels of paper, and text on them. What is drawn is decided by figure.py and scale_bars.py."""
+"""Pixels of paper, and text on them. figure.py and scale_bars.py draw on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def blank(height: int, width: int, samples: int) -> Pixels:
 
 
 def write(canvas: Pixels, text: Coverage, top: int, left: int) -> None:
-    """Draws a text with ink. What is outside the canvas is cut off."""
+    """Draws a text with ink. Parts outside the canvas are cut off."""
     rows = slice(max(0, -top), min(text.shape[0], canvas.shape[0] - top))
     columns = slice(max(0, -left), min(text.shape[1], canvas.shape[1] - left))
     if rows.stop <= rows.start or columns.stop <= columns.start:

@@ -1,4 +1,5 @@
-"""Colour maps: numbers from 0 to 1 to colours whose lightness changes evenly, and colours of codes, made in the OKLab colour space. What they are used on is picture.py's."""
+"""Colour maps from numbers between 0 and 1 to colours whose lightness changes evenly, and colours of codes, made in the OKLab colour space. picture.py applies
+them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _STOPS: Final[dict[str, tuple[tuple[float, float, float], ...]]] = {
     "land": ((0.42, 0.09, 250), (0.86, 0.06, 115)),
     "grey": ((0.0, 0.0, 0), (1.0, 0.0, 0)),
 }
-CODES: Final = "codes"  # a colour for each of a few values, whose order means nothing
+CODES: Final = "codes"  # a colour for each of a few values without a meaningful order
 COLOUR_MAPS: Final = (*_STOPS, CODES)
 MOST_CODES: Final = 64
 _GOLDEN: Final = 137.50776  # degrees: each hue is far from those before it
@@ -40,7 +41,7 @@ _TO_LINEAR = (
 
 
 def colour_table(name: str) -> NDArray[np.uint8]:
-    """The 256 colours of a map, uint8[256, 3] (sRGB). Raises InvalidInputError for a name that is none, and for "codes", which has no order."""
+    """The 256 colours of a map, uint8[256, 3] (sRGB). Raises InvalidInputError for an unknown name, and for "codes", which has no order."""
     if name not in _STOPS:
         raise InvalidInputError(
             f"there is no colour map {name!r} of many colours",
@@ -53,7 +54,7 @@ def colour_table(name: str) -> NDArray[np.uint8]:
 
 
 def entry_colours(name: str, count: int) -> NDArray[np.uint8]:
-    """Colours for `count` values, uint8[count, 3]: evenly spaced ones of a map, or of "codes" such as differ from each other. Raises InvalidInputError for a name that is none."""
+    """Colours for `count` values, uint8[count, 3]: evenly spaced ones of a map, or for "codes" distinct ones. Raises InvalidInputError for an unknown name."""
     if name != CODES:
         return colour_table(name)[np.arange(count) * 255 // max(1, count - 1)]
     number = np.arange(count)

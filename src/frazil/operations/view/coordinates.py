@@ -1,5 +1,5 @@
-"""What a picture says of its selection: the title, the coordinates of its axes, and where along the other dimensions it is. Reads the one-dimensional arrays beside an
-array that are named like its dimensions (CF conventions, section 2.4). How they are drawn is axes.py's and figure.py's."""
+"""The text of a picture about its selection: the title, the coordinates of its axes, and its position along the other dimensions. Reads the one-dimensional
+arrays beside an array that have the names of its dimensions (CF conventions, section 2.4). axes.py and figure.py draw them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.operations.view.axes import Axis, coordinate_text
 from frazil.operations.window import Window, window
 from frazil.record import Record
 
-_MOST: Final = 2**22  # elements of a coordinate; of a longer one the axis shows positions
+_MOST: Final = 2**22  # the most elements of a coordinate; for a longer one the axis shows positions
 _PRESSURE: Final = frozenset(
     {"pa", "hpa", "kpa", "mbar", "mb", "bar", "millibar", "millibars", "dbar", "decibar", "decibars"}
 )
@@ -36,10 +36,10 @@ class Caption(Record):
 
 
 def caption(view: Window, decode: Decode | None = None) -> Caption:
-    """Of a selection of two dimensions.
+    """The caption of a selection with two dimensions.
 
-    decode  makes of a window of a coordinate one of decoded elements, such as times; None: coordinates are shown as they are stored
-    A coordinate that cannot be decoded is left out, and all where a document of one breaks the rules: the axes then show positions. Raises StoreError."""
+    decode  converts a window of a coordinate to one of decoded elements, such as times; None: coordinates are shown as stored
+    A coordinate that cannot be decoded is left out; all are left out if a document of one breaks the rules. The axes then show positions. Raises StoreError."""
     names = _dimension_names(view.array)
     arrays = _coordinates(view.array, names)
     axes = {kept: _axis(view, kept, names[kept], arrays.get(kept), decode) for kept in view.kept}
@@ -74,7 +74,7 @@ def _dimension_names(array: Array) -> tuple[str | None, ...]:
 
 
 def _coordinates(array: Array, names: tuple[str | None, ...]) -> dict[int, Array]:
-    """The coordinate of each dimension that has one: of the group of the array."""
+    """The coordinate of each dimension that has one, from the group of the array."""
     if not array.path:
         return {}
     paths = {i: join(split(array.path)[0], name) for i, name in enumerate(names) if name and "/" not in name}
@@ -109,7 +109,7 @@ def _axis(view: Window, dimension: int, name: str | None, coordinate: Array | No
 def _values(
     coordinate: Array | None, picks: range | tuple[int, ...], decode: Decode | None
 ) -> NDArray[np.generic] | None:
-    """float64, datetime64 or text of a coordinate; None where it has none of these, or cannot be read."""
+    """float64, datetime64 or text of a coordinate; None for other types, or if it cannot be read."""
     if coordinate is None or len(picks) > _MOST:
         return None
     try:
@@ -123,7 +123,7 @@ def _values(
 
 
 def meanings(attributes: Mapping[str, object]) -> dict[float, str]:
-    """What single values mean (CF conventions, section 3.5: flag_values and flag_meanings); empty where the attributes do not say it."""
+    """The meanings of single values (CF conventions, section 3.5: flag_values and flag_meanings); empty if the attributes do not have them."""
     values, words = attributes.get("flag_values"), attributes.get("flag_meanings")
     if not isinstance(values, list) or not isinstance(words, str) or len(values) != len(words.split()):
         return {}

@@ -1,4 +1,5 @@
-"""A whole picture: the pixels of the values between their axes, below a title, beside a colour bar or a legend. Colours of values are picture.py's, ticks axes.py's."""
+"""A whole picture: the pixels of the values between their axes, below a title, beside a colour bar or a legend. picture.py has the colours, axes.py the
+ticks."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from frazil.operations.view.scale_bars import colour_bar, legend
 from frazil.operations.view.text import Coverage, line_height, text_coverage
 from frazil.record import Record
 
-_LEAST_SIDE: Final = 512  # smaller pictures are enlarged: a square of pixels for each value
+_LEAST_SIDE: Final = 512  # smaller pictures are enlarged, with a square of pixels for each value
 _THINNEST: Final = (
-    3  # the longer side is at most so many times the shorter one: the values of a longer one are not drawn square
+    3  # the greatest ratio of the longer side to the shorter one: beyond it the values are not drawn as squares
 )
 _SMALLEST_TEXT, _LARGEST_TEXT = 9, 28
 _NO_MEANINGS: Final[Mapping[float, str]] = {}
 
 
 class _Frame(Record):
-    """Where the values are on the canvas. size: of the text; tick: length of a tick"""
+    """The position of the values on the canvas. size: of the text; tick: length of a tick"""
 
     top: int
     left: int
@@ -47,7 +48,7 @@ class _Frame(Record):
 
 
 def draw_bare(values: NDArray[np.float64], scale: Scale) -> Pixels:
-    """A pixel, or a square of them, for each value and nothing else. values: float64[height, width]; uint8[..., ..., 3 or 4]."""
+    """Only the values, with a pixel or a square of pixels for each. values: float64[height, width]; returns uint8[..., ..., 3 or 4]."""
     enlarge = -(-_LEAST_SIDE // max(values.shape))
     return raster(values, scale).repeat(enlarge, axis=0).repeat(enlarge, axis=1)
 
@@ -61,8 +62,8 @@ def draw_figure(
 ) -> Pixels:
     """The values with everything around them.
 
-    values    float64[height, width];  factor: elements of an axis that a value stands for
-    meanings  what single values mean, for the legend"""
+    values    float64[height, width];  factor: elements of an axis for each value
+    meanings  of single values, for the legend"""
     vertical, horizontal = caption.axes
     pixels = _enlarged(raster(values[::-1] if vertical.reverses else values, scale))
     height, width = pixels.shape[:2]
@@ -120,7 +121,7 @@ def _positions(axis: Axis, scale: float, length: int, most: int) -> list[tuple[i
 
 
 def _fitting(axis: Axis, scale: float, length: int, size: int) -> list[tuple[int, Coverage]]:
-    """Ticks of a horizontal axis, as many as have room beside each other."""
+    """Ticks of a horizontal axis, as many as fit beside each other."""
     most = length // (5 * size)
     while True:
         found = sorted(

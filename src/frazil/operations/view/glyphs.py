@@ -1,8 +1,8 @@
-"""The characters of the text on pictures, as strokes of a pen. How strokes become pixels is text.py's.
+"""The characters of the text on pictures, as strokes of a pen. text.py converts strokes to pixels.
 
-Each point is two digits of base 36, x and y, in units of a twelfth of the height of a capital letter: the baseline is at 4, small letters end at c (12), capitals at
-g (16), descenders at 0. Strokes are divided by spaces: straight lines from point to point; with ~ before it a curve from the first point to the last (a quadratic spline, the points between
-control it); with * before it such a curve that is closed."""
+Each point is two digits of base 36, x and y, in units of a twelfth of the height of a capital letter: the baseline is at 4, small letters end at c (12),
+capitals at g (16), descenders at 0. Strokes are divided by spaces: straight lines from point to point; with ~ before it a curve from the first point to the
+last (a quadratic spline, the points between control it); with * before it a closed curve of this kind."""
 
 from __future__ import annotations
 

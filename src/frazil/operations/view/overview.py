@@ -1,6 +1,6 @@
-"""A large 2-d selection made small: each element of an overview stands for a square of elements. Reads piece by piece, in bounded memory.
+"""Reduces a large 2-d selection: each element of an overview represents a square of elements. Reads piece by piece, in bounded memory.
 
-How the overview becomes a picture is picture.py's."""
+picture.py makes a picture of the overview."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Method = Literal["auto", "mean", "nearest"]
 Report = Callable[[int], None]  # bytes of elements that were read since the last call
 
 MOST_PIXELS = 4096  # along a side of an overview
-_FEWEST_CODES, _MOST_CODES = 3, 16  # distinct whole numbers that are taken to be codes, of which there is no mean
-_SQUARES = 64  # where there are so many squares for each of them
+_FEWEST_CODES, _MOST_CODES = 3, 16  # from 3 to 16 distinct whole numbers count as codes, which have no mean
+_SQUARES = 64  # at least so many squares for each of them
 
 
 class Overview(Record):
-    """values: float64[height, width], NaN where there is nothing to show; factor: elements along each side that one value stands for."""
+    """values: float64[height, width], NaN where there is nothing to show; factor: elements along each side for one value."""
 
     values: NDArray[np.float64]
     factor: int
@@ -41,10 +41,10 @@ def overview(
 ) -> Overview:
     """A 2-d window reduced so that its longer side has at most `size` values.
 
-    method     mean: of every square of elements, those that are NaN, infinite or equal to `hide` left out; nearest: the element in the middle of it;
-               auto: the mean, or the element in the middle where these are whole numbers and many, of 3 to 16 distinct values, such as codes
-    max_bytes  of elements that are held at once, beside size x size x 16 bytes of sums
-    Raises SelectionError for other than two dimensions or none of elements, InvalidInputError for types that have no order, DataError, StoreError."""
+    method     mean: of every square of elements, without those that are NaN, infinite or equal to `hide`; nearest: the element in its middle; auto: the mean,
+               or the element in the middle if these are many whole numbers with 3 to 16 distinct values, such as codes
+    max_bytes  of elements held at once, beside size x size x 16 bytes of sums
+    Raises SelectionError for an empty window or another number of dimensions, InvalidInputError for types without an order, DataError, StoreError."""
     if len(window.shape) != 2 or not all(window.shape):
         raise SelectionError(
             f"a picture needs two dimensions that are not empty, the selection has shape {window.shape}",
@@ -90,7 +90,7 @@ def _means(
 ) -> NDArray[np.float64]:
     shape = tuple(-(-length // factor) for length in window.shape)
     sums, counts = np.zeros(shape), np.zeros(shape)
-    exact = window.dtype.kind in "biu" and hide is None  # no copy as float64 is made of these
+    exact = window.dtype.kind in "biu" and hide is None  # these are not copied as float64
     centres = _CentreElements(window.shape, factor) if codes and window.dtype.kind in "iu" else None
     for (row, column), tile in window.tiles(max_bytes if exact else max_bytes * window.dtype.itemsize // 16):
         values = tile.read()
@@ -106,7 +106,7 @@ def _means(
 
 
 class _CentreElements:
-    """The element in the middle of each square, collected from tiles. values: float64, NaN where nothing is to be shown"""
+    """The element in the middle of each square, collected from tiles. values: float64, NaN where there is nothing to show"""
 
     __slots__ = ("_positions", "values")
 
@@ -117,7 +117,7 @@ class _CentreElements:
         self.values = np.full([len(positions) for positions in self._positions], np.nan)
 
     def take(self, values: Values, row: int, column: int, hide: np.generic | None) -> None:
-        """Of a tile whose first element is at (row, column) of the window."""
+        """Takes the elements of a tile whose first element is at (row, column) of the window."""
         rows, columns = (
             slice(*np.searchsorted(positions, (start, start + length)).tolist())
             for positions, start, length in zip(self._positions, (row, column), values.shape, strict=True)
@@ -135,7 +135,7 @@ def _add(
     sums: NDArray[np.float64],
     counts: NDArray[np.float64],
 ) -> None:
-    """Adds elements, the first of which is at (row, column) of the window, to the sums and counts of their squares."""
+    """Adds elements, with the first at (row, column) of the window, to the sums and counts of their squares."""
     columns = np.arange(column // factor * factor, column + values.shape[1], factor)
     first = np.maximum(columns - column, 0)
     across = slice(column // factor, column // factor + len(columns))
@@ -158,7 +158,7 @@ def _add(
 
 
 def _shown(values: Values, hide: np.generic | None) -> NDArray[np.float64]:
-    """As float64, complex ones by their magnitude; NaN for what is not to be shown."""
+    """Values as float64, complex ones by their magnitude; NaN for hidden ones."""
     numbers = np.abs(values) if values.dtype.kind == "c" else values
     shown = numbers.astype(np.float64)
     if hide is not None:

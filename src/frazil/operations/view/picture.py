@@ -1,4 +1,4 @@
-"""Numbers to pixels: which colour each has. What stands around them is figure.py's, how numbers are read overview.py's, the file png.py's."""
+"""Converts numbers to pixels with their colours. figure.py draws axes and legends, overview.py reads the numbers, png.py makes the file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from frazil.record import Record
 
 MISSING: Final = (190, 190, 190)
 _ROWS_AT_ONCE: Final = 256
-_MOST_ENTRIES: Final = 16  # distinct values that a legend lists where they are no codes
+_MOST_ENTRIES: Final = 16  # distinct values that a legend lists if they are not codes
 
 
 class Scale(Record):
-    """Numbers to colours.
+    """The mapping from numbers to colours.
 
     colours  uint8[n, 3 or 4]: of the values from low to high, or one for each entry;  missing: of NaN
-    entries  the distinct values, ascending, where they are few; None: all values from low to high"""
+    entries  the distinct values, ascending, if they are few; None: all values from low to high"""
 
     colours: Pixels
     missing: Pixels
@@ -41,9 +41,9 @@ def colour_scale(
 ) -> Scale:
     """The scale of values, NaN where there is nothing to show (grey, or transparent).
 
-    low, high  the values of the first and the last colour; None: the least and the greatest there is. Without both, values that are at most 16 distinct ones, of "codes" 64,
-               have a colour each, evenly spaced
-    Raises InvalidInputError for limits that are none, and for too many values for "codes"."""
+    low, high  the values of the first and the last colour; None: the least and the greatest value. Without both, up to 16 distinct values (64 for "codes") have
+               a colour each, evenly spaced
+    Raises InvalidInputError for invalid limits, and for too many values for "codes"."""
     most = MOST_CODES if colours == CODES else _MOST_ENTRIES
     entries = distinct(values, most) if low is None and high is None else None
     low, high = _limits(values, low, high)
@@ -55,7 +55,7 @@ def colour_scale(
 
 
 def raster(values: NDArray[np.float64], scale: Scale) -> Pixels:
-    """values: float64[height, width]; a pixel for each, uint8[height, width, 3 or 4]."""
+    """A pixel for each value, uint8[height, width, 3 or 4]. values: float64[height, width]"""
     table = np.concatenate((scale.colours, scale.missing[None]))
     picture = np.empty((*values.shape, table.shape[1]), np.uint8)
     for top in range(0, len(values), _ROWS_AT_ONCE):
@@ -85,7 +85,7 @@ def distinct(values: NDArray[np.float64], most: int) -> NDArray[np.float64] | No
 
 
 def are_codes(values: NDArray[np.float64], low: float | None, high: float | None) -> bool:
-    """Whether the colours for codes can show the values: limits are given by none, and distinct values are few."""
+    """Whether the colours for codes can show the values: there are no limits, and few distinct values."""
     return low is None and high is None and distinct(values, MOST_CODES) is not None
 
 

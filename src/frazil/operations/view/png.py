@@ -1,4 +1,4 @@
-"""Pixels to the bytes of a PNG file (PNG specification, third edition): 8 bits a sample, no interlace. What the pixels show is picture.py's."""
+"""Encodes pixels as a PNG file (PNG specification, third edition): 8 bits per sample, no interlace. picture.py makes the pixels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from frazil.errors import InvalidInputError
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # samples a pixel: grey, RGB, RGBA
+_COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # samples per pixel: grey, RGB, RGBA
 _STRIP_BYTES = 2**22
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """pixels: uint8[height, width, 1 | 3 | 4] (grey, RGB, RGBA), the first row at the top. Raises InvalidInputError for another shape."""
+    """The bytes of a file. pixels: uint8[height, width, 1 | 3 | 4] (grey, RGB, RGBA), the first row at the top. Raises InvalidInputError for another shape."""
     if pixels.ndim != 3 or pixels.shape[2] not in _COLOUR_TYPES or not pixels.size or pixels.dtype != np.uint8:
         raise InvalidInputError(
             f"a picture is uint8 of shape (height, width, 1, 3 or 4), not {pixels.dtype} {pixels.shape}"

@@ -1,4 +1,4 @@
-"""What stands beside a picture and says what its colours mean: a bar of all colours with round values, or a legend of few values. Text is drawn by text.py."""
+"""The key to the colours beside a picture: a bar of all colours with round values, or a legend of few values. text.py draws text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def colour_bar(table: Pixels, low: float, high: float, height: int, size: int) -
 def legend(
     colours: Pixels, values: NDArray[np.float64], meanings: Mapping[float, str], height: int, size: int
 ) -> Pixels:
-    """A square of colour for each value, the greatest at the top, with the value and what it means beside it; in columns where they are many.
+    """A square of colour for each value, the greatest at the top, with the value and its meaning beside it; in columns if there are many.
     colours: uint8[values, samples]"""
     line, side, gap = round(line_height(size) * 1.15), round(size * 1.4), size
     texts = [text_coverage(_label(value, meanings), size) for value in values.tolist()]
@@ -57,7 +57,7 @@ def legend(
 
 
 def _label(value: float, meanings: Mapping[float, str]) -> str:
-    """Whole numbers in full, as they may be codes; others so that they read back as the same."""
+    """A value as text: whole numbers in full, as they may be codes; others with enough digits to read back the same value."""
     number = str(int(value)) if value.is_integer() and abs(value) < 1e9 else f"{value!r}"
     meaning = meanings.get(value)
     return number if meaning is None else f"{number}  {meaning[:_LONGEST]}"

@@ -1,4 +1,4 @@
-"""Text to the coverage of pixels: the strokes of glyphs.py drawn with a round pen, at any size. Where text goes on a picture is figure.py's."""
+"""Converts text to the coverage of pixels: the strokes of glyphs.py drawn with a round pen, at any size. figure.py places text on a picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOP: Final = 17  # of the highest point, from the lowest of descenders
 _MARGIN: Final = 1.6  # above and below
 _SPACE: Final = 5.0
 _GAP: Final = 3.8  # between characters
-_PEN: Final = 0.068  # half the width of strokes, of the height of capitals
+_PEN: Final = 0.068  # half the width of strokes, relative to the height of capitals
 _LONGEST: Final = 200  # characters, as attributes may have any number
 _CURVE: Final = np.linspace(0, 1, 9)[:, None]  # points of each piece of a curve
 
@@ -27,8 +27,8 @@ _CURVE: Final = np.linspace(0, 1, 9)[:, None]  # points of each piece of a curve
 def text_coverage(text: str, size: int) -> Coverage:
     """How much of each pixel the text covers, float32[height, width] from 0 to 1; one row of the same height for all texts of a size, cut to the width of this one.
 
-    size  height of a capital letter, in pixels. Letters with accents are drawn without them, other characters that no glyph is for as a box.
-          Of a longer text, the first 200 characters are drawn, the last three of them as periods."""
+    size  height of a capital letter, in pixels. Letters with accents are drawn without them, other characters without a glyph as a box. A longer text is cut to
+          200 characters, the last three of them periods."""
     plain = "".join(map(_plain, text[: _LONGEST + 1]))
     if len(plain) > _LONGEST:
         plain = f"{plain[: _LONGEST - 3]}..."

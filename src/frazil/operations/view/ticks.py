@@ -1,4 +1,4 @@
-"""Round values between two ends, and how they are written: numbers, angles, times. Where they go on a picture is axes.py's and scale_bars.py's."""
+"""Round values between two ends, with their text: numbers, angles, times. axes.py and scale_bars.py place them on a picture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANGLES: Final = (
     45.0,
     60.0,
     90.0,
-)  # steps of degrees that people read, besides 1, 2 and 5 and their powers of ten below 15
+)  # readable steps of degrees, besides 1, 2 and 5 and their powers of ten below 15
 _TIMES: Final[tuple[tuple[int, Unit], ...]] = (
     *((n, "s") for n in (1, 2, 5, 10, 15, 30)),
     *((n, "m") for n in (1, 2, 5, 10, 15, 30)),
@@ -28,8 +28,8 @@ _TIMES: Final[tuple[tuple[int, Unit], ...]] = (
 
 
 def ticks(low: float, high: float, most: int, *, angles: bool = False) -> list[tuple[float, str]]:
-    """Round values (1, 2 or 5 times a power of ten apart) from low to high, at most about `most`, and how they are written; both ends where no round
-    value is between them. angles: in degrees, which are 15, 30, 45, 60 or 90 apart where they are many."""
+    """Round values (1, 2 or 5 times a power of ten apart) from low to high, at most about `most`, with their text; both ends if no round value is between them.
+    angles: in degrees, which are 15, 30, 45, 60 or 90 apart if there are many."""
     rough = (high / most - low / most) or 5e-324
     power = floor(log10(rough))
     step = next((m * 10.0**power for m in (1, 2, 5, 10) if m * 10.0**power >= rough * 0.999), 10.0 ** (power + 1))
@@ -52,8 +52,8 @@ def _label(value: float, step: float) -> str:
 
 
 def time_ticks(low: np.datetime64, high: np.datetime64, most: int) -> list[tuple[np.datetime64, str]]:
-    """Round times from low to high, in whole seconds, at most `most`, written as far as they tell something; both ends where fewer than two are between them."""
-    # in seconds: finer units may not reach to the round times before and after
+    """Round times from low to high, in whole seconds, at most `most`, written without parts that are zero; both ends if fewer than two are between them."""
+    # in seconds: the round times before and after may be out of range for finer units
     low, high = low.astype("datetime64[s]"), high.astype("datetime64[s]")
     for count, unit in _TIMES:
         found = _times(low, high, count, unit, most)
@@ -70,13 +70,14 @@ def time_ticks(low: np.datetime64, high: np.datetime64, most: int) -> list[tuple
 
 
 def _coarsest(times: NDArray[np.datetime64]) -> Unit:
-    """The coarsest unit, of those that texts end with, of which all are whole ones."""
+    """The coarsest unit for the end of texts in which all times are whole."""
     units: tuple[Unit, ...] = ("Y", "M", "D", "m")
     return next((unit for unit in units if (times == times.astype(f"datetime64[{unit}]")).all()), "s")
 
 
 def _times(low: np.datetime64, high: np.datetime64, count: int, unit: Unit, most: int) -> NDArray[np.datetime64] | None:
-    """The multiples of `count` units from low to high; days counted within their month, so that months begin with one. None where they are more than `most`."""
+    """The multiples of `count` units from low to high; days are counted within their month, so that each month begins with one. None if there are more than
+    `most`."""
     first, last = low.astype(f"datetime64[{unit}]"), high.astype(f"datetime64[{unit}]")
     if (last - first).astype(np.int64) > most * count * 2:
         return None

@@ -378,8 +378,7 @@ def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId |
 
 
 def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Tip:
-    """Deletes a branch, by a next file that marks it as deleted: its commits stay, and no old session can commit to it. `expect` and errors as for
-    reset_branch; and InvalidInputError for `main`, which every repository has."""
+    """Marks a branch as deleted, by its next file: its commits stay, and no old session can commit to it. Errors as reset_branch; InvalidInputError for `main`."""
     check_name("branch", name)
     if name == MAIN:
         raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: every repository has it")

@@ -1,7 +1,7 @@
-"""The port between arrays and the places where their encoded chunks lie, in columns; and its plain form, one object a chunk under keys.
+"""The port between arrays and the storage of their encoded chunks, in columns; and its plain implementation, one object for each chunk under keys.
 
-A chunk here is what the array stores as one: a shard, where there are shards. Which bytes of it are wanted, and what they mean, is the array's part.
-Chunks that share objects or lie inline are fetched by shared_objects.py."""
+A chunk here is what the array stores as one: a shard, if there are shards. The array decides which of its bytes are read, and what they mean.
+Chunks that share objects or are inline are fetched by shared_objects.py."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ __all__ = [
 ]
 
 NOWHERE: Final = 0  # known not to be stored: the fill value
-STORED: Final = 1  # in the object names[object], which may turn out not to be there
-INLINE: Final = 2  # in the buffer inline[object], so there
+STORED: Final = 1  # in the object names[object], which may be missing
+INLINE: Final = 2  # in the buffer inline[object], so it exists
 
 _NO_OBJECT: Final = (NOWHERE, INLINE)
 _NONE: Final = np.full(1, None)
 
 
 class ObjectList(list[str]):
-    """Names of objects of which a storage knows more than that; what it derives from this keeps that in `take`."""
+    """Names of objects about which a storage knows more than the names; a subclass preserves that in `take`."""
 
     __slots__ = ()
 
@@ -66,17 +66,17 @@ class ObjectList(list[str]):
 
 
 class Located(Record):
-    """Where chunks lie, a row a chunk.
+    """The places of chunks, a row for each chunk.
 
     names       the objects, each once: a row's object is names[object[row]]
-    kind        uint8[n]: NOWHERE, STORED, INLINE, or a storage's own, above those: then in an object that fetch_located cannot read
-    object      int64[n], a row of names (of inline, where kind says so)
+    kind        uint8[n]: NOWHERE, STORED, INLINE, or a higher number that the storage defines: then the object cannot be read by fetch_located
+    object      int64[n], a row of names (of inline for INLINE)
     base        int64[n], the chunk's first byte in its object or buffer
     length      int64[n], the chunk's bytes; -1: it is the whole object, and base is 0
-    inline      buffers at hand; one may hold many chunks
-    versions    of the chunks, a row each, where they are known without asking: then nothing is expected of objects, which never change. It may make
-                them as they are asked for
-    must_exist  whether an object that is not there is an error, as something refers to it; otherwise its chunks are the fill value
+    inline      buffers in memory; one may hold many chunks
+    versions    of the chunks, a row each, if they are known without a request: then no version is expected of objects, which never change. They may be
+                computed on demand
+    must_exist  whether a missing object is an error, as something refers to it; otherwise its chunks are the fill value
     plain       whether each row is STORED, and the whole of the object of the same number
     """
 
@@ -91,12 +91,12 @@ class Located(Record):
     plain: bool = False
 
     def key(self, row: int) -> str | None:
-        """The key of a chunk's object, for errors; None where it has none."""
+        """The key of a chunk's object, for errors; None if it has none."""
         return None if self.kind[row] in _NO_OBJECT else self.names[int(self.object[row])]
 
     def labels(self) -> Sequence[str]:
-        """Of each chunk, what to remember things of it under together with its version: another one for each chunk of an object; "" where nothing is to be
-        remembered, as the chunk is at hand or nowhere."""
+        """For each chunk, the name under which to remember things of it, together with its version: a different one for each chunk of an object; "" if nothing
+        is to be remembered, as the chunk is in memory or nowhere."""
         if self.plain:
             return self.names
         columns = (column.tolist() for column in (self.kind, self.object, self.base, self.length))
@@ -110,7 +110,7 @@ class Located(Record):
         ]
 
     def take(self, rows: Columns) -> Located:
-        """These chunks alone, int64[k], with their objects alone."""
+        """Only these chunks, int64[k], with their objects."""
         kind, position = self.kind[rows], self.object[rows]
         if self.plain:
             names, count = [self.names[i] for i in rows.tolist()], len(rows)
@@ -133,27 +133,27 @@ class Located(Record):
         return [np.flatnonzero(number == part) for part in range(max(-(-len(self.names) // most), 1))]
 
     def _named(self) -> NDArray[np.bool_]:
-        """bool[n]: which chunks lie in objects."""
+        """bool[n]: which chunks are in objects."""
         return np.asarray((self.kind != NOWHERE) & (self.kind != INLINE), np.bool_)
 
     def expected_objects(self, expect: Sequence[Version | None]) -> Sequence[Version | None] | None:
-        """For each object one of the versions that its chunks expect (a row each), None for any; and None alone where nothing is expected of objects."""
+        """For each object one of the versions that its chunks expect (a row each), None for any; None instead of a list if nothing is expected of objects."""
         if self.plain or self.versions is not None:
             return expect if self.plain else None
         wanted, column = np.full(len(self.names), None), as_objects(expect)
-        rows = np.flatnonzero((self.kind == STORED) & np.not_equal(column, _NONE))[::-1]  # of several the first
+        rows = np.flatnonzero((self.kind == STORED) & np.not_equal(column, _NONE))[::-1]  # of several, the first
         wanted[self.object[rows]] = column[rows]
         found: list[Version | None] = wanted.tolist()
         return found
 
 
 class KernelFiles(Record):
-    """Chunks in files that the kernel opens by itself; arguments of its read_shards.
+    """Chunks in files that the kernel opens itself; arguments of its read_shards.
 
     root     the folder, held open
-    names    its descriptor, what stands before the first coordinate in a key, and what stands between two: then the file of a chunk follows from its coordinates
-    files, buffers, objects  else: the files, buffers at hand, and int64[n, 3] for each chunk that was located: (blob, first byte, length; -1: up to the end)
-    located  where these were found; None where names say it"""
+    names    its descriptor, the text before the first coordinate in a key, and the text between two: then the file of a chunk follows from its coordinates
+    files, buffers, objects  else: the files, buffers in memory, and int64[n, 3] for each chunk that was located: (blob, first byte, length; -1: up to the end)
+    located  the places of the chunks; None if `names` defines them"""
 
     root: KernelRoot
     names: tuple[int, str, str] | None = None
@@ -166,33 +166,35 @@ class KernelFiles(Record):
 class ChunkStorage(Protocol):
     """Chunk coordinates to bytes. coords is int64[n, d], rows inside the chunk grid; those of publish and erase are distinct. Safe to use from many threads; pickles.
 
-    All raise StoreError when the store fails; a chunk that is not there is no error."""
+    All raise StoreError when the store fails; a missing chunk is no error."""
 
     @property
     def conditional_erase(self) -> bool:
-        """Whether `erase` honours what is expected. Where it does not, a chunk is emptied by publishing one that holds nothing."""
+        """Whether `erase` honours expected versions. If not, a chunk is emptied by publishing an empty one."""
 
     @property
     def erasable(self) -> bool:
-        """Whether `erase` can remove chunks at all. Where it cannot, a chunk that becomes all fill value is published like any other, and a shard as one without
+        """Whether `erase` can remove chunks at all. If not, a chunk that becomes all fill value is published like any other, and a shard as one without
         inner chunks."""
 
     @property
     def direct(self) -> bool:
-        """Whether chunks are at hand (Capabilities.direct), or for this thread alone. If not, requests take their time: several fetches are made at once, by several threads."""
+        """Whether chunks can be read without requests (Capabilities.direct), or only by this thread. If not, several fetches are made at once, by several
+        threads."""
 
     @property
     def answers_files(self) -> bool:
-        """Whether the files of an answer are the objects, and their versions those of the files, so that the kernel compares them. An archive is one file of many objects."""
+        """Whether the files of an answer are the objects, and their versions those of the files, so that the kernel compares them. (An archive is one file of
+        many objects.)"""
 
     def locate(self, coords: Columns) -> Located:
-        """Where chunks lie; a row a coordinate."""
+        """The places of chunks; a row for each coordinate."""
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
-        """As locate, for one chunk: for reads that are over in some microseconds."""
+        """As locate, for one chunk: for reads that take some microseconds."""
 
     def kernel_files(self, coords: Callable[[], Columns]) -> KernelFiles | None:
-        """Where the kernel finds the chunks at these coordinates by itself; None where they are to be fetched."""
+        """The places of these chunks for the kernel, which reads them itself; None if they must be fetched."""
 
     def fetch(
         self,
@@ -203,47 +205,47 @@ class ChunkStorage(Protocol):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """Byte ranges of chunks, as Store.fetch with the rows of `located` in place of names: spans are int64[n, 3], (row of located, start and length
-        in the chunk); expect, and the answer's status, versions, sizes and version_may_repeat, are a row of `located` each; sizes are the chunks'. The files of the answer are
-        the objects, in the order of located.names."""
+        """Byte ranges of chunks, as Store.fetch with the rows of `located` in place of names: spans are int64[n, 3], (row of located, start and length in the
+        chunk). expect, and the answer's status, versions, sizes and version_may_repeat, have a row for each row of `located`; sizes are those of chunks. The
+        files of the answer are the objects, in the order of located.names."""
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         """Replaces each chunk whole if it has the version expected (ANY, ABSENT, a version). The only way to replace a chunk."""
 
     def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
-        """Removes chunks, which then are the fill value; with ANY one that is not there is no error."""
+        """Removes chunks, which then are the fill value; with ANY a missing chunk is no error."""
 
     def extend(self, axis: int, old: int, new: int) -> None:
-        """Says, before it writes there, that values are appended along `axis`: the array has grown from `old` to `new` elements. So a transaction can tell an
-        append from an overwrite behind a resize."""
+        """Called before values are written that are appended along `axis`: the array has grown from `old` to `new` elements. So a transaction can distinguish
+        an append from an overwrite after a resize."""
 
     def stored(self, grid_shape: Sequence[int]) -> Columns:
-        """The coordinates of all chunks that are there inside a grid, int64[n, d], sorted."""
+        """The coordinates of all existing chunks inside a grid, int64[n, d], sorted."""
 
     def stored_sizes(self, grid_shape: Sequence[int]) -> tuple[Columns, Columns]:
-        """As `stored`, with the encoded bytes of each, int64[n]; -1 of a chunk that has gone meanwhile. Costs no more requests."""
+        """As `stored`, with the encoded bytes of each, int64[n]; -1 for a chunk that was removed meanwhile. Needs no more requests."""
 
     def sizes(self, coords: Columns) -> Columns:
-        """Encoded bytes of each chunk, int64[n]; -1 where it is not there."""
+        """Encoded bytes of each chunk, int64[n]; -1 for a missing one."""
 
     def coordinates(self, key: str, ndim: int) -> tuple[int, ...] | None:
-        """Of the chunk whose object has this key; None where that is no chunk's, or not one chunk's alone. For errors."""
+        """The coordinates of the chunk whose object has this key; None if the object is no chunk, or has several. For errors."""
 
 
 class ChunkKeys(Protocol):
-    """What is asked of a chunk key encoding (Zarr v3.1 core, Chunk key encodings)."""
+    """The methods of a chunk key encoding that are used here (Zarr v3.1 core, Chunk key encodings)."""
 
     def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str: ...
 
     def encode_all(self, coordinates: Columns, prefix: str = "") -> list[str]: ...
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
-        """The coordinates whose key, without prefix, is exactly this; None where there are none."""
+        """The coordinates whose key, without prefix, is exactly this; None if there are none."""
 
 
 _ONE = Located(
     (), np.ones(1, np.uint8), np.zeros(1, np.int64), np.zeros(1, np.int64), np.full(1, -1, np.int64), plain=True
-)  # the columns of a single chunk in an object of its own, made once
+)  # the columns of a single chunk in an object of its own, created once
 for _column in _ONE[1:5]:
     _column.flags.writeable = False
 _ONE_WITHOUT_NAME = _ONE[1:]
@@ -255,7 +257,7 @@ class PlainChunks:
     __slots__ = ("keys", "largest", "prefix", "store")
 
     def __init__(self, store: Store, prefix: str, keys: ChunkKeys, largest: int | None = None) -> None:
-        """prefix: "" or ending in "/"; raises InvalidInputError for another. largest: the most bytes of a chunk, which a store that downloads them does not exceed."""
+        """prefix: "" or ending in "/"; raises InvalidInputError for another. largest: the most bytes of a chunk; a store that downloads reads no more."""
         check_prefix(prefix)
         self.store, self.prefix, self.keys, self.largest = store, prefix, keys, largest
 
@@ -321,11 +323,11 @@ class PlainChunks:
         return self.store.erase_many(self._names(coords), self._honoured(expect))
 
     def _honoured(self, expect: Sequence[Version | None]) -> Sequence[Version | None]:
-        """A store that knows no conditions is given none: there writers of one chunk can lose each other's data."""
+        """A store without conditions gets none: there, writers of one chunk can lose each other's data."""
         return expect if self.store.capabilities.expects else [ANY] * len(expect)
 
     def extend(self, axis: int, old: int, new: int) -> None:
-        """Nothing to do: a plain store has no transaction that would have to tell an append from an overwrite."""
+        """Does nothing: a plain store has no transaction that must distinguish an append from an overwrite."""
 
     def stored(self, grid_shape: Sequence[int]) -> Columns:
         return self._listed(grid_shape, details=False)[0]
@@ -334,7 +336,7 @@ class PlainChunks:
         return self._listed(grid_shape, details=True)
 
     def _listed(self, grid_shape: Sequence[int], *, details: bool) -> tuple[Columns, Columns]:
-        """Coordinates, sorted, and sizes, where details are wanted."""
+        """Coordinates, sorted, and sizes, if details are requested."""
         ndim, keys = len(grid_shape), self.keys
         decode = keys.decode_all if isinstance(keys, SeparatedKeys) else partial(decode_each, keys)
         coords, sizes = [np.zeros((0, ndim), np.int64)], [np.zeros(0, np.int64)]
@@ -375,7 +377,7 @@ def fetch_spans(
     continue_from: Fetched | None = None,
     single_read: bool = False,
 ) -> Fetched:
-    """Store.fetch, with spans that lie near each other asked for as one where each would be a request of its own."""
+    """Store.fetch; if each span needs a request, spans that are near each other are merged."""
     merged = None if len(spans) < 2 or store.direct else merge_spans(spans)
     if merged is None:
         return store.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)

@@ -1,6 +1,6 @@
 """Batches of a session's keys, fetched: documents, and the chunks of arrays, each array in one call, all as buffers.
 
-node_store.py finds out which nodes the keys belong to."""
+node_store.py finds the nodes of the keys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["Batch", "ChunkBatch", "DocumentBatch", "ResumableKeys", "digest", "f
 
 
 class DocumentBatch(Record):
-    """Some of the names of a fetch, by their rows, and their documents: None where there is none."""
+    """Some of the names of a fetch, by their rows, and their documents: None for a missing one."""
 
     rows: Columns
     documents: Sequence[bytes | None]
@@ -54,7 +54,7 @@ class DocumentBatch(Record):
 
 
 class ChunkBatch(Record):
-    """Some of the names of a fetch, by their rows, and the chunks of one array under them: coords is int64[n, d]. held: where they were found, and the answer."""
+    """Some of the names of a fetch, by their rows, and the chunks of one array under them: coords is int64[n, d]. held: their places, and the answer."""
 
     rows: Columns
     storage: ChunkStorage
@@ -65,10 +65,10 @@ class ChunkBatch(Record):
         return self.storage.sizes(self.coords)
 
     def fetch(self, names: Sequence[str], spans: Columns) -> tuple[Batch, Fetched]:
-        """The answer, and this batch holding it. What is held already is read on."""
+        """The answer, and this batch holding it. An answer that is held already is continued."""
         if self.held is None and not len(spans):
             located = self.storage.locate(self.coords)
-            if located.versions is not None:  # nothing has to be opened, such as the file of a virtual chunk
+            if located.versions is not None:  # no object must be opened, such as the file of a virtual chunk
                 return self, self._looked_up(located.versions)
         if self.held is None:
             held = self._found(spans, names[0])
@@ -84,7 +84,7 @@ class ChunkBatch(Record):
         return Fetched(Sources(None, ()), status, list(versions), sizes, np.zeros((0, 3), np.int64))
 
     def _found(self, spans: Columns, key: str) -> tuple[Located, Fetched]:
-        """Looks the chunks up and reads them, again where others replaced them in between."""
+        """Looks the chunks up and reads them, again if others replaced them meanwhile."""
         located = self.storage.locate(self.coords)
         for _ in attempts(READS):
             known, missing = located, False
@@ -95,10 +95,10 @@ class ChunkBatch(Record):
             except StoreError as error:
                 if error.errno != ENOENT:
                     raise
-                missing = True  # perhaps removed, as the chunk was replaced
+                missing = True  # perhaps it was removed when the chunk was replaced
             located = self.storage.locate(self.coords)
             if missing and list(located.names) == list(known.names):
-                return located, self.storage.fetch(located, spans)  # which says what is wrong
+                return located, self.storage.fetch(located, spans)  # raises the error
         raise replaced("chunks were", key)
 
 
@@ -106,7 +106,7 @@ Batch: TypeAlias = DocumentBatch | ChunkBatch
 
 
 class ResumableKeys(list["SourceBuffer"]):
-    """The buffers of an answer, with the batches that it was made from, for `continue_from`."""
+    """The buffers of an answer, with its batches, for `continue_from`."""
 
     __slots__ = ("batches",)
 

@@ -1,6 +1,6 @@
-"""The keys that a hierarchy of nodes has as a Zarr v3 store: which node's document or which chunk a key means, and their order. Pure.
+"""The keys of a hierarchy of nodes as a Zarr v3 store: which node's document or which chunk a key means, and their order. Pure.
 
-node_store.py reads and writes what is under them."""
+node_store.py reads and writes their values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChunkNames(Record):
     keys: DefaultKeys
 
     def inside(self, node: object) -> tuple[list[int], Columns]:
-        """The rows of those that are keys of chunks of the node, and their coordinates, int64[n, d]."""
+        """The rows of the keys that are chunks of the node, and their coordinates, int64[n, d]."""
         if not isinstance(node, ArrayMetadata) or (node.ndim and self.keys != node.chunk_key_encoding):
             return [], np.zeros((0, 0), np.int64)
         grid = node.grid_shape
@@ -43,7 +43,7 @@ class ChunkNames(Record):
         return [row for row, _ in found], np.array([at for _, at in found], np.int64).reshape(len(found), node.ndim)
 
     def all_inside(self, names: Sequence[str], path: str, node: object) -> Columns:
-        """The coordinates of all. Raises InvalidInputError, with the first key that is none of a chunk of the node."""
+        """The coordinates of all keys. Raises InvalidInputError, with the first key that is no chunk of the node."""
         rows, coords = self.inside(node)
         if len(rows) < len(self.rows):
             raise _chunk_mistake(names[min({*self.rows}.difference(rows))], path, node)
@@ -51,8 +51,8 @@ class ChunkNames(Record):
 
 
 class SortedKeys(Record):
-    """A batch of keys by what they mean, by their rows in it. documents: (row, path of the node); chunks: (path that the array would have, its chunk keys of one
-    encoding); others: rows of keys that mean nothing"""
+    """A batch of keys, sorted by their meaning; rows are those in the batch. documents: (row, path of the node); chunks: (path that the array would have, its
+    chunk keys of one encoding); others: rows of keys without meaning"""
 
     documents: list[tuple[int, str]]
     chunks: list[tuple[str, ChunkNames]]
@@ -60,7 +60,7 @@ class SortedKeys(Record):
 
 
 def grouped(names: Sequence[str]) -> SortedKeys:
-    """What each key of a batch means."""
+    """The meaning of each key of a batch."""
     found = SortedKeys([], [], [])
     arrays: dict[tuple[str, DefaultKeys], ChunkNames] = {}
     for row, name in enumerate(names):
@@ -79,8 +79,8 @@ def grouped(names: Sequence[str]) -> SortedKeys:
 
 
 def split_chunk_key(key: str) -> tuple[str, tuple[int, ...], DefaultKeys] | None:
-    """The path of the array whose chunk it would be, its coordinates, and the encoding that makes such a key: "c" and numbers, all separated by "/" or by ".".
-    None for another key."""
+    """The path of the array to which such a chunk belongs, its coordinates, and the encoding that produces such a key: "c" and numbers, all separated by "/" or
+    by ".". None for another key."""
     path, _, last = key.rpartition("/")
     if last.startswith(_LEAD + "."):
         coordinates = _DOT.decode(last, last.count("."))
@@ -96,7 +96,7 @@ def split_chunk_key(key: str) -> tuple[str, tuple[int, ...], DefaultKeys] | None
 
 
 def _chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
-    """The error for a key that would be a chunk's, but not of the node at that path."""
+    """The error for a key with the form of a chunk key that the node at this path cannot have."""
     if not isinstance(node, ArrayMetadata):
         there = "there is nothing" if node is None else "a group is"
         return InvalidInputError(
@@ -116,8 +116,8 @@ def _chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
 
 
 def ordered(paths: Iterable[str], arrays: Iterable[str]) -> list[tuple[str, str | None]]:
-    """All keys of nodes in order: the documents of `paths`, and for the chunks of each of `arrays`, together, where they come: (first possible key, path).
-    Nothing but its chunks lies below an array, so that no other key comes between them."""
+    """All keys of nodes in order: the documents of `paths`, and for all chunks of each of `arrays` one entry at their place: (first possible key, path).
+    Only its chunks are below an array, so that no other key comes between them."""
     entries: list[tuple[str, str | None]] = [(document_key(path), None) for path in paths]
     entries += [(data_prefix(path) + _LEAD, path) for path in arrays]
     return sorted(entries, key=lambda entry: entry[0])

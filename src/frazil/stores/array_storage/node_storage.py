@@ -1,6 +1,6 @@
-"""The port to nodes that a place keeps as values, and not as documents under keys: what repositories have instead of `zarr.json`.
+"""The port to nodes that are stored as values, and not as documents under keys: what repositories have instead of `zarr.json`.
 
-Arrays and groups ask array/hierarchy/nodes.py, which asks this port where there is one. Paths are normalised: "" is the root, "a/b" a node below."""
+Arrays and groups use array/hierarchy/nodes.py, which uses this port where it exists. Paths are normalised: "" is the root, "a/b" a node below."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 
 class NodeReader(Protocol):
-    """The nodes of one hierarchy, to be read."""
+    """The nodes of one hierarchy, for reading."""
 
     def find(self, path: str) -> Metadata | FrazilError | None:
-        """The node at a path; None where there is none."""
+        """The node at a path; None if it is missing."""
 
     def exists(self, path: str) -> bool:
-        """Whether a node is there, whatever may be said of it."""
+        """Whether a node exists, even if it cannot be read."""
 
     def children(self, path: str) -> Sequence[str]:
-        """Paths of the direct members of a group, sorted by name, also of such as cannot be read."""
+        """Paths of the direct members of a group, sorted by name, including those that cannot be read."""
 
     def below(self, path: str, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
         """The nodes below a group by path, depth first, each level sorted by name. max_depth: 0 for the direct members, None for all."""
 
 
 class NodeStorage(NodeReader, Protocol):
-    """The nodes of one hierarchy. Safe to use from many threads. A node that cannot be read is given as the error that says why, where that is said."""
+    """The nodes of one hierarchy. Safe to use from many threads. For a node that cannot be read, methods that allow it return the error with the reason."""
 
     @property
     def renewals(self) -> int:
-        """Another number after nodes have changed otherwise than by the operations below: what a handle knows of its node may be wrong then."""
+        """A number that changes when nodes have changed other than by the operations below: then the node of a handle may be outdated."""
 
     @property
     def version(self) -> tuple[object, int]:
-        """What all nodes and chunks were to begin with, for ever; and a number that is another one after each change, 0 where nothing was changed."""
+        """An identifier of the initial nodes and chunks, which never changes; and a number that changes with each change, 0 if nothing was changed."""
 
     def require_writable(self) -> None:
-        """Raises ReadOnlyError where nothing can be changed, with what to do instead."""
+        """Raises ReadOnlyError, which names an alternative, if nothing can be changed."""
 
     def change(self, path: str, change: Callable[[Metadata], Metadata]) -> Metadata:
-        """Gives a node what `change` makes of its metadata; what it has then. Raises NotFoundError, InvalidInputError, MetadataError."""
+        """Gives a node the result of `change` on its metadata, and returns its new metadata. Raises NotFoundError, InvalidInputError, MetadataError."""
 
     def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
-        """Creates nodes, and groups above them where there are none. Raises AlreadyExistsError where something is there and overwrite is false, InvalidInputError
-        where an array is above one of them, or where a repository cannot hold what the metadata says; before anything is changed."""
+        """Creates nodes, and missing groups above them. Raises AlreadyExistsError if a node exists and overwrite is false, InvalidInputError
+        if an array is above one of them, or if a repository cannot hold the metadata; before anything is changed."""
 
     def check(self, path: str, metadata: Metadata) -> None:
         """Raises InvalidInputError for metadata that a node at this path could not have, and changes nothing."""
@@ -60,19 +60,19 @@ class NodeStorage(NodeReader, Protocol):
         """Removes a node with everything below it. Raises NotFoundError."""
 
     def move(self, path: str, to: str) -> None:
-        """Renames a node, with everything below it; groups above `to` are made where there are none. Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
+        """Renames a node, with everything below it; creates missing groups above `to`. Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
 
     def node_key(self, path: str) -> int | None:
-        """What tells the node at a path from every other, wherever it is moved; None where none is there that can be moved."""
+        """Identifies the node at a path, and stays the same when it is moved; None if there is no node that can be moved."""
 
     def node_path(self, key: int) -> str | None:
-        """Where the node of a key is now; None where it was removed."""
+        """The present path of the node of a key; None if it was removed."""
 
     def array_path(self, path: str, chunks: ChunkStorage) -> str:
-        """Where the array is now that these chunks were given for, once at this path. Raises NotFoundError where it was removed."""
+        """The present path of the array to which these chunks belong, once at this path. Raises NotFoundError if it was removed."""
 
     def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
-        """The lengths of the array that these chunks were given for, once at this path, where they may have changed since `renewals` did; None where they have not."""
+        """The lengths of the array to which these chunks belong, once at this path, if they may have changed since `renewals` did; None if they have not."""
 
     def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
-        """The chunks of the array at a path, as it is now: it stays that array when it is renamed, and none when it is removed."""
+        """The chunks of the array that is now at a path: they stay with that array when it is renamed, and with no array when it is removed."""

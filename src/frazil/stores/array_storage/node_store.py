@@ -1,6 +1,6 @@
-"""A hierarchy of nodes as a store of Zarr v3 keys and bytes: for programs that know Zarr and no repository. Over the two ports of stores/ alone.
+"""A hierarchy of nodes as a store of Zarr v3 keys and bytes: for programs that know Zarr and no repository. It uses only the two ports of stores/.
 
-Which keys there are is said in node_keys.py. Arrays and groups of ours do not come here: they use the ports."""
+The keys are defined in node_keys.py. Our arrays and groups use the ports directly."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 class NodeStore(Store):
     """The nodes of a session as keys: `zarr.json` and `a/b/zarr.json` for their documents, `a/b/c/0/1` for chunks, or as the array's chunk key encoding says.
 
-    Documents are made from what the nodes are: what is read back says the same as what was set, in other words perhaps. Setting one creates the node, and groups
-    above it where there are none, or changes it; what would make something else of a node (another kind, another number of dimensions) is refused as long as anything
-    lies below it. Erasing one removes the node with everything below it. A key that no node and no chunk can have is never there, and may be erased; setting it is an
-    InvalidInputError. The version of a document is a digest of it: equal documents have equal ones.
+    Documents are generated from the nodes: a document that was set is read back with the same meaning, but perhaps another text. Setting one creates the node,
+    and missing groups above it, or changes the node. A change of the kind of a node or of its number of dimensions is refused as long as there is anything
+    below it. Erasing one removes the node with everything below it. A key that no node and no chunk can have is always missing, and may be erased; setting it
+    is an InvalidInputError. The version of a document is a digest of it: equal documents have equal versions.
 
-    nodes: whose they are;  known: the extensions that documents may name;  read_only: whether writing is refused"""
+    nodes: the nodes shown;  known: the extensions that documents may name;  read_only: whether writing is refused"""
 
     __slots__ = ("known", "nodes", "read_only")
 
@@ -75,7 +75,7 @@ class NodeStore(Store):
     def capabilities(self) -> Capabilities:
         return Capabilities(writable=not self.read_only, erasable=not self.read_only, erases_prefixes=True)
 
-    # --- for zarr-python, which takes no store of ours (shown_to_zarr) ------------------------------------------------------------------
+    # --- for zarr-python, which does not accept our stores (shown_to_zarr) --------------------------------------------------------------
 
     def _ensure_open(self) -> NoReturn:
         raise InvalidInputError(
@@ -83,7 +83,7 @@ class NodeStore(Store):
         )
 
     def with_read_only(self, read_only: bool = False) -> NoReturn:
-        """Raises InvalidInputError: zarr-python calls it."""
+        """Raises InvalidInputError. Called by zarr-python."""
         self._ensure_open()
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class NodeStore(Store):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says: one fetch of the chunks of each array. All comes as buffers."""
+        """As the port says: one fetch of the chunks of each array. The answer has only buffers."""
         if continue_from is None:
             batches: Sequence[Batch] = self._batches(names, single_read=single_read)
         elif isinstance(continue_from.sources.buffers, ResumableKeys):
@@ -113,7 +113,7 @@ class NodeStore(Store):
         return self.nodes.exists(found[0][1]) if found else super().exists(key)
 
     def _batches(self, names: Sequence[str], *, single_read: bool = False) -> list[Batch]:
-        """All names, in batches that are fetched at once. single_read: no more chunks each than there may be files open"""
+        """All names, in batches that are fetched at once. single_read: each with no more chunks than files may be open"""
         keys = grouped(names)
         found = {row: self._node(path) for row, path in keys.documents}
         others = np.ones(len(names), np.bool_)  # no chunks
@@ -131,7 +131,7 @@ class NodeStore(Store):
         return batches
 
     def _chunk_batch(self, path: str, chunks: ChunkNames) -> ChunkBatch | None:
-        """Those of the chunk keys that the array at a path can have; None where it can have none of them."""
+        """The chunk keys that the array at a path can have; None if it can have none of them."""
         node = self._node(path)
         rows, coords = chunks.inside(node)
         if not isinstance(node, ArrayMetadata) or not rows:
@@ -139,7 +139,7 @@ class NodeStore(Store):
         return ChunkBatch(np.array(rows, np.int64), self.nodes.chunks(path, node), coords)
 
     def _node(self, path: str) -> Metadata | None:
-        """The node at a path; None where there is none. Raises the error of one that cannot be read."""
+        """The node at a path; None if it is missing. Raises the error of a node that cannot be read."""
         node = self.nodes.find(path)
         if isinstance(node, FrazilError):
             raise node
@@ -150,8 +150,9 @@ class NodeStore(Store):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        """As the port says: documents first, those of groups before those below them, then the chunks of each array at once. Raises InvalidInputError for a key that is not possible,
-        MetadataError and UnknownExtensionError for a bad document, InvalidInputError for one that a repository cannot hold, before anything is written."""
+        """As the port says: documents first, those of groups before those below them, then the chunks of each array at once. Before anything is written, raises
+        InvalidInputError for an impossible key, MetadataError and UnknownExtensionError for a bad document, InvalidInputError for one that a repository cannot
+        hold."""
         self.require("writable")
         keys = grouped(names)
         if keys.others:
@@ -176,7 +177,7 @@ class NodeStore(Store):
         for row, path in sorted(keys.documents, key=lambda document: document[1]):
             answers[row] = self._put_document(path, new[path], expect[row])
         for path, chunks in keys.chunks:
-            node = self._node(path) if path in new else arrays[path]  # another condition may have kept the new one out
+            node = self._node(path) if path in new else arrays[path]  # the new one may have failed its condition
             coords = chunks.all_inside(names, path, node)
             assert isinstance(node, ArrayMetadata)
             values_of = picked(pieces, np.array(chunks.rows, np.int64))
@@ -186,7 +187,7 @@ class NodeStore(Store):
         return answers
 
     def _parsed(self, key: str, value: bytes) -> Metadata:
-        """The node of a document that may be kept."""
+        """The node of a document, if it is allowed."""
         path = key.rpartition("/")[0]
         try:
             if normalise(path) != path:
@@ -199,7 +200,7 @@ class NodeStore(Store):
         return node.without_consolidated() if isinstance(node, GroupMetadata) else node
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
-        with guard_of(self.nodes).reading([path]):  # one at a time looks at a document and changes it
+        with guard_of(self.nodes).reading([path]):  # one thread at a time compares and changes a document
 
             def put() -> Version | Changed:
                 if expect is not ANY and expect != (present := _version(self._node(path))):
@@ -211,7 +212,7 @@ class NodeStore(Store):
             )
 
     def _replace(self, path: str, old: Metadata | FrazilError | None, new: Metadata) -> Version:
-        """Puts a node in the place of another one, or of none. Raises an error of these where by then there is something else."""
+        """Replaces another node, or none. Raises one of the retried errors if the node was changed meanwhile."""
         if type(old) is type(new) and getattr(old, "ndim", 0) == getattr(new, "ndim", 0):
 
             def change(present: Metadata) -> Metadata:
@@ -226,7 +227,7 @@ class NodeStore(Store):
         return _version(self._node(path) or new)
 
     def _require_bare(self, path: str, old: Metadata | FrazilError) -> None:
-        """Refuses a node with anything below it."""
+        """Raises if there is anything below a node."""
         if isinstance(old, ArrayMetadata):
             full = len(self.nodes.chunks(path, old).stored(old.grid_shape)) > 0
         else:
@@ -239,7 +240,7 @@ class NodeStore(Store):
             )
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        """As the port says; with the document of a node goes all that lies below it. Chunks go first, then documents, the lowest first."""
+        """As the port says; with the document of a node everything below it is removed. Chunks are removed first, then documents, the lowest first."""
         if is_prefix(names):
             self._erase_below(names[0])
             return [None]
@@ -259,7 +260,7 @@ class NodeStore(Store):
         return answers
 
     def _erase_document(self, path: str, expect: Version | None) -> Changed | None:
-        with guard_of(self.nodes).reading([path]):  # one at a time looks at a document and changes it
+        with guard_of(self.nodes).reading([path]):  # one thread at a time compares and changes a document
             if expect is not ANY:
                 present = _version(self._node(path))
                 if expect != present:
@@ -273,10 +274,10 @@ class NodeStore(Store):
                 try:
                     self.nodes.remove(path)
                 except NotFoundError:
-                    pass  # somebody else was quicker
+                    pass  # another process was faster
 
     def _erase_below(self, prefix: str) -> None:
-        """Of a node the node, of a part of a chunk grid its chunks, without a listing of keys."""
+        """Removes the node for the prefix of a node, and chunks for a part of a chunk grid, without listing keys."""
         self.require("erasable")
         part = self._part_of_grid(prefix)
         if part is not None:
@@ -284,7 +285,7 @@ class NodeStore(Store):
             self.nodes.chunks(part.path, part.metadata).erase(coords, [ANY] * len(coords))
             return
         path = prefix[:-1]
-        # below a group that is not there itself, nodes may be all the same
+        # below a missing group there may still be nodes
         self._remove([path] if self.nodes.exists(path) else [node for node, _ in self.nodes.below(path, None)])
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------
@@ -292,7 +293,7 @@ class NodeStore(Store):
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
-        """As the port says. What nodes there are is asked once, which chunks once for each array whose chunks come up."""
+        """As the port says. Nodes are listed once, and chunks once for each array that is reached."""
         page = page_of(self._level(prefix) if delimited else self._keys(prefix, after), after, limit)
         return with_details(page, self.fetch) if details else page
 
@@ -310,7 +311,7 @@ class NodeStore(Store):
             if array is None:
                 if key > start_after:
                     yield key
-            elif start_after < key + "0":  # which all its chunks come before
+            elif start_after < key + "0":  # after all its chunks
                 node = nodes[array]
                 assert isinstance(node, ArrayMetadata)
                 yield from chunk_keys(array, node, self.nodes.chunks(array, node).stored(node.grid_shape), start_after)
@@ -348,7 +349,7 @@ class NodeStore(Store):
 
 
 class _Part(Record):
-    """A part of a chunk grid. leading: how many coordinates its prefix fixes; coordinates: of the chunks there, int64[n, d]"""
+    """A part of a chunk grid. leading: how many coordinates its prefix fixes; coordinates: of the existing chunks, int64[n, d]"""
 
     path: str
     metadata: ArrayMetadata
@@ -357,8 +358,8 @@ class _Part(Record):
 
 
 def shown_to_zarr(store: NodeStore) -> NodeStore:
-    """The store. Where zarr-python is loaded, its functions take it from now on for one of theirs, so that they raise the error that names frazil.zarr.as_store:
-    what they do not know they refuse by its type alone."""
+    """The store. If zarr-python is loaded, its functions now accept it as one of theirs, so that they raise the error that names frazil.zarr.as_store:
+    they would refuse an unknown type without a hint."""
     module = sys.modules.get("zarr.abc.store")
     if module is not None:
         module.Store.register(NodeStore)

@@ -1,4 +1,4 @@
-"""The chunk of an array without dimensions that may lie under either of two keys (the draft of 2022 says `c`, zarr-python 2 wrote `c0`)."""
+"""The chunk of an array without dimensions, which may have either of two keys (the draft of 2022 says `c`, zarr-python 2 wrote `c0`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.stores.values import Columns
 
 
 class ScalarChunk(PlainChunks):
-    """PlainChunks of one chunk, under the key that is there: the encoding's own, or its `also`; its own where neither is."""
+    """PlainChunks of one chunk, under its existing key: the encoding's own, or its `also`; its own if neither exists."""
 
     __slots__ = ("also",)
 

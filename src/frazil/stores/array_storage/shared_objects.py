@@ -1,6 +1,6 @@
-"""Fetching chunks that share objects, lie inline, or are nowhere: ChunkStorage.fetch for any Located, and where the kernel finds such chunks in files by itself.
+"""Fetching chunks that share objects, are inline, or are nowhere: ChunkStorage.fetch for any Located, and the places of such chunks for the kernel.
 
-What a Located is, and chunks in objects of their own, is in chunk_storage.py."""
+Located, and chunks in objects of their own, are in chunk_storage.py."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NONE: Final = np.full(1, None)
 def object_spans(located: Located, spans: Columns) -> Columns:
     """Spans in chunks, int64[n, 3] (row of `located`, start, length), as spans in objects (row of its names, start, length).
 
-    What is asked of a chunk that is a part of its object is cut to the chunk: it never reads on into its neighbour. All rows must be STORED."""
+    A span is clipped to its chunk: it never reads the neighbour. All rows must be STORED."""
     row = spans[:, 0]
     length = located.length[row]
     start, count = clip_spans(spans[:, 1], spans[:, 2], np.maximum(length, 0))
@@ -60,7 +60,7 @@ def object_spans(located: Located, spans: Columns) -> Columns:
 
 
 def located_files(root: KernelRoot, located: Located) -> KernelFiles | None:
-    """Located chunks, as the kernel finds them; None where some lie where it cannot read."""
+    """Located chunks in the form for the kernel; None if it cannot read some of them."""
     kind = located.kind
     if (kind > INLINE).any():
         return None
@@ -72,7 +72,7 @@ def located_files(root: KernelRoot, located: Located) -> KernelFiles | None:
 
 
 class AnsweredBuffers(ResumableBuffers):
-    """The buffers of an answer, with the store's answer for the objects, which is UNASKED where nothing had to be asked."""
+    """The buffers of an answer, with the store's answer for the objects, which is UNASKED if no request was needed."""
 
     __slots__ = ()
 
@@ -89,10 +89,10 @@ def fetch_located(
     continue_from: Fetched | None = None,
     single_read: bool = False,
 ) -> Fetched:
-    """ChunkStorage.fetch for any Located: chunks nowhere, inline, and in objects of `store` that may be shared by many. Every object is open as long as the answer
-    is kept, but with `single_read`: what lies in very many is to be asked for part by part.
+    """ChunkStorage.fetch for any Located: chunks nowhere, inline, and in objects of `store` that may be shared by many. Every object is open as long as the
+    answer is kept, except with `single_read`: fetch chunks in very many objects in several parts.
 
-    Raises StoreError where an object is not there that must exist."""
+    Raises StoreError if an object is missing that must exist."""
     kind = located.kind[spans[:, 0]]
     asked = np.flatnonzero(kind == STORED)
     fetched = _fetch_objects(store, located, object_spans(located, spans[asked]), expect, continue_from, single_read)
@@ -121,7 +121,7 @@ def _fetch_objects(
     continue_from: Fetched | None,
     single_read: bool,
 ) -> Fetched:
-    """What the store has of the objects; UNASKED where it need not be asked."""
+    """The store's answer for the objects; UNASKED if no request is needed."""
     inner = UNASKED
     if continue_from is not None:
         if not isinstance(continue_from.sources.buffers, AnsweredBuffers):
@@ -179,7 +179,7 @@ def _by_chunk(
 def _stale(
     status: NDArray[np.uint8], versions: Sequence[Version | None], expect: Sequence[Version | None]
 ) -> NDArray[np.bool_]:
-    """Which chunks are there in another version than expected, or are not there, or are against expectation."""
+    """Which chunks have another version than expected, or are missing, or exist against expectation."""
     if expect is versions:
         return np.zeros(len(status), np.bool_)
     wanted, present = as_objects(expect), as_objects(versions)

@@ -1,6 +1,7 @@
-"""The memory of an opened location: what costs requests to get again, of all kinds, under one limit of bytes.
+"""The memory of an opened location: everything that takes requests to get again, of all kinds, under one limit of bytes.
 
-Nothing is asked or read here. Who remembers what: shard indexes in array/shards/shard_indexes.py, repository files in repository/alpha/file_cache.py, ranges of values in memory_ranges.py."""
+Nothing is requested or read here. Users: shard indexes in array/shards/shard_indexes.py, repository files in repository/alpha/file_cache.py, ranges of values
+in memory_ranges.py."""
 
 from __future__ import annotations
 
@@ -16,17 +17,16 @@ __all__ = ["ENTRY", "ByteCache", "CacheSection"]
 
 T = TypeVar("T")
 
-ENTRY: Final = 512  # bytes that remembering anything costs, beside the thing itself: its name, and places in tables
+ENTRY: Final = 512  # bytes of overhead for each thing that is remembered: its name, and places in tables
 _INDEXES, _CHUNKS = 0, 1
 
 
 class ByteCache:
-    """At most `limit` bytes of things by name, `entry` bytes for each of them included; the least recently used go first. 0: nothing is remembered.
+    """At most `limit` bytes of things by name, including `entry` bytes for each; the least recently used are removed first. 0: nothing is remembered.
 
-    Encoded chunks have half of it at most, and go before everything else: an index saves a request for every chunk of a shard, and one pass over much
-    data is not to push indexes out.
-    Safe to use from many threads, and after a fork, which begins with nothing remembered; so does a pickle. Equal to any other of this limit: what is
-    remembered is no part of what a location is."""
+    Encoded chunks use at most half of the limit, and are removed before everything else: an index saves a request for every chunk of a shard, and one pass over
+    much data must not remove indexes. Safe to use from many threads. A fork and a pickle start empty. Equal to any other one of this limit: the remembered
+    things are no part of the identity of a location."""
 
     __slots__ = ("__weakref__", "_bytes", "_entries", "_lock", "entry", "limit")
 
@@ -53,23 +53,23 @@ class ByteCache:
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """Held while what is remembered is changed, by one thread as often as it likes; another one after a fork."""
+        """Held while the remembered things are changed; reentrant. A fork has another lock."""
         return self._lock
 
     @property
     def nbytes(self) -> int:
-        """The bytes that are remembered now, as they are counted."""
+        """The bytes that are remembered now, with the overhead."""
         return sum(self._bytes)
 
     def forget(self) -> None:
-        """Begins anew."""
+        """Forgets everything."""
         with self._lock:
             self._bytes[:] = 0, 0
             for entries in self._entries:
                 entries.clear()
 
     def after_fork(self) -> None:
-        """Begins anew in the child, as another thread of the parent may have left something half done."""
+        """Forgets everything in the child, as another thread of the parent may have been interrupted half-way."""
         self._lock = RLock()
         self._entries: tuple[OrderedDict[tuple[Hashable, Hashable], tuple[object, int]], ...] = (
             OrderedDict(),
@@ -94,7 +94,7 @@ class ByteCache:
                 self._remove(kind, next(iter(self._entries[kind])))
 
     def _remove(self, kind: int, key: tuple[Hashable, Hashable]) -> None:
-        """Counted first: an interrupt in between leaves no bytes counted that nothing has."""
+        """The count is reduced first: after an interrupt in between, no bytes are counted that are not held."""
         found = self._entries[kind].get(key)
         if found is not None:
             self._bytes[kind] -= found[1]
@@ -102,9 +102,9 @@ class ByteCache:
 
 
 class CacheSection(Generic[T]):
-    """Things of one kind in a ByteCache, by names that mean nothing to other kinds. All sections of one label are the same one.
+    """Things of one kind in a ByteCache, with names of their own. All sections with one label are the same.
 
-    chunks  whether these are encoded chunks, which go before everything else"""
+    chunks  whether these are encoded chunks, which are removed before everything else"""
 
     __slots__ = ("_kind", "_label", "memory")
 
@@ -113,11 +113,11 @@ class CacheSection(Generic[T]):
         self._label, self._kind = label, _CHUNKS if chunks else _INDEXES
 
     def __bool__(self) -> bool:
-        """False where nothing can be in it, as nothing at all is remembered."""
+        """False if it can hold nothing, as the limit is 0."""
         return bool(self.memory._entries[self._kind])
 
     def get(self, name: Hashable) -> T | None:
-        """What was put under this name; it is shared, and not to be changed."""
+        """The thing that was put under this name; it is shared, and must not be changed."""
         memory, key = self.memory, (self._label, name)
         entries = memory._entries[self._kind]
         found = entries.get(key)
@@ -126,11 +126,11 @@ class CacheSection(Generic[T]):
         with memory._lock:
             if key in entries:
                 entries.move_to_end(key)
-        value: T = found[0]  # type: ignore[assignment] # what put took; a cast would cost a call
+        value: T = found[0]  # type: ignore[assignment] # the type that put took; a cast would cost a call
         return value
 
     def get_many(self, names: Iterable[Hashable]) -> list[T | None]:
-        """get, of each of these."""
+        """get, for each of these."""
         memory, label = self.memory, self._label
         values: list[T | None] = []
         with memory._lock:
@@ -144,11 +144,11 @@ class CacheSection(Generic[T]):
         return values
 
     def put(self, name: Hashable, value: T, nbytes: int) -> None:
-        """Remembers a thing of so many bytes, if it fits; what had this name is forgotten in any case."""
+        """Remembers a thing of this many bytes, if it fits; the old one of this name is forgotten in any case."""
         self.memory._put(self._kind, (self._label, name), value, nbytes)
 
     def names(self) -> list[Hashable]:
-        """Of all things in this section."""
+        """The names of all things in this section."""
         with self.memory._lock:
             return [name for label, name in self.memory._entries[self._kind] if label == self._label]
 

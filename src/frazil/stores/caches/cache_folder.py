@@ -1,9 +1,9 @@
 """A folder with the files of a cache: opened, read, written, measured and trimmed, by any number of processes at once.
 
-Nothing is locked: a file appears whole, under a name that says what is in it, and never changes. It holds one range of one version of one value. The value's store and key are in the name as
-a hash alone, so that no name of a file tells a path or a secret. Its bytes are a head (MAGIC, a CRC-32C of the name and the table, the table: a CRC-32C for each block) and the range. A file
-of another name, length or content than it was written with is never believed. Which files are wanted is decided in disk_cache.py. A folder that is no cache is never written, and in one
-nothing is removed that is not ours."""
+Nothing is locked: a file appears whole, its name describes its content, and it never changes. It holds one range of one version of one value. Store and key are
+in the name only as a hash, so that no file name reveals a path or a secret. The file is a head (MAGIC, a CRC-32C of the name and the table, the table: a
+CRC-32C for each block) and the range. A file whose name, length or content is not as written is never used. Which files are wanted is decided in disk_cache.py.
+A folder that is no cache is never written, and in a cache only our files are removed."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ __all__ = ["BLOCK", "LONGEST_VERSION", "CacheFolder", "Entry", "Usage", "object_
 
 BLOCK: Final = 2**18  # bytes that are read and checked together
 SHARD: Final = 3  # hexadecimal digits of the hash that name a folder
-LONGEST_VERSION: Final = 64  # bytes; of a longer one nothing is kept, as names of files end somewhere
+LONGEST_VERSION: Final = 64  # bytes; values with a longer version are not kept, as file names have a limit
 
 _MAGIC: Final = b"FRZLCCH1"
 _CHECK: Final = struct.Struct("<I")
 _NAME: Final = re.compile(
     rf"([0-9a-f]{{{32 - SHARD}}})\.(-|(?:[0-9a-f]{{2}})*)\.([0-9]{{1,19}})\.([0-9]{{1,19}})\.([0-9]{{1,19}})"
 )
-_TAG: Final = "CACHEDIR.TAG"  # by which programs that make copies know that a folder needs none (bford.info/cachedir)
+_TAG: Final = "CACHEDIR.TAG"  # tells backup programs to skip the folder (bford.info/cachedir)
 _TAG_TEXT: Final = b"""Signature: 8a477f597d28d172789f06886806bc55
 # This folder is a cache of Frazil: encoded parts of arrays that lie elsewhere. It can be removed at any time; `frazil cache` shows and trims it.
 """
 _OURS: Final = b"cache of Frazil"
-_UNTOUCHED: Final = 60.0  # seconds after which a use is noted anew
-_ABANDONED: Final = 3600.0  # seconds after which an unfinished file is nobody's
+_UNTOUCHED: Final = 60.0  # seconds after which a use is recorded again
+_ABANDONED: Final = 3600.0  # seconds after which an unfinished file has no writer any more
 _DIGITS: Final = frozenset("0123456789abcdef")
 
 
 class Usage(Record):
-    """files: whole ones; nbytes: of all files, unfinished ones too; oldest, newest: when something was last used, ns since 1970, None where nothing is there."""
+    """files: whole ones; nbytes: of all files, unfinished ones too; oldest, newest: the times of last use, ns since 1970, None without files."""
 
     files: int
     nbytes: int
@@ -55,7 +55,7 @@ class Usage(Record):
 
 
 class CacheFolder:
-    """Made by open_folder. Holds no state beside its path; pickles."""
+    """Created by open_folder. Holds no state except its path; pickles."""
 
     __slots__ = ("path",)
 
@@ -68,7 +68,7 @@ class CacheFolder:
     # --- files ---------------------------------------------------------------------------------------------------------------------
 
     def entries(self, object_id: str) -> list[Entry]:
-        """What is kept of an object."""
+        """The entries of an object."""
         folder, start = object_id[:SHARD], object_id[SHARD:] + "."
         try:
             names = os.listdir(f"{self.path}/{folder}")
@@ -78,14 +78,14 @@ class CacheFolder:
         return [entry for entry in found if entry is not None]
 
     def changed_at(self, object_id: str) -> int:
-        """When files beside those of an object last came or went, ns since 1970; 0 where there are none."""
+        """When files in the folder of an object were last added or removed, ns since 1970; 0 without a folder."""
         try:
             return os.stat(f"{self.path}/{object_id[:SHARD]}").st_mtime_ns
         except OSError:
             return 0
 
     def read(self, entry: Entry, first: int, count: int) -> tuple[int, bytes] | None:
-        """Where bytes begin that hold first to first + count of the value, and these bytes; None where the file is gone, or not to be believed: then it is removed."""
+        """Bytes that hold first to first + count of the value, and where they begin; None if the file is missing, or invalid: then it is removed."""
         try:
             descriptor = os.open(self._path(entry), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -101,14 +101,14 @@ class CacheFolder:
         return found
 
     def used_at(self, entry: Entry) -> int:
-        """When an entry was last used, ns since 1970; 0 where it is gone."""
+        """When an entry was last used, ns since 1970; 0 if it is missing."""
         try:
             return os.stat(self._path(entry)).st_mtime_ns
         except OSError:
             return 0
 
     def write(self, entry: Entry, value: bytes | memoryview) -> bool:
-        """Keeps a range, if the disk takes it: a cache that cannot write is of less use, but no reason to fail. Whether it did."""
+        """Keeps a range, if it can be written: a cache that cannot write is less useful, but no reason to fail. Returns whether it was written."""
         folder = f"{self.path}/{entry.folder}"
         part = f"{folder}/.{os.getpid()}.{os.urandom(6).hex()}"
         try:
@@ -143,9 +143,9 @@ class CacheFolder:
         return Usage(len(times), sum(size for _, size, _ in found), min(times, default=None), max(times, default=None))
 
     def trim(self, nbytes: int) -> Usage:
-        """Removes what was used least recently until at most `nbytes` bytes are left, and unfinished files that nobody writes any more; what is left then.
+        """Removes the least recently used files until at most `nbytes` bytes are left, and unfinished files without a writer. Returns the usage after that.
 
-        nbytes  0: everything goes, also what is being written
+        nbytes  0: everything is removed, also files that are being written
         Raises StoreError where the folder cannot be read or changed."""
         abandoned = time.time_ns() - int(_ABANDONED * 1e9)
         found = sorted(self._walk(), key=lambda file: file[1])
@@ -155,7 +155,7 @@ class CacheFolder:
                 try:
                     os.unlink(path)
                 except FileNotFoundError:
-                    pass  # somebody else trims
+                    pass  # another process trims too
                 except OSError as error:
                     raise _unusable(self.path, error) from error
                 total -= size
@@ -187,9 +187,9 @@ class CacheFolder:
 
 
 def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFolder:
-    """The cache in a folder, which is made where there is none; make=False: which must be one.
+    """The cache in a folder, which is created if it is missing; make=False: it must exist, and be a cache.
 
-    Raises InvalidInputError for a folder that has other things in it, StoreError for one that cannot be made or written."""
+    Raises InvalidInputError for a folder with other content, StoreError for one that cannot be created or written."""
     try:
         text = os.fspath(path)
         os.fsencode(text)
@@ -203,7 +203,7 @@ def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFold
         if not tagged and make:
             os.makedirs(text, 0o700, exist_ok=True)
             names = os.listdir(text)
-            if _TAG in names:  # that of others, or of a process that was quicker
+            if _TAG in names:  # of another program, or of a process that was faster
                 tagged = _is_tagged(text)
             elif all(name.startswith(_TAG) for name in names):
                 _write_tag(text)
@@ -246,7 +246,7 @@ def _unusable(path: str, error: OSError) -> StoreError:
 
 
 def _read(descriptor: int, entry: Entry, first: int, count: int) -> tuple[int, bytes] | None:
-    """CacheFolder.read, of an open file; None where it is not to be believed."""
+    """CacheFolder.read, of an open file; None if it is invalid."""
     before = head_size(entry)
     stat = os.fstat(descriptor)
     if stat.st_size != before + entry.end - entry.start:
@@ -273,7 +273,7 @@ def _read(descriptor: int, entry: Entry, first: int, count: int) -> tuple[int, b
 
 
 class Entry(Record):
-    """What one file holds: bytes `start` to `end` of a value of `size` bytes. object: 32 digits, of store and key; version: None where the store tells none."""
+    """The content of one file: bytes `start` to `end` of a value of `size` bytes. object: 32 digits, of store and key; version: None if the store has none."""
 
     object: str
     version: Version | None
@@ -292,13 +292,13 @@ class Entry(Record):
 
 
 def object_id(identity: str, key: str) -> str:
-    """32 hexadecimal digits for a key of the store that is told from others by `identity`."""
+    """32 hexadecimal digits for a key of the store that `identity` identifies."""
     data = f"{len(identity)} {identity}{key}".encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=16).hexdigest()
 
 
 def parse_name(folder: str, name: str) -> Entry | None:
-    """The entry of a file by its name; None where it is none of ours."""
+    """The entry of a file from its name; None if it is not one of our files."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -319,14 +319,14 @@ def head_size(entry: Entry) -> int:
 
 
 def entry_head(entry: Entry, value: bytes | memoryview) -> bytes:
-    """What comes before the range `value` in the file."""
+    """The bytes before the range `value` in the file."""
     view = memoryview(value)
     table = b"".join(_CHECK.pack(_kernel.crc32c(view[at : at + BLOCK])) for at in range(0, len(value), BLOCK))
     return _MAGIC + _CHECK.pack(_check(entry, table)) + table
 
 
 def read_head(entry: Entry, head: bytes) -> list[int] | None:
-    """The checksums of the blocks of a file with this name; None where the head is not one of such a file."""
+    """The checksums of the blocks of a file with this name; None if the head does not belong to such a file."""
     table = head[len(_MAGIC) + _CHECK.size :]
     if len(head) != head_size(entry) or not head.startswith(_MAGIC + _CHECK.pack(_check(entry, table))):
         return None

@@ -1,7 +1,7 @@
-"""Stores over a store that keep encoded values: the policy and the fetch of all of them, the store that keeps in memory what users ask it to, which the draft names as an
-example of a storage transformer added at run time, and the one that keeps chunks of a repository.
+"""Stores over a store that keep encoded values: their common policy and fetch, the store that keeps in memory what users choose (the draft names it as an
+example of a storage transformer added at run time), and the one that keeps chunks of a repository.
 
-Where parts are kept is the backend's: memory_ranges.py, or the store over a folder, disk_cache.py. Decoded chunks are not kept, nor what is not there."""
+The parts are kept by a backend: memory_ranges.py, or the store over a folder, disk_cache.py. Decoded chunks and missing keys are not kept."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ __all__ = ["CachePolicy", "CachingStore", "ChunkCache", "KeepingStore"]
 
 
 class CachePolicy(Record):
-    """What a store keeps of the store below, and what it takes for granted.
+    """Which values are kept, and whether they are compared.
 
-    compares    what is kept is handed out when the store below, asked for its version, names the one that was kept; else without asking
-    beginnings  of the keys of which anything is kept
+    compares    kept values are returned only if the store below reports the version that was kept; else without asking it
+    beginnings  of the keys whose values are kept
     smallest    bytes of the smallest range that is kept"""
 
     compares: bool
@@ -61,16 +61,16 @@ class CachePolicy(Record):
     smallest: int = 0
 
     def trusts(self, name: str) -> bool:
-        """Whether what is kept of this key is handed out without asking."""
+        """Whether kept values of this key are returned without asking the store below."""
         return not self.compares and name.startswith(self.beginnings)
 
     def keeps(self, name: str, nbytes: int) -> bool:
-        """Whether a range of so many bytes of this key is kept."""
+        """Whether a range of this many bytes of this key is kept."""
         return nbytes >= self.smallest and name.startswith(self.beginnings)
 
 
 class _Asked(Record):
-    """What the store below was asked, and answered. running: the fetch, begun before the question, as what is read later is as old."""
+    """The request to the store below, and its answer. running: the fetch, which begins before the request: values that it reads later are as old."""
 
     names: Sequence[str]
     fetched: Fetched
@@ -78,7 +78,8 @@ class _Asked(Record):
 
 
 class _Resumable(list["SourceBuffer"]):
-    """The buffers of an answer, with what continuing it needs. asked: of the store below, if it was; row_of: the rows there of the names that were asked."""
+    """The buffers of an answer, with the data to continue it. asked: the request to the store below, if any; row_of: the rows there of the names that were
+    requested."""
 
     __slots__ = ("asked", "row_of")
 
@@ -88,7 +89,7 @@ class _Resumable(list["SourceBuffer"]):
 
 
 class _Answer:
-    """An answer that is being put together. parts: for each span what is known of its bytes; None: they have to be fetched, or are not there."""
+    """An answer in progress. parts: for each span the known bytes; None: to be fetched, or missing."""
 
     __slots__ = ("names", "parts", "sizes", "spans", "status", "version_may_repeat", "versions")
 
@@ -127,9 +128,9 @@ class _Answer:
 
 
 class KeepingStore(WrappedStore):
-    """Keeps what is read of `inner`, whole values and ranges as they are stored, by a policy, in one of two backends.
+    """Keeps the values read from `inner`, whole or in ranges, as they are stored, by a policy, in one of two backends.
 
-    hits, misses  ranges (a whole value is one) that were answered by the cache; that were not, those of what is not there among them. Many threads may lose some"""
+    hits, misses  ranges (a whole value is one) that the cache had, and that it did not have, including missing keys. Many threads may lose some counts"""
 
     __slots__ = ("_kept", "_policy", "hits", "misses")
 
@@ -145,7 +146,7 @@ class KeepingStore(WrappedStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        # few large ranges are kept more cheaply than many small ones
+        # keeping a few large ranges is cheaper than many small ones
         return self.inner.capabilities._replace(direct=False)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
@@ -159,7 +160,7 @@ class KeepingStore(WrappedStore):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says. What was answered from the cache, and is not there any more when it is continued, is read of that version or STALE."""
+        """As the port says. Values from the cache that are removed before the answer is continued are read again in that version, or are STALE."""
         if continue_from is not None:
             return self._fetch_continued(names, spans, expect, continue_from)
         if single_read:
@@ -195,14 +196,14 @@ class KeepingStore(WrappedStore):
     def _completed(
         self, answer: _Answer, rows: Sequence[int], missing: Sequence[int], expect: Sequence[Version | None] | None
     ) -> Fetched:
-        """The rest of an answer, from the store below: of the names of some rows."""
+        """The rest of an answer, from the store below: for the names of some rows."""
         row_of = {row: at for at, row in enumerate(rows)}
         new = len(missing) == len(answer.spans) and len(rows) == len(answer.names) and max(answer.sizes, default=-1) < 0
         asked = self._ask(answer, row_of, missing, expect)
         inner, changed = asked.fetched, set()
         if new and inner.sources.files is None and not self._kept.takes(int(inner.rows[:, 2].sum()), len(missing)):
             self.misses += len(missing)
-            # a pass over much data, handed on as it is
+            # a pass over much data, returned unchanged
             return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, asked, row_of)))
         repeats = inner.version_may_repeat or [False] * len(rows)
         for row, version, status, size, repeat in zip(
@@ -226,7 +227,7 @@ class KeepingStore(WrappedStore):
         which: Sequence[int],
         expect: Sequence[Version | None] | None,
     ) -> _Asked:
-        """Asks the store below for some spans; neighbours are one request."""
+        """Requests some spans from the store below; neighbours in one request."""
         names, running = [answer.names[row] for row in row_of], self._kept.begin()
         wanted = None if expect is None else [expect[row] for row in row_of]
         return _Asked(names, fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=wanted), running)
@@ -245,7 +246,7 @@ class KeepingStore(WrappedStore):
         )
         answer.version_may_repeat = list(continue_from.version_may_repeat or answer.version_may_repeat)
         answer.parts = self._kept.find(names, answer.spans, versions)[1]
-        missing: tuple[list[int], list[int]] = ([], [])  # of names that the store below was asked for, and of others
+        missing: tuple[list[int], list[int]] = ([], [])  # of names requested from the store below, and others
         for i, (row, _, _) in enumerate(answer.spans):
             if row in before.row_of and versions[row] is None:
                 answer.parts[i] = None
@@ -264,14 +265,14 @@ class KeepingStore(WrappedStore):
         return answer.fetched(before.asked, before.row_of)
 
     def _take_continued(self, answer: _Answer, which: Sequence[int], asked: _Asked, row_of: Mapping[int, int]) -> None:
-        """_take, of spans that are yet to be fetched of the objects that were asked for."""
+        """_take, for spans that are still to be fetched, of the objects that were requested."""
         if which:
             spans = _spans(answer, which, row_of)
             fetched = fetch_spans(self.inner, asked.names, spans, continue_from=asked.fetched)
             self._take(answer, which, asked._replace(fetched=fetched), row_of)
 
     def _take(self, answer: _Answer, which: Sequence[int], asked: _Asked, row_of: Mapping[int, int]) -> None:
-        """Puts what the store below answered to some spans into the answer, and keeps it."""
+        """Puts the answer of the store below to some spans into the answer, and keeps it."""
         policy = self._policy
         values = read_views(asked.fetched, asked.names, _spans(answer, which, row_of))
         takes = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
@@ -280,7 +281,7 @@ class KeepingStore(WrappedStore):
             row, start, length = answer.spans[i]
             name, version, size = answer.names[row], answer.versions[row], answer.sizes[row]
             if answer.status[row] == FOUND != asked.fetched.status[row_of[row]]:
-                # also where it is gone: what was found before is none to be read as fill values
+                # also if it is missing: an object found before must not be read as fill values
                 answer.status[row] = STALE
             if value is None:
                 gone.append(name)
@@ -289,7 +290,7 @@ class KeepingStore(WrappedStore):
             answer.parts[i] = Part(first, value)
             fit = not policy.compares or (version is not None and not answer.version_may_repeat[row])
             if takes and fit and policy.keeps(name, len(value)):
-                # bytes of its own, so that no more is held than is counted
+                # a copy, so that no more bytes are held than are counted
                 additions.append(Addition(name, version, size, Part(first, bytes(value))))
         if gone:
             self._kept.drop(gone)
@@ -300,7 +301,7 @@ class KeepingStore(WrappedStore):
 
     @contextmanager
     def _dropped(self, names: Sequence[str]) -> Iterator[None]:
-        """What a write may have changed is dropped, also where it says that it failed, or found another version."""
+        """Drops the values that a write may have changed, also if it fails or finds another version."""
         try:
             yield
         finally:
@@ -322,12 +323,12 @@ class KeepingStore(WrappedStore):
     def update_many(
         self, keys: Sequence[str], change: Callable[[str, bytes | None], Buffer | None]
     ) -> list[Version | None]:
-        """As in Store; the old values are read of the store below, not from memory."""
+        """As in Store; the old values are read from the store below, not from memory."""
         with self._dropped(keys):
             return self.inner.update_many(keys, change)
 
     def write_parts(self, writes: Writes) -> None:
-        """As the class says; the old values are read of the store below, not from memory."""
+        """As the class says; the old values are read from the store below, not from memory."""
         with self._dropped(list(writes)):
             write_parts(self.inner, writes)
 
@@ -346,16 +347,18 @@ class KeepingStore(WrappedStore):
 
 
 class CachingStore(KeepingStore):
-    """Keeps what is read of `inner`, whole values and ranges as they are stored, in at most `nbytes` bytes of memory; the least recently used go first.
+    """Keeps the values read from `inner`, whole or in ranges, as they are stored, in at most `nbytes` bytes of memory; the least recently used are removed
+    first.
 
-    validate  True: before a value is answered from memory, `inner` is asked for its version, so nothing is ever stale; that costs a look-up, no bytes.
-              False: it is not asked. Then what others write to a key of which something is kept is not seen until this store drops it: because it is
-              written, erased or found changed through this store, because room is needed, or by `clear`.
-              None (the default): as True where asking is no request (files and memory), as False elsewhere
+    validate  True: `inner` is asked for the version before a value is returned from memory, so no value is ever stale; that costs a look-up, but no bytes.
+              False: it is not asked. Then changes by others to a kept key are not seen until this store drops it: because it is
+              written, erased or found changed through this store, because space is needed, or by `clear`.
+              None (the default): True where asking is no request (files and memory), False elsewhere
 
-    Writes and erases go through and drop what they change; a stale value makes none of them lose what others wrote, where `inner` is conditional, as they name the version
-    that they replace. A value whose version is not fit to be remembered (Fetched.version_may_repeat: a file in its first 50 ms) is not kept where it would have to be compared.
-    What is not there is not kept, nor what one fetch brings beyond `nbytes`. Safe to use from many threads; a fork and a pickle begin with an empty memory.
+    Writes and erases are passed on and drop the values that they change. A stale value never makes them lose writes of others if `inner` is conditional, as
+    they name the version that they replace. A value whose version must not be remembered (Fetched.version_may_repeat: a file in its first 50 ms) is not kept if
+    it would have to be compared. Missing keys are not kept, nor are values that one fetch reads beyond `nbytes`. Safe to use from many threads; a fork and a
+    pickle begin with an empty memory.
     Raises InvalidInputError for a limit below 0."""
 
     __slots__ = ("_values", "validate")
@@ -380,7 +383,7 @@ class CachingStore(KeepingStore):
 
     @property
     def nbytes(self) -> int:
-        """The most bytes that are kept, those of keys included."""
+        """The most bytes that are kept, including keys."""
         return self._values.memory.limit
 
     @property
@@ -389,13 +392,14 @@ class CachingStore(KeepingStore):
         return self._values.memory.nbytes
 
     def clear(self) -> None:
-        """Forgets all that is kept."""
+        """Forgets all kept values."""
         self._kept.drop_below("")
 
 
 class ChunkCache(KeepingStore):
-    """Keeps encoded chunks of a repository, whose values never change, in the memory of its location, which counts them. Ranges are kept as they are asked for, inner
-    chunks mostly: so another selection of the same chunks finds them. A fetch of more than an eighth of the memory is a pass over everything, of which nothing is kept."""
+    """Keeps encoded chunks of a repository, whose values never change, in the memory of its location, which counts them. Ranges are kept as they are requested,
+    mostly inner chunks, so that another selection of the same chunks finds them. A fetch of more than an eighth of the memory counts as a pass over everything,
+    and is not kept."""
 
     __slots__ = ("memory",)
 
@@ -412,12 +416,12 @@ class ChunkCache(KeepingStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the store beneath; but ranges need not be merged before they are asked for here."""
+        """Those of the store beneath, but ranges need not be merged before they are requested here."""
         return self.inner.capabilities._replace(direct=True)
 
 
 def _spans(answer: _Answer, which: Sequence[int], row_of: Mapping[int, int]) -> Columns:
-    """Some spans of an answer, of names that are numbered otherwise."""
+    """Some spans of an answer, with renumbered names."""
     found = [(row_of[row], start, length) for row, start, length in (answer.spans[i] for i in which)]
     return np.array(found, np.int64) if found else NO_SPANS
 

@@ -1,6 +1,6 @@
-"""A store over a remote one that keeps what was read in a folder, which any number of processes share.
+"""A store over a remote one that keeps the values that were read in a folder, which any number of processes share.
 
-The files are cache_folder.py's; how a fetch is put together of what is kept and what is not, caching_store.py's. Which keys never change is said by who opens the store."""
+The files are in cache_folder.py, the fetch from kept and other values in caching_store.py. The caller that opens the store declares which keys never change."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from frazil.stores.values import Version, clip_span
 __all__ = ["DEFAULT_LIMIT", "DiskCache", "cached"]
 
 DEFAULT_LIMIT: Final = 10 * 2**30  # bytes
-_SMALL: Final = 2**14  # bytes: asking whether a range is as it was takes as long as reading one that is no larger
-_LARGEST: Final = 2**30  # bytes of a range that is kept
+_SMALL: Final = 2**14  # bytes: a version request takes as long as reading a range of this size or less
+_LARGEST: Final = 2**30  # bytes of the largest range that is kept
 
 
 class DiskCache(KeepingStore):
-    """Keeps what is read of `inner` in a folder, in at most `limit` bytes; what was used least recently goes first. Nothing it hands out is older than what `inner` has.
+    """Keeps the values read from `inner` in a folder, in at most `limit` bytes; the least recently used are removed first. It never returns a value older than
+    that of `inner`.
 
-    unchanging  beginnings of keys whose values never change once they are written: what is kept of them is handed out without a request, and of other keys nothing is
-                kept. None: every value may change; `inner` is asked for its version each time, which saves bytes and no request, so that small ranges are not kept
-    Safe to use from many threads and processes; pickles, and then makes the folder where it is opened again.
-    Raises InvalidInputError for a folder that is no cache, a limit that is none, and a store that does not say what tells it from others (Store.identity);
+    unchanging  beginnings of keys whose values never change once they are written: kept values are returned without a request, and values of other keys are not
+                kept. None: every value may change; `inner` is asked for its version each time, which saves bytes but no request, so that small ranges are not
+                kept
+    Safe to use from many threads and processes; pickles, and then creates the folder where it is opened again.
+    Raises InvalidInputError for a folder that is no cache, an invalid limit, and a store without an identity (Store.identity);
     StoreError for a folder that cannot be used."""
 
     __slots__ = ("_files",)
@@ -69,8 +71,8 @@ class DiskCache(KeepingStore):
 
 
 class DiskRanges:
-    """Parts of values in a CacheFolder (memory_ranges.RangeCache). Of a key there may be several versions, written by other processes; what is handed out is of the one
-    asked for."""
+    """Parts of values in a CacheFolder (memory_ranges.RangeCache). A key may have several versions, written by other processes; only the requested version is
+    returned."""
 
     __slots__ = (
         "_listed",
@@ -84,10 +86,10 @@ class DiskRanges:
 
     def __init__(self, folder: CacheFolder, identity: str, limit: int) -> None:
         self.folder, self.identity, self.limit = folder, identity, limit
-        self._measured = -1  # bytes in the folder when it was last looked at; below 0: not yet
-        self._written = 0  # since then, by this process
-        self._listed: tuple[str, int, list[Entry]] = ("", 0, [])  # an object, and what was kept of it at which time
-        self._measuring = 0  # the process of which a thread does; a child of it does not
+        self._measured = -1  # bytes in the folder when it was last measured; below 0: not yet
+        self._written = 0  # by this process since then
+        self._listed: tuple[str, int, list[Entry]] = ("", 0, [])  # an object, a time, its entries then
+        self._measuring = 0  # the id of the process that is measuring; a child of it is not
 
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
@@ -104,7 +106,7 @@ class DiskRanges:
         return known, [self._part(kept[row], start, length) for row, start, length in spans]
 
     def _newest(self, entries: Sequence[Entry]) -> Entry | None:
-        """Of several versions, that which was used last."""
+        """Of several versions, the one used last."""
         several = len({(entry.version, entry.size) for entry in entries}) > 1
         return max(entries, key=self.folder.used_at) if several else next(iter(entries), None)
 
@@ -126,7 +128,7 @@ class DiskRanges:
         return RunningFetch()
 
     def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
-        """Nothing that was dropped meanwhile can be brought back: what may change is compared before it is handed out."""
+        """Dropped values cannot come back: values that may change are compared before they are returned."""
         for addition in additions:
             self._add(addition)
 
@@ -151,11 +153,11 @@ class DiskRanges:
         self._forget_listing()
 
     def drop_below(self, prefix: str) -> None:
-        """What is kept of keys that are gone is not handed out any more, and goes when there is need of room."""
+        """Entries of removed keys are not returned any more, and are removed when space is needed."""
 
     def _entries(self, key: str) -> Sequence[Entry]:
-        """What is kept of a key. Of the last one that was asked for it is known, as long as nothing came or went; that others change the folder between two ticks of its
-        clock costs a request at most."""
+        """The entries of a key. Those of the last key are remembered as long as no file was added or removed; if other processes change the folder between two
+        ticks of its clock, that costs a request at most."""
         wanted = object_id(self.identity, key)
         changed = self.folder.changed_at(wanted)
         known = self._listed
@@ -169,7 +171,7 @@ class DiskRanges:
         self._listed = "", 0, []
 
     def _measure(self, nbytes: int) -> None:
-        """Trims the folder when it may be full: what this process wrote it knows; what others did, it looks up now and then."""
+        """Trims the folder when it may be full: the bytes written by this process are known, those of others are measured from time to time."""
         self._written += nbytes
         full = self._measured < 0 or self._measured + self._written > self.limit or self._written > self.limit // 16
         if not full or self._measuring == os.getpid():
@@ -179,7 +181,7 @@ class DiskRanges:
             self._written = 0
             found = self.folder.usage().nbytes
             self._measured = self.folder.trim(self.limit // 8 * 7).nbytes if found > self.limit else found
-        except StoreError:  # the folder is gone, or not ours any more: reading goes on without it
+        except StoreError:  # the folder was removed or replaced: reading continues without it
             self._measured = 0
         finally:
             self._measuring = 0
@@ -188,7 +190,7 @@ class DiskRanges:
 def cached(
     store: Store, folder: str | os.PathLike[str] | None, limit: int | None, unchanging: Sequence[str] | None = None
 ) -> Store:
-    """The store itself where no folder is given, and where reading is no request, as of a local disk; else a DiskCache over it."""
+    """The store itself if no folder is given, or if reading needs no request, as from a local disk; else a DiskCache over it."""
     if folder is None:
         if limit is not None:
             raise InvalidInputError("cache_limit has no meaning without a cache", hint='cache="folder"')

@@ -1,6 +1,6 @@
-"""Where a caching store keeps encoded values and ranges of values: the port of its two backends, and the one in memory, whose limit a ByteCache keeps. No I/O.
+"""The port by which a caching store keeps encoded values and ranges, and its backend in memory, within the limit of a ByteCache. No I/O.
 
-What is kept, and when it is compared, is decided in caching_store.py; the backend on disk is in disk_cache.py."""
+caching_store.py decides what is kept, and when it is compared; the backend on disk is in disk_cache.py."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Part(Record):
 
 
 class Addition(Record):
-    """A part that is to be kept, as bytes of its own, of a value of `size` bytes."""
+    """A part to be kept, as a copy, of a value of `size` bytes."""
 
     key: str
     version: Version | None
@@ -39,7 +39,7 @@ class Addition(Record):
 
 
 class KeptObject(Protocol):
-    """A value of which something is kept."""
+    """A value whose parts are kept."""
 
     @property
     def version(self) -> Version | None: ...
@@ -48,7 +48,7 @@ class KeptObject(Protocol):
 
 
 class RunningFetch:
-    """A fetch that runs. What is dropped meanwhile it must not bring back."""
+    """A fetch in progress. It must not bring back values that are dropped meanwhile."""
 
     __slots__ = ("__weakref__", "everything", "keys")
 
@@ -58,35 +58,35 @@ class RunningFetch:
 
 
 class RangeCache(Protocol):
-    """Where parts of values are kept, by key, the least recently used of which go first. Safe to use from many threads, and after a fork."""
+    """A store for parts of values by key; the least recently used are removed first. Safe to use from many threads, and after a fork."""
 
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
-        """For each name what is known of its value, for each span a part that holds what there is of it.
+        """For each name the known value, for each span a part that holds its existing bytes.
 
-        versions  for each name the only version that counts; None: the one of which something is kept"""
+        versions  for each name the only valid version; None: the version that is kept"""
 
     def takes(self, nbytes: int, count: int) -> bool:
-        """Whether so many bytes in so many parts, which one fetch brought, are to be kept: one pass over much data does not push out what is used again."""
+        """Whether this many bytes in this many parts from one fetch are kept: one pass over much data must not remove values that are used again."""
 
     def begin(self) -> RunningFetch:
-        """Before a fetch of what is to be added."""
+        """Called before a fetch whose parts will be added."""
 
     def add(self, running: RunningFetch, additions: Sequence[Addition]) -> None:
         """Keeps parts, unless their keys were dropped since the fetch began; parts of another version are forgotten."""
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Forgets keys, whose values were changed or may have been."""
+        """Forgets keys whose values were changed, or may have been."""
 
     def drop_below(self, prefix: str) -> None:
         """Forgets the keys that begin with prefix."""
 
 
 class _Object:
-    """The value of a key, as far as parts of it are kept, under names that begin with this object: those of another version are other names.
+    """The value of a key whose parts are kept. The names of the parts begin with this object: parts of another version have other names.
 
-    starts  of the parts, sorted; none is inside another, so their ends are sorted too. Some may be gone"""
+    starts  of the parts, sorted; no part is inside another one, so their ends are sorted too. Some parts may be removed"""
 
     __slots__ = ("key", "size", "starts", "version")
 
@@ -96,10 +96,10 @@ class _Object:
 
 
 class MemoryRanges:
-    """Parts of values by key in a ByteCache, each key's of one version. Safe to use from many threads, and after a fork, which begins with nothing.
+    """Parts of values by key in a ByteCache, for each key of one version. Safe to use from many threads, and after a fork, which starts empty.
 
-    largest  bytes that one fetch may bring to be kept
-    chunks   whether all of it goes before whatever else the ByteCache keeps"""
+    largest  most bytes of a fetch that is kept
+    chunks   whether all of it is removed before everything else in the ByteCache"""
 
     __slots__ = ("_running", "_numbers", "_objects", "_parts", "largest", "memory")
 
@@ -134,7 +134,7 @@ class MemoryRanges:
         return part if part is not None and first + count <= part.start + len(part.value) else None
 
     def _part_at(self, known: _Object, first: int) -> Part | None:
-        """The last part that begins at a byte or before it. Parts that had to make room are forgotten here."""
+        """The last part that begins at or before a byte. Parts that were removed are forgotten here."""
         while place := bisect_right(known.starts, first):
             part = self._parts.get((known, known.starts[place - 1]))
             if part is not None:
@@ -160,7 +160,7 @@ class MemoryRanges:
     def _add(self, key: str, additions: Iterable[Addition]) -> None:
         """Keeps parts of one value."""
         known = self._objects.get(key)
-        last: Part | None = None  # that was added: most come in order
+        last: Part | None = None  # the part added last: most come in order
         for _, version, size, part in additions:
             nbytes = len(part.value)
             if nbytes + len(key) > self.memory.limit:
@@ -169,19 +169,19 @@ class MemoryRanges:
                 self._forget(key)
                 known, last = _Object(key, version, size), None
             if last is not None and known.starts[-1] == last.start < last.start + len(last.value) <= part.start:
-                last = part  # behind all others
+                last = part  # after all others
                 known.starts.append(part.start)
                 self._parts.put((known, part.start), part, nbytes)
             else:
                 last = self._insert(known, part)
 
     def _insert(self, known: _Object, part: Part) -> Part:
-        """Keeps a part, instead of those that are inside of it; what is kept then, which may be one that has it inside."""
+        """Keeps a part, instead of those inside it. Returns the part that is kept, which may be an older one that contains it."""
         (start, value), starts = part, known.starts
         end = start + len(value)
         before = self._part_at(known, start) if starts else None
         if before is not None and before.start + len(before.value) >= end:
-            return before  # that another thread brought
+            return before  # from another thread
         low = bisect_left(starts, start)
         inside = [at for at in starts[low : bisect_right(starts, end)] if not self._ends_behind(known, at, end)]
         if inside:

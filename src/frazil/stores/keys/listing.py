@@ -1,4 +1,4 @@
-"""What stores make pages of listings of (values.py has a page). How a store finds its keys is in the store."""
+"""Pages of listings for stores (Page is in values.py). How a store finds its keys is in the store."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from frazil.stores.values import Columns, Fetched, Page, Version
 
 __all__ = ["first_level", "page_of", "with_details"]
 
-_LOOKED_UP: Final = 256  # objects that are looked up in one call, where a listing does not say more than keys
+_LOOKED_UP: Final = 256  # objects that are looked up in one call, if a listing returns only keys
 _NO_SPANS: Final[Columns] = np.zeros((0, 3), np.int64)
 
 
 def page_of(rows: Iterable[str], after: str, limit: int | None) -> Page:
-    """A page of sorted rows: those after a text, as many as `limit` says at most. No more rows are taken than that."""
+    """A page of sorted rows: at most `limit` rows after a text. No more rows are taken than that."""
     found = list(islice((row for row in rows if row > after), limit))
     return Page(found, found[-1] if found and len(found) == limit else None)
 
 
 def first_level(keys: Iterable[str], prefix: str) -> Iterator[str]:
-    """The rows directly below a prefix: of sorted keys that begin with it, those without a slash behind it, and what the others have up to that slash."""
+    """The rows directly below a prefix, from sorted keys that begin with it: keys without a slash after the prefix, and for the others the part up to that
+    slash."""
     last = "/"
     for key in keys:
         slash = key.find("/", len(prefix))
@@ -35,7 +36,7 @@ def first_level(keys: Iterable[str], prefix: str) -> Iterator[str]:
 
 
 def with_details(page: Page, fetch: Callable[[Sequence[str], Columns], Fetched]) -> Page:
-    """The page with its last columns, of a store whose listing says no more than keys: each value is looked up."""
+    """The page with its last columns, for a store whose listing returns only keys: each value is looked up."""
     count = len(page.keys)
     sizes = np.full(count, -1, np.int64)
     versions: list[Version | None] = [None] * count

@@ -1,6 +1,6 @@
-"""Locks and versions of keys, for stores that have none of their own: what keeps the writers of one process from losing each other's data.
+"""Locks and versions of keys, for stores that have none of their own: they keep the writers of one process from losing each other's data.
 
-Writers elsewhere do not know of it. Nothing is read or written here."""
+Writers in other processes are not included. Nothing is read or written here."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from frazil.weak_references import WeakValues, renew_after_fork
 
 __all__ = ["Guard", "GuardState", "guard_of"]
 
-_STRIPES: Final = 64  # keys are many, locks are not; two keys may share one
+_STRIPES: Final = 64  # there are many keys, but few locks; two keys may share one
 _REMEMBERED: Final = 65536  # keys; when there are more, all of them count as written once
 
 GuardState = tuple[bytes, int, int, dict[str, int]]
 
 
 class Guard:
-    """The keys of one object. A version is a number that is new with every write, and old ones never come back; a key that is being written is busy."""
+    """The keys of one object. A version is a number that is new with every write, and old ones never come back. A key that is being written is busy."""
 
     __slots__ = ("__weakref__", "_all_busy", "_busy", "_count", "_floor", "_lock", "_mark", "_stripes", "_written")
 
@@ -33,38 +33,38 @@ class Guard:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """In a forked child: what other threads of the parent held."""
+        """In a forked child: replaces locks that other threads of the parent held."""
         self._lock = threading.Lock()
         self._stripes = [threading.Lock() for _ in range(_STRIPES)]
         self._busy.clear()
         self._all_busy = False
 
     def state(self) -> GuardState:
-        """What a pickle needs, so that versions stay good."""
+        """The state for a pickle, so that versions stay valid."""
         with self._lock:
             return self._mark, self._count, self._floor, dict(self._written)
 
     def version(self, key: str) -> Version:
-        """The version of a key that is there."""
+        """The version of an existing key."""
         return self._mark + self._written.get(key, self._floor).to_bytes(8, "little")
 
     def versions(self, keys: Collection[str]) -> list[Version] | None:
-        """The versions of keys; None when one of them is busy."""
+        """The versions of keys; None if one of them is busy."""
         if self._all_busy or any(
             key in self._busy for key in keys
-        ):  # asked first: who is no longer busy has new versions
+        ):  # checked first: a key that is no longer busy has a new version
             return None
         return [self.version(key) for key in keys]
 
     @contextmanager
     def reading(self, keys: Iterable[str]) -> Iterator[None]:
-        """While nobody else writes these keys."""
+        """While no other thread writes these keys."""
         with _held(self._stripes_of(keys)):
             yield
 
     @contextmanager
     def writing(self, keys: Collection[str]) -> Iterator[dict[str, Version]]:
-        """While keys are written, by nobody else. Gives a table that has their new versions at the end; take out what was not written after all."""
+        """While only this thread writes keys. Yields a table that has their new versions at the end; remove the keys that were not written."""
         fresh: dict[str, Version] = dict.fromkeys(keys, ABSENT)
         with _held(self._stripes_of(keys)):
             self._busy.update(keys)
@@ -78,7 +78,7 @@ class Guard:
 
     @contextmanager
     def writing_all(self) -> Iterator[None]:
-        """While keys are written, it is not known which."""
+        """While keys are written that are not known in advance."""
         with _held(self._stripes):
             self._all_busy = True
             try:
@@ -92,7 +92,7 @@ class Guard:
                     self._all_busy = False
 
     def _renew(self, fresh: dict[str, Version]) -> None:
-        """Gives the keys of a table new versions, and puts these there."""
+        """Gives the keys of a table new versions, and puts them into the table."""
         with self._lock:
             for key in fresh:
                 self._count += 1
@@ -112,7 +112,7 @@ class Guard:
 
 @contextmanager
 def _held(locks: Sequence[threading.Lock]) -> Iterator[None]:
-    """While all of them are held. Each is taken by `with` itself: an interrupt within an ExitStack, which is written in Python, would leave it locked."""
+    """While all locks are held. Each is taken by its own `with`: an interrupt within an ExitStack, which is written in Python, would leave it locked."""
     if locks:
         with locks[0], _held(locks[1:]):
             yield
@@ -121,7 +121,7 @@ def _held(locks: Sequence[threading.Lock]) -> Iterator[None]:
 
 
 class _Guards:
-    """The guards of this process. One belongs to an object as long as a store over that object lives: stores hold both."""
+    """The guards of this process. A guard belongs to an object as long as a store over that object exists: stores hold both."""
 
     __slots__ = ("__weakref__", "_by_object", "_choosing")
 
@@ -146,5 +146,5 @@ renew_after_fork(_guards)
 
 
 def guard_of(inner: object, state: GuardState | None = None) -> Guard:
-    """The guard of an object, or of what has this name: the same for all that ask; a new one begins with `state`."""
+    """The guard of an object, or of its name: all callers get the same one. A new one begins with `state`."""
     return _guards.of(inner if isinstance(inner, str) else id(inner), state)

@@ -1,4 +1,4 @@
-"""What a key and a prefix are. Pure; how a store keeps its keys lives in the store."""
+"""The rules of keys and prefixes. Pure; how a store keeps its keys is in the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.errors import InvalidInputError
 
 __all__ = ["COPY_JOURNAL", "check_key", "check_prefix", "distinct_keys", "is_prefix"]
 
-# the journal of a copy that is under way, or was interrupted, at its destination: no node has a name that begins so, and no dialect looks for it
+# the journal of a copy that is running, or was interrupted, at its destination: no node name begins so, and no dialect looks for it
 COPY_JOURNAL: Final = "__frazil_copy.json"
 
 
@@ -44,7 +44,7 @@ def check_prefix(prefix: str) -> None:
 
 
 def is_prefix(names: Sequence[str]) -> bool:
-    """Whether names of erase_many are one prefix, no keys."""
+    """Whether names of erase_many are one prefix, and no keys."""
     return len(names) == 1 and (names[0] == "" or names[0][-1] == "/")
 
 

@@ -1,3 +1,3 @@
-"""The store on a local disk, and what it knows of files and folders.
+"""The store on a local disk, and its knowledge of files and folders.
 
 Bytes are read and published by the kernel; the port is in stores/store.py."""

@@ -1,14 +1,16 @@
-"""Files of a local disk that are changed in place under their lock, and restored after a kill (docs/design/044-shards-in-place.md). The steps are the kernel's."""
+"""Files of a local disk that are changed in place under their lock, and restored after a kill (docs/design/044-shards-in-place.md). The kernel does the
+steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from errno import EACCES, EPERM, EROFS
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.errors import ChecksumError
 from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.local.system_errors import refused
@@ -19,24 +21,29 @@ if TYPE_CHECKING:
     from frazil.stores.store import KernelRoot, Store
 
 __all__ = [
+    "COPIED_HINT",
+    "COPIED_TORN",
     "Answers",
     "Changes",
-    "Restored",
     "change_files",
-    "restore_copies",
+    "restore_all",
+    "restore_copy",
     "restore_files",
     "restore_keys",
     "torn_keys",
+    "was_copied",
     "was_restored",
 ]
 
 _CHANGED, _NOT_IN_PLACE = -1, -3
 _LEFT, _TORN, _COPIED = 1, 2, 3
+COPIED_TORN: Final = "it was copied during an append"
+COPIED_HINT: Final = "`frazil validate --repair` restores what it was before the append"
 _MAY_NOT: Final = frozenset({EACCES, EPERM, EROFS})
 
 
 class Changes(Record):
-    """What is written to files, as _kernel.change_files takes it."""
+    """The changes to files, as _kernel.change_files takes them."""
 
     names: Sequence[str]
     buffers: Sequence[Buffer]
@@ -47,11 +54,11 @@ class Changes(Record):
 
 
 class Answers(Record):
-    """What became of files.
+    """The results for files.
 
-    changed   those that had another version
-    whole     those that have to be replaced whole instead
-    versions  int64[n, 3] (inode, size, time of change in ns), the new ones; size -1 of a file that stays as it is"""
+    changed   those with another version
+    whole     those that must be replaced whole instead
+    versions  int64[n, 3] (inode, size, time of change in ns), the new ones; size -1 for an unchanged file"""
 
     changed: list[int]
     whole: list[int]
@@ -59,7 +66,7 @@ class Answers(Record):
 
 
 def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: bool) -> Answers:
-    """Raises StoreError, after others of the call may have been changed."""
+    """Raises StoreError; others of the call may have been changed then."""
     result = np.empty((len(changes.names), 4), np.int64)
     _kernel.change_files(root.fd, *changes, journal, sync, result)
     changed, whole = [], []
@@ -75,35 +82,31 @@ def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: boo
     return Answers(changed, whole, versions)
 
 
-class Restored(Record):
-    """What became of files that were to be restored.
-
-    seen       whether a writer is or was at one of them
-    forbidden  whether the system does not allow us to restore one
-    copied     those that were copied while they were torn: they stay so, as their journal is of another file"""
-
-    seen: bool
-    forbidden: bool
-    copied: list[str]
-
-
-def restore_files(root: KernelRoot, names: Sequence[str]) -> Restored:
-    """Restores files of which an append was killed, and waits for writers that are alive. Raises StoreError."""
+def restore_files(root: KernelRoot, names: Sequence[str]) -> tuple[bool, bool]:
+    """Restores files after a killed append, and waits for living writers. Whether a writer is or was changing one of them, and whether the system does not allow
+    us to restore one. Raises StoreError."""
     codes = _codes(root, names)
-    seen = any(code in (_LEFT, _TORN) for code in codes)
-    return Restored(seen, min(codes, default=0) < 0, _of_code(names, codes, _COPIED))
+    return any(code in (_LEFT, _TORN) for code in codes), min(codes, default=0) < 0
 
 
 def restore_keys(store: Store, keys: Sequence[str]) -> list[str]:
-    """Restores the files of keys, as restore_files; those of which an append was killed. Nothing is done in stores where shards are not changed in place.
+    """Restores the files of keys, as restore_files. Returns those with a killed append. Does nothing in stores that do not change shards in place.
 
     Raises StoreError."""
     root = _root(store)
     return [] if root is None else _of_code(keys, _codes(root, keys), _TORN)
 
 
+def restore_all(store: Store, keys: Sequence[str]) -> None:
+    """As restore_keys, before the files are copied without their journals. Raises ChecksumError for a file that may have been copied while it was torn."""
+    root = _root(store)
+    copied = [] if root is None else _of_code(keys, _codes(root, keys), _COPIED)
+    if copied:
+        raise ChecksumError(f"the shard may be torn: {COPIED_TORN}", key=copied[0], hint=COPIED_HINT)
+
+
 def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The keys of files of which an append was killed: those that are restored by whoever reads them, and those that were copied since. Nothing is restored. Raises StoreError."""
+    """The keys of files with a killed append: those that the next reader restores, and those that were copied since. Restores nothing. Raises StoreError."""
     root = _root(store)
     if root is None:
         return [], []
@@ -111,18 +114,27 @@ def torn_keys(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
     return _of_code(keys, codes, _TORN), _of_code(keys, codes, _COPIED)
 
 
-def restore_copies(store: Store, keys: Sequence[str]) -> list[str]:
-    """As restore_keys, also for files that were copied while they were torn. They must be unreadable as they are: the journal might be of another file. Raises StoreError."""
+def restore_copy(store: Store, key: str, *, readable: bool) -> None:
+    """Ends the append of a file that was copied while it was torn: restores a file that cannot be read, and removes the journal of a readable one, as the journal may
+    belong to another file. Raises StoreError."""
     root = _root(store)
-    return [] if root is None else _of_code(keys, _codes(root, keys, copies=True), _TORN)
+    if root is not None:
+        (code,) = _codes(root, [key], copies="remove" if readable else "restore")
+        if code < 0:
+            raise refused("cannot be restored after an append that was killed", -code, key)
+
+
+def was_copied(root: KernelRoot, name: str) -> bool:
+    """Whether a file may have been copied while it was torn. Raises StoreError."""
+    return _codes(root, [name], look=True) == [_COPIED]
 
 
 def was_restored(store: Store, keys: Sequence[str]) -> bool:
-    """Restores the files of keys, as restore_keys. Whether reading them again may give another result: a writer was at one of them.
+    """Restores the files of keys, as restore_keys. Returns whether reading them again may give another result, as a writer was changing one of them.
 
     Raises StoreError."""
     root = _root(store)
-    return root is not None and restore_files(root, keys).seen
+    return root is not None and restore_files(root, keys)[0]
 
 
 def _root(store: Store) -> KernelRoot | None:
@@ -133,8 +145,10 @@ def _of_code(names: Sequence[str], codes: Sequence[int], wanted: int) -> list[st
     return [name for name, code in zip(names, codes, strict=True) if code == wanted]
 
 
-def _codes(root: KernelRoot, names: Sequence[str], *, look: bool = False, copies: bool = False) -> list[int]:
-    """What _kernel.restore_files answers. Raises StoreError."""
+def _codes(
+    root: KernelRoot, names: Sequence[str], *, look: bool = False, copies: Literal["keep", "restore", "remove"] = "keep"
+) -> list[int]:
+    """The result of _kernel.restore_files. Raises StoreError."""
     result = np.empty((len(names), 1), np.int64)
     _kernel.restore_files(root.fd, names, look, copies, result)
     codes: list[int] = result[:, 0].tolist()

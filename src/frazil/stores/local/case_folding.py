@@ -1,7 +1,7 @@
-"""Disks on which "a" and "A" are one name: finding out, and telling which key would fall onto another one.
+"""Disks on which "a" and "A" are one name: detecting them, and finding keys that would replace another one.
 
-A folder is asked about a name that it has. Only where it has none is a name made for the question, and removed at once. What a
-folder answers holds for those below it, as far as they are of one file system."""
+A folder is tested with a name in it. Only if it has none, a name is created for the test, and removed at once. The result holds
+for the folders below, as far as they are on the same file system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOKED_AT = 64  # names of a folder
 
 
 def folds_visibly(folder: int) -> bool | None:
-    """Whether the folder folds case, as far as names that it has tell; writes nothing. None: it has no name to ask about."""
+    """Whether the folder folds case, as far as its names show; writes nothing. None: it has no name to test."""
     with os.scandir(folder) as found:
         for _, entry in zip(range(_LOOKED_AT), found, strict=False):
             answer = _is_found_swapped(entry.name, folder)
@@ -27,7 +27,7 @@ def folds_visibly(folder: int) -> bool | None:
 
 
 def folds_by_probe(folder: int) -> bool:
-    """The same for a folder without names, by making one. It is hidden from listings, should a crash leave it."""
+    """The same for a folder without names, by creating one. It is hidden from listings, in case a crash leaves it."""
     name = f".case-{os.getpid()}-{os.urandom(8).hex()}{LOCK_SUFFIX}"
     os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder))
     try:
@@ -37,7 +37,7 @@ def folds_by_probe(folder: int) -> bool:
 
 
 def folds_by_path(path: str) -> bool:
-    """A guess for a folder that is not there yet or empty: whether the nearest name on the way to it is found in the other case too."""
+    """A guess for a folder that is missing or empty: whether the nearest existing name on its path is found in the other case too."""
     while True:
         outer = os.path.dirname(path)
         answer = _is_found_swapped(path, None)
@@ -47,7 +47,7 @@ def folds_by_path(path: str) -> bool:
 
 
 def _is_found_swapped(path: str, folder: int | None) -> bool | None:
-    """None where the path has no last component with a case, or is not there (any more)."""
+    """None if the path has no last component with a case, or does not exist (any more)."""
     head, tail = os.path.split(path)
     swapped = os.path.join(head, tail.swapcase())
     if swapped == path:
@@ -75,8 +75,8 @@ def refuse_clash(root: int, names: Sequence[str]) -> None:
 
 
 def find_clash(root: int, names: Sequence[str]) -> tuple[str, str] | None:
-    """The first name that differs from another one (on disk, or before it in `names`) by case alone, with what it would fall onto."""
-    folders: dict[str, dict[str, str]] = {}  # of each prefix: the components there, by their folded form
+    """The first name that differs from another one (on disk, or before it in `names`) by case alone, and that other one."""
+    folders: dict[str, dict[str, str]] = {}  # for each prefix: the existing components, by their folded form
     for name in names:
         prefix = ""
         for part in name.split("/"):

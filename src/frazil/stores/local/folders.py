@@ -1,8 +1,8 @@
-"""Folders of a local disk as keys: which names they can have; walking, listing and clearing them beneath an open root, never through a link. Values
+"""Folders of a local disk as keys: the names that they can have; walking, listing and clearing them beneath an open root, never through a link. Values
 are not touched here.
 
-What counts is a regular file under a name that has a UTF-8 form. Lock files (and so all that a crash leaves behind), links, sockets and the
-like are not keys. Functions raise OSError; a folder that vanishes meanwhile is no error."""
+A key is a regular file whose name has a UTF-8 form. Lock files (and so all that a crash leaves behind), links, sockets and the
+like are not keys. Functions raise OSError; a folder that is removed meanwhile is no error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 
 class RootFolder:
-    """The open root folder of a store; closed when nobody uses it any more, so never under a call that runs. Raises OSError where it cannot be opened."""
+    """The open root folder of a store; closed after its last use, so never during a call. Raises OSError if it cannot be opened."""
 
     __slots__ = ("_open", "fd")
 
@@ -54,8 +54,8 @@ class RootFolder:
 
 
 def enter_folder(folder: int, path: str) -> _kernel.Descriptor | None:
-    """The folder at a path ("a/b/", "" is `folder` itself) below another, opened; None where there is none, or a link lies on the way. Raises InvalidInputError for a path with a
-    NUL, which no file can have."""
+    """Opens the folder at a path ("a/b/", "" is `folder` itself) below another; None if it does not exist, or the path has a link. Raises InvalidInputError for
+    a path with a NUL, which no file can have."""
     if "\0" in path:
         raise InvalidInputError("a key has no NUL", key=path)
     return _kernel.Descriptor.beneath(folder, path)
@@ -72,7 +72,7 @@ def _is_text(name: str) -> bool:
 
 
 def _each_name(folder: int) -> Iterator[str]:
-    """Names in a folder as the disk has them, those of folders with a "/" behind; lock files too."""
+    """Names in a folder as on disk, those of folders with a "/" at the end; lock files too."""
     with os.scandir(folder) as found:
         for entry in found:
             if not _is_text(entry.name):
@@ -89,7 +89,7 @@ def _names(folder: int) -> list[str]:
 
 
 def page_below(prefix: str, after: str, limit: int, root: int, *, delimited: bool, details: bool) -> Page:
-    """A page of the keys that begin with prefix (Store.list_page), in order of their UTF-8 bytes. A prefix is a folder with a key below it.
+    """A page of the keys that begin with prefix (Store.list_page), in order of their UTF-8 bytes. A folder with a key below it is a prefix.
 
     A folder sorts as its name and a "/", as its keys do ("a-b" < "a/b" < "a0"); text sorts by code points, which is the order of the bytes."""
     found: list[str] = []
@@ -127,7 +127,7 @@ def page_below(prefix: str, after: str, limit: int, root: int, *, delimited: boo
 
 
 def column_of(root: int, prefix: str, length: int, *, sizes: bool, threads: int) -> NameColumn:
-    """The files directly below a prefix whose names are `length` ASCII letters and digits; without those that go while their sizes are asked for."""
+    """The files directly below a prefix whose names are `length` ASCII letters and digits, without files that are removed while their sizes are read."""
     folder = enter_folder(root, prefix)
     if folder is None:
         return no_names(length, sizes=sizes)
@@ -136,7 +136,7 @@ def column_of(root: int, prefix: str, length: int, *, sizes: bool, threads: int)
 
 
 def lock_files(root: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
-    """Each folder at and below a prefix in which there are lock files, and their names."""
+    """Each folder at and below a prefix that has lock files, and their names."""
     left = [prefix]
     while left:
         path = left.pop()
@@ -151,7 +151,7 @@ def lock_files(root: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _version_of(root: int, level: _Level, name: str) -> Version | None:
-    """The version of a file in a folder; None where it has gone."""
+    """The version of a file in a folder; None if it was removed."""
     folder = level.reopened(root)
     if folder is None:
         return None
@@ -165,7 +165,7 @@ def _version_of(root: int, level: _Level, name: str) -> Version | None:
 
 
 class _Level:
-    """A folder on the way down. folder: None when it is closed; names: what is still to come of it, the next one last."""
+    """A folder on the way down. folder: None when it is closed; names: those still to come, the next one last."""
 
     __slots__ = ("folder", "names", "path")
 
@@ -174,14 +174,15 @@ class _Level:
         self.path, self.names = path, names
 
     def reopened(self, root: int) -> _kernel.Descriptor | None:
-        """The folder, also where it was closed; None where it has gone."""
+        """The folder, opened again if it was closed; None if it was removed."""
         if self.folder is None:
             self.folder = enter_folder(root, self.path)
         return self.folder
 
 
 def _names_after(folder: int, start: str, after: str, delimited: bool) -> list[str]:
-    """The names in a folder of prefix `start` that are behind `after`, or may hold keys that are, where these are listed too; the first one last."""
+    """The names in a folder of prefix `start` that come after `after`, or (if keys below are listed too) that may have such keys below them; the first one
+    last."""
     names = _names(folder)
     if after:
         names = [
@@ -194,17 +195,17 @@ def _names_after(folder: int, start: str, after: str, delimited: bool) -> list[s
 
 
 def has_keys(folder: int, path: str) -> bool:
-    """Whether any key lies below `path` ("" or ending in "/"); stops at the first."""
+    """Whether any key is below `path` ("" or ending in "/"); stops at the first."""
     return any(not name.endswith((LOCK_SUFFIX, "/")) for _, names in each_folder(folder, path) for name in names)
 
 
 def each_folder(root: int, prefix: str) -> Iterator[tuple[str, Iterator[str]]]:
-    """Each folder at and below a prefix, those above others first: its prefix, and its names as _each_name gives them. What lies below is found as the names are
+    """Each folder at and below a prefix, upper folders first: its prefix, and its names as _each_name gives them. Folders below are found as the names are
     taken. One folder is open at a time, at any depth."""
     left, at, folder = [prefix], "", None
     while left:
         path = left.pop()
-        if folder is not None and path.startswith(at):  # below the last one, as most are
+        if folder is not None and path.startswith(at):  # below the last one, as most folders are
             inner = enter_folder(folder.fd, path[len(at) :])
         else:
             inner = enter_folder(root, path)
@@ -214,7 +215,7 @@ def each_folder(root: int, prefix: str) -> Iterator[tuple[str, Iterator[str]]]:
 
 
 def _noted(names: Iterator[str], path: str, left: list[str]) -> Iterator[str]:
-    """The names, with the folders among them put on the list of what is left to be visited."""
+    """The names; the folders among them are added to the list of those to be visited."""
     for name in names:
         if name[-1] == "/":
             left.append(path + name)
@@ -222,7 +223,7 @@ def _noted(names: Iterator[str], path: str, left: list[str]) -> Iterator[str]:
 
 
 def clear_below(root: int, prefix: str, erase: Callable[[list[str]], object]) -> None:
-    """Has all keys below prefix erased, folder by folder, also those of which a crash left only the lock file; then removes the empty folders, the deepest
+    """Erases all keys below prefix, folder by folder, also keys that have only a lock file after a crash; then removes the empty folders, the deepest
     first."""
     cleared = []
     for at, names in each_folder(root, prefix):
@@ -235,7 +236,7 @@ def clear_below(root: int, prefix: str, erase: Callable[[list[str]], object]) ->
 
 
 def _remove_empty(root: int, path: str) -> None:
-    """Removes the folder at a path that ends in "/", if nothing is in it; never the root ("")."""
+    """Removes the folder at a path that ends in "/", if it is empty; never the root ("")."""
     above, _, name = path.rstrip("/").rpartition("/")
     folder = enter_folder(root, above) if name else None
     if folder is None:
@@ -248,7 +249,7 @@ def _remove_empty(root: int, path: str) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raises InvalidInputError for a key that no file can have. A few searches in one text find what may be wrong; what looks so is looked at key by key."""
+    """Raises InvalidInputError for a key that no file can have. A few searches in the joined keys find possible errors; only then each key is checked."""
     text = "/" + "/\0/".join(names) + "/"
     if (
         "//" in text
@@ -281,7 +282,7 @@ def _check_components(name: str) -> None:
 
 
 def make_folders(path: str, sync: bool) -> None:
-    """A folder, with those above it where they are missing."""
+    """Creates a folder, and missing folders above it."""
     missing = [path]
     while not os.path.isdir(os.path.dirname(missing[-1])):
         missing.append(os.path.dirname(missing[-1]))

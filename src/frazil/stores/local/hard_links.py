@@ -1,6 +1,6 @@
-"""Hard links beneath an open root: one file under a second name, without copying it. Never through a link; see folders.py.
+"""Hard links beneath an open root: a second name for a file, without copying it. Never through a link; see folders.py.
 
-No locks are taken: the caller links keys that nobody else writes yet (copy_in with `shares`)."""
+No locks are taken: the caller links keys that no other process writes yet (copy_in with `shares`)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["ABSENT", "NEEDS_A_COPY", "OpenFolders", "link_files", "sync_folders"
 ABSENT: Final = -1
 _GONE: Final = frozenset((ENOENT, ENOTDIR, ELOOP))
 
-# The disk has no hard links, does not allow this one, or the names lie on two disks
+# The disk has no hard links, does not allow this one, or the names are on two disks
 NEEDS_A_COPY: Final = frozenset((EPERM, EACCES, EXDEV, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP))
 
 
 class OpenFolders:
-    """The folder that was entered last, and those above it, as neighbours mostly lie in one. make: folders that are missing are made."""
+    """The folder that was entered last, and those above it, as neighbours are mostly in one folder. make: missing folders are created."""
 
     __slots__ = ("_make", "_open", "_parts", "_path", "used")
 
@@ -35,10 +35,10 @@ class OpenFolders:
         self.used: set[str] = set()
 
     def of(self, name: str) -> tuple[int, str] | None:
-        """The folder of a name, and its last component; None where there is no such folder. Raises OSError."""
+        """The folder of a name, and its last component; None if the folder does not exist. Raises OSError."""
         path, _, base = name.rpartition("/")
         if path != self._path:
-            self._path = None  # should this fail half-way
+            self._path = None  # in case this fails half-way
             if not self._enter(path.split("/") if path else []):
                 return None
             self._path = path
@@ -82,7 +82,7 @@ def _inside(folder: int, part: str, make: bool) -> int | None:
 
 
 def link_files(root: int, names: Iterable[str], sources: Iterable[str], *, sync: bool) -> list[int]:
-    """Makes each name the file that its source is, whatever is there: 0, ABSENT where no file is the source, or the system's number for why not."""
+    """Makes each name a link to its source, replacing any file: 0, ABSENT if the source is no file, or the system's error number."""
     outer, inner = OpenFolders(root, make=False), OpenFolders(root, make=True)
     try:
         codes = [_linked(outer, inner, name, source) for name, source in zip(names, sources, strict=True)]
@@ -121,20 +121,20 @@ def _linked(sources: OpenFolders, targets: OpenFolders, name: str, source: str) 
 
 
 def _replace(where: int, old: str, folder: int, new: str) -> None:
-    """Over what is there, as one step. The name between is hidden from listings, should a crash leave it."""
+    """Replaces the old file in one step. The temporary name is hidden from listings, in case a crash leaves it."""
     between = f".link-{os.getpid()}-{os.urandom(8).hex()}{LOCK_SUFFIX}"
     os.link(old, between, src_dir_fd=where, dst_dir_fd=folder, follow_symlinks=False)
     try:
         os.rename(between, new, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
-        try:  # where both names are one file already, renaming does nothing and leaves both
+        try:  # if both names are one file already, renaming does nothing and leaves both
             os.unlink(between, dir_fd=folder)
         except FileNotFoundError:
             pass
 
 
 def sync_folders(root: int, paths: Iterable[str]) -> None:
-    """The names in folders, and the folders' own, are on the medium. Raises StoreError with the folder."""
+    """Syncs the names in folders, and the folders' own names, to the medium. Raises StoreError with the folder."""
     for path in paths:
         _sync(root, path)
 

@@ -1,4 +1,4 @@
-"""What the kernel says of files on a local disk, as what the store port answers: versions, rows, statuses; and the short way for one object.
+"""From the kernel's results for files on a local disk to answers of the store port: versions, rows, statuses; and the short way for one object.
 
 A version is (inode, size, time of change in ns), 24 bytes."""
 
@@ -51,9 +51,9 @@ __all__ = [
 
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
-NO_VERSION: Final[Version] = b"\xff" * 24  # the version of no file
+NO_VERSION: Final[Version] = b"\xff" * 24  # the version of a missing file
 _CREATE_ONLY: Final[Version] = b"\1"  # the kernel's form of CREATE_ONLY
-_CLOCK_STEP_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
+_CLOCK_STEP_NS = 50_000_000  # the clock for time stamps may not advance for some milliseconds
 _WHOLE_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
 
 
@@ -88,7 +88,7 @@ def answered(
     spans: Columns,
     expect: Sequence[Version | None] | None,
 ) -> Fetched:
-    """The objects that were found, with the status that each has under `expect`, and the rows of the spans."""
+    """The found objects, each with its status under `expect`, and the rows of the spans."""
     status = [ABSENT_KEY if version is None else FOUND for version in versions]
     for i in folders:
         status[i] = FOLDER
@@ -101,24 +101,24 @@ def answered(
 
 
 def raw(rows: Columns) -> bytes:
-    """Rows (code, inode, size, time of change) as bytes, 32 a row, of which the last 24 are a version."""
+    """Rows (code, inode, size, time of change) as bytes, 32 for each row, of which the last 24 are a version."""
     return rows.astype("<i8", copy=False).tobytes()
 
 
 def expected(version: Version | None) -> Version | None:
-    """The version in the kernel's form; what is no version of this store is that of no file."""
+    """The version in the kernel's form; an invalid version of this store becomes that of a missing file."""
     if isinstance(version, CreateOnly):
         return _CREATE_ONLY
     return version if version is None or len(version) in {0, 24} else NO_VERSION
 
 
 def pack_version(inode: int, size: int, changed: int) -> Version:
-    """The version of a file with these numbers, which os.stat gives."""
+    """The version of a file with these numbers from os.stat."""
     return _PACK(inode, size, changed & _WORD)
 
 
 def numbers_of(versions: Sequence[Version | None]) -> Columns:
-    """The numbers of versions, int64[n, 3]: inode, size, time of change in ns since 1970; -1 where there is none."""
+    """The numbers of versions, int64[n, 3]: inode, size, time of change in ns since 1970; -1 without a version."""
     return (
         np.frombuffer(b"".join([version or NO_VERSION for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)
     )
@@ -135,7 +135,7 @@ class _Folder(Protocol):
 def one_found(
     root: _Folder, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
 ) -> Fetched | None:
-    """The short way for one span of one object, or none, which most fetches are; None where that does not do."""
+    """The short way for a fetch of one object with one span or none, as most are; None where it does not apply."""
     stat = np.empty((1, 4), np.int64)
     files = _kernel.open_files(root.fd, names, stat)
     ((code, _, size, changed),) = stat.tolist()
@@ -155,7 +155,7 @@ def one_found(
 
 
 def read_documents(root: int, keys: Sequence[str]) -> list[bytes | None]:
-    """The values of keys of small files, None where no file is, in one call of the kernel. root: the descriptor of the folder. Raises StoreError."""
+    """The values of keys of small files, None for a missing file, in one call of the kernel. root: the descriptor of the folder. Raises StoreError."""
     values: list[bytes | None] = []
     for key, value in zip(keys, _kernel.read_files(root, keys), strict=True):
         if isinstance(value, int) and value not in NOWHERE:
@@ -165,7 +165,7 @@ def read_documents(root: int, keys: Sequence[str]) -> list[bytes | None]:
 
 
 def file_version(root: int, key: str) -> Version:
-    """The version of a file, NO_VERSION where none is there, by one call of the system. root: the descriptor of the folder."""
+    """The version of a file, NO_VERSION if it is missing, by one system call. root: the descriptor of the folder."""
     try:
         stat = os.stat(key, dir_fd=root, follow_symlinks=False)
     except OSError:

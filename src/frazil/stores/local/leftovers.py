@@ -1,6 +1,6 @@
-"""What writers on a local disk that ended early have left: lock files, and files that did not get their name. Removed by age, by the clock of the disk.
+"""The files that writers on a local disk leave when they end early: lock files, and files without their final name. Removed by age, by the clock of the disk.
 
-Which names these are is said in folders.py and by the kernel (rust/src/files). A lock is removed as its protocol says: by one who holds it."""
+Their names are defined in folders.py and by the kernel (rust/src/files). A lock is removed as its protocol requires: by a process that holds it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder, lock_files
 
 __all__ = ["erase_leftovers"]
 
-_JOURNAL: Final = ".__append" + LOCK_SUFFIX  # of a shard that was changed in place, which readers restore
-_TEMPORARY: Final = ("~", ".copy-")  # how the names begin of files that were to be linked to other names
+_JOURNAL: Final = ".__append" + LOCK_SUFFIX  # of a shard that was changed in place; readers restore it
+_TEMPORARY: Final = ("~", ".copy-")  # beginnings of the names of files that were to be linked to other names
 
 
 def erase_leftovers(root: int, prefix: str, before: int) -> int:
-    """Removes leftovers below a prefix that were changed before a time, ns since 1970; how many. Locks that somebody holds stay. Raises OSError."""
+    """Removes leftovers below a prefix that were changed before a time, ns since 1970. Returns how many. Locks that are held stay. Raises OSError."""
     count = 0
     for path, name in list(_old(root, prefix, before)):
         folder = enter_folder(root, path)
@@ -36,7 +36,7 @@ def erase_leftovers(root: int, prefix: str, before: int) -> int:
 
 
 def _unlock(folder: int, name: str) -> bool:
-    """Takes a lock and removes its file, if nobody holds it (rust/src/files/lock.rs)."""
+    """Takes a lock and removes its file, if no other process holds it (rust/src/files/lock.rs)."""
     if not hasattr(fcntl, "F_OFD_SETLK"):
         return False
     file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)

@@ -1,6 +1,6 @@
 """The store on a local disk: a key is a file beneath a root folder. Values are read and published by the kernel, listings are made by folders.py.
 
-How a value is published, and against whom that is safe, is told in docs/design/003-local-disk.md."""
+How a value is published, and with which other writers that is safe, is described in docs/design/003-local-disk.md."""
 
 from __future__ import annotations
 
@@ -72,14 +72,15 @@ _LOCAL = Capabilities(direct=True, appendable=True, streams=True, erases_prefixe
 class LocalStore(Store):
     """Keys as files beneath a folder of a local disk.
 
-    path       the root; made by the first write. A store on a folder that is not there has no keys
-    sync       values are on the medium, not only handed to the system, when a write returns
+    path       the root; created by the first write. A store on a missing folder has no keys
+    sync       when a write returns, its values are on the medium, not only in the system's memory
     read_only  writes raise ReadOnlyError
     threads    that write many values at once; 0: one for each core that the process may use
 
-    Readers see old values or new ones, whole, whatever happens; writers exclude each other, and tensorstore's, key by key. Links are not
-    followed. Components of keys have at most 255 bytes (248 where they are written) and do not end in ".__lock". Where the
-    disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by path)."""
+    Readers see old values or new ones, whole, whatever happens. Writers exclude each other, and those of tensorstore, key by key. Links are not followed.
+    Components of keys have at most 255 bytes (248 if they are written) and do not end in ".__lock". On disks that take "a" and "A" for one name
+    (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by
+    path)."""
 
     __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync", "threads")
 
@@ -114,7 +115,7 @@ class LocalStore(Store):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the store can do. Whether it is case_sensitive is certain after the first write; before, the names that are there tell."""
+        """What the store can do. case_sensitive is certain after the first write; before, it is derived from the existing names."""
         can = self._can
         if can is None:
             root = self._open()
@@ -131,7 +132,7 @@ class LocalStore(Store):
         return True
 
     def require(self, capability: str) -> None:
-        if capability != "readable":  # which it is; to know all that it can, the disk has to be asked
+        if capability != "readable":  # it always is; other capabilities may depend on the disk
             super().require(capability)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ class LocalStore(Store):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, but with
+        """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, except with
         `single_read`: then the kernel opens it when it is read."""
         if continue_from is not None and UNKNOWN not in continue_from.status:
             return answered(
@@ -188,7 +189,7 @@ class LocalStore(Store):
     def _opened(
         self, root: RootFolder, names: Sequence[str]
     ) -> tuple[Sources, list[Version | None], Columns, list[bool] | None, list[int]]:
-        """Sources, versions, sizes and version_may_repeat of a Fetched, and the names where folders lie."""
+        """Sources, versions, sizes and version_may_repeat of a Fetched, and the names that are folders."""
         stat = np.empty((len(names), 4), np.int64)
         files = _kernel.open_files(root.fd, names, stat)
         table = raw(stat)
@@ -225,7 +226,7 @@ class LocalStore(Store):
         return list(keys) if root is None else new_files.sync_files(root.fd, keys)
 
     def kernel_root(self) -> RootFolder | None:
-        """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
+        """As the port says; None without a folder, and where a subclass fetches in another way."""
         return self._live() if type(self).fetch is LocalStore.fetch else None
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ class LocalStore(Store):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        """As the port says. Where one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
+        """As the port says. If one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
         key that differs from an existing one by case alone."""
         self._check_writable(names)
         if pieces.append:
@@ -249,7 +250,7 @@ class LocalStore(Store):
         root = self._made()
         result = self._published(root, names, pieces, wanted)
         rows = result.tolist()
-        if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_gone():  # somebody removed the root folder
+        if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_gone():  # the root folder was removed
             result = self._published(self._made(), names, pieces, wanted)
             rows = result.tolist()
         table = raw(result)
@@ -274,14 +275,14 @@ class LocalStore(Store):
         return answers
 
     def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
-        """Writes a value without locks; memory holds one part at a time."""
+        """Writes a value without locks; one part at a time is in memory."""
         root = self._made()
         self._check_case(root, [key])
         new_files.write_file(root.fd, key, parts, sync=self.sync)
         return file_version(root.fd, key)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        """As the port says. Folders stay, but below a prefix: there the folders that are empty then go, and what crashed writers left."""
+        """As the port says. Folders stay, except below an erased prefix: there empty folders are removed, and the files that crashed writers left."""
         if is_prefix(names):
             self._erase_below(names[0])
             return [None]
@@ -321,7 +322,7 @@ class LocalStore(Store):
         self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
 
     def erase_immutable(self, keys: Sequence[str]) -> None:
-        """As Store says, without locks; unless a subclass erases in another way."""
+        """As Store says, without locks, unless a subclass erases in another way."""
         if type(self).erase_many is not LocalStore.erase_many:
             super().erase_immutable(keys)
             return
@@ -342,8 +343,8 @@ class LocalStore(Store):
         limit: int = 2**26,
         shares: bool = False,
     ) -> list[int]:
-        """As the port says. From another folder the system copies, without locks; of what is not a file there is no value. Shared: hard links, where the disk has them;
-        versions stay."""
+        """As the port says. From another folder the system copies, without locks; a source that is not a file has no value. `shares`: hard links, if the disk
+        has them; versions stay."""
         if shares:
             return self._linked(names, sources)
         if not isinstance(source, LocalStore):
@@ -376,12 +377,12 @@ class LocalStore(Store):
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
-        """As the port says. A page takes a look at each folder on the way; details cost one call of the system for each file."""
+        """As the port says. A page looks at each folder on its path; details cost one system call for each file."""
         look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
         return self._listed(prefix, look, NO_KEYS)
 
     def list_column(self, prefix: str, length: int, *, sizes: bool = False) -> NameColumn:
-        """As Store says, in one look at the folder, and one at each file for its size; unless a subclass lists in another way."""
+        """As Store says, by one look at the folder, and one at each file for its size, unless a subclass lists in another way."""
         if type(self).list_page is not LocalStore.list_page:
             return super().list_column(prefix, length, sizes=sizes)
         look = partial(folders.column_of, prefix=prefix, length=length, sizes=sizes, threads=self.threads or cores())
@@ -401,7 +402,7 @@ class LocalStore(Store):
     # --- the root folder -------------------------------------------------------------------------------------------------------------
 
     def _open(self) -> RootFolder | None:
-        """The root, None where it is not there. Two threads may open it twice: the one that nobody keeps is closed."""
+        """The root, None if it does not exist. Two threads may open it twice: the copy that is not kept is closed."""
         return self._root or when_files_are_free(self._open_now, FREE_FILES)
 
     def _open_now(self) -> RootFolder | None:
@@ -414,7 +415,7 @@ class LocalStore(Store):
         return root
 
     def _live(self) -> RootFolder | None:
-        """The root; the folder that now has its path, should it have been removed and made again."""
+        """The root; if it was removed and created again, the folder that now has its path."""
         root = self._open()
         if root is not None and root.is_gone():
             self._root = None
@@ -443,14 +444,14 @@ class LocalStore(Store):
         return StoreError(f"the store's folder cannot be opened: {reason}", errno=code, path=self.path, hint=hint)
 
     def _folds_case(self, root: RootFolder, *, certain: bool) -> bool | None:
-        """Whether the disk folds case. Only where it must be certain, a file is made (and removed) if there is no other way to know."""
+        """Whether the disk folds case. If it must be certain and cannot be found out otherwise, a file is created (and removed)."""
         if self._folds is None:
             try:
                 self._folds = case_folding.folds_visibly(root.fd)
                 if self._folds is None and certain:
                     self._folds = case_folding.folds_by_probe(root.fd)
                     self._can = None
-            except OSError:  # what hinders the question hinders the write that comes next, and is told there
+            except OSError:  # an error here also fails the following write, which reports it
                 return None
         return self._folds
 

@@ -1,4 +1,4 @@
-"""When files of a local disk were changed, for those who must know which of two objects is older. Versions of stores say only whether something changed."""
+"""When files of a local disk were changed, for code that must know which of two objects is older. Versions of stores only show whether something changed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from frazil.stores.wrappers import WrappedStore
 
 __all__ = ["changed_at", "written_at"]
 
-_ALWAYS: Final = 2**63 - 1  # of what cannot be looked at: newer than anything
+_ALWAYS: Final = 2**63 - 1  # for files that cannot be looked at: newer than anything
 _NEVER: Final = 0
 
 
 def changed_at(store: Store, keys: Sequence[str]) -> Columns | None:
-    """When each object could last have become another one, int64 ns since 1970; None where a store tells no times.
+    """When each object could last have become another one, int64 ns since 1970; None if a store has no times.
 
-    Counts its contents, its inode, and each folder above it up to the root, since a folder that was moved there brings old files."""
+    Includes its contents, its inode, and each folder above it up to the root, since a folder that is moved there brings old files."""
     local = _local(store)
     if local is None:
         return None
@@ -39,7 +39,7 @@ def changed_at(store: Store, keys: Sequence[str]) -> Columns | None:
 
 
 def written_at(store: Store, keys: Sequence[str]) -> Columns | None:
-    """When the contents of each object were last written, as `changed_at`; long ago where nothing is there."""
+    """When the contents of each object were last written, as `changed_at`; long ago for a missing object."""
     local = _local(store)
     if local is None:
         return None

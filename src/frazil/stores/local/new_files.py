@@ -1,7 +1,8 @@
-"""Files made in one piece beneath an open root, from other files or from a stream of bytes: nothing has the name before all is written. Never through a link;
+"""Files created in one piece beneath an open root, from other files or from a stream of bytes: the name appears when all is written. Never through a link;
 see folders.py.
 
-No locks are taken: whoever copies makes keys that nobody else writes yet (Store.copy_in). Files are copied by the kernel, which has the system do it where it can."""
+No locks are taken: copies create keys that no other process writes yet (Store.copy_in). Files are copied by the kernel, which lets the system do it if it
+can."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ __all__ = ["copy_files", "sync_files", "unlink_files", "write_file"]
 _CHANGED: Final = -2
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMELESS: Final = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
-_OPEN_ONES: Final = "/proc/self/fd"  # where files without a name are found
+_OPEN_ONES: Final = "/proc/self/fd"  # where files without a name can be opened
 _HAS_NAMELESS: Final = hasattr(os, "O_TMPFILE") and os.path.isdir(_OPEN_ONES)
 _NO_NAMELESS: Final = frozenset((EOPNOTSUPP, ENOTSUP, EISDIR, EINVAL, ENOENT, ENOSYS))  # the disk has no such files
 
@@ -35,7 +36,7 @@ _NO_NAMELESS: Final = frozenset((EOPNOTSUPP, ENOTSUP, EISDIR, EINVAL, ENOENT, EN
 def copy_files(
     source: int, root: int, sources: Sequence[str], names: Sequence[str], *, sync: bool, threads: int = 1
 ) -> list[int]:
-    """Makes each name beneath `root` a copy of its source beneath another root, with its time of change: how many bytes it has, ABSENT where no file is the source.
+    """Makes each name beneath `root` a copy of its source beneath another root, with its time of change. Returns their bytes, ABSENT if the source is no file.
     Raises StoreError with the key; others may have been copied."""
     result = np.empty((len(names), 2), np.int64)
     _kernel.copy_files(source, sources, root, names, sync, threads, result)
@@ -50,8 +51,8 @@ def copy_files(
 
 
 def sync_files(root: int, names: Sequence[str]) -> list[str]:
-    """Has files beneath a root, their names and the folders above them on the medium. Returns the names that are not there. Raises StoreError with the key: with `done` False where a
-    file could not be opened, so that nothing was lost."""
+    """Syncs files beneath a root, their names and the folders above them to the medium. Returns the missing names. Raises StoreError with the key: with `done`
+    False if a file could not be opened, so that nothing was lost."""
     folders, absent = {""}, []
     for name in names:
         try:
@@ -75,7 +76,7 @@ def sync_files(root: int, names: Sequence[str]) -> list[str]:
 
 
 def unlink_files(root: int, names: Sequence[str], *, sync: bool) -> None:
-    """Removes files that nobody writes again, each folder synced once. Raises StoreError with the key; others may have been removed."""
+    """Removes files that are never written again; each folder is synced once. Raises StoreError with the key; others may have been removed."""
     result = np.empty(len(names), np.int64)
     _kernel.unlink_files(root, names, result)
     for row in np.flatnonzero(result > 0).tolist():
@@ -97,7 +98,7 @@ def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names
 
 
 def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> None:
-    """Makes a file of these bytes. Raises StoreError with the key, and what `parts` raises; then nothing is there."""
+    """Creates a file of these bytes. Raises StoreError with the key, and the errors of `parts`; then no file is created."""
     folders = OpenFolders(root, make=True)
     try:
         try:
@@ -118,7 +119,7 @@ def _write_new(folder: int, base: str, parts: Iterable[Buffer], sync: bool) -> N
     try:
         _keep_mode(made, folder, base)
         for part in parts:
-            rest = memoryview(part).cast("B")  # type: ignore[arg-type] # which NumPy's arrays are
+            rest = memoryview(part).cast("B")  # type: ignore[arg-type] # as NumPy's arrays are
             while len(rest):
                 rest = rest[os.write(made, rest) :]
         if sync:
@@ -132,7 +133,7 @@ def _write_new(folder: int, base: str, parts: Iterable[Buffer], sync: bool) -> N
 
 
 def _keep_mode(made: int, folder: int, base: str) -> None:
-    """Gives a file that is still empty the permissions of the one that it is to replace."""
+    """Gives a file that is still empty the permissions of the file that it will replace."""
     try:
         mode = os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -147,8 +148,8 @@ def _made(folders: OpenFolders, name: str) -> tuple[int, str]:
 
 
 def _new(folder: int) -> tuple[int, str | None]:
-    """A file to write, without a name where the disk has such files, so that nothing is left of it should its writer be killed; else with this name, which no listing
-    shows."""
+    """A file to write. On disks that support it the file has no name, so that nothing is left if its writer is killed; else it has this name, which listings
+    do not show."""
     if _HAS_NAMELESS:
         try:
             return os.open(".", _NAMELESS, 0o666, dir_fd=folder), None
@@ -164,7 +165,7 @@ def _between() -> str:
 
 
 def _place(made: int, between: str | None, folder: int, base: str) -> None:
-    """Gives a written file its name, over what is there. What stands between is the caller's to remove, should this fail."""
+    """Gives a written file its name, replacing an old file. If this fails, the caller removes the file with the temporary name."""
     if between is not None:
         os.rename(between, base, src_dir_fd=folder, dst_dir_fd=folder)
         return

@@ -1,4 +1,4 @@
-"""What the numbers of the system mean for a key on a local disk, and how to mend it."""
+"""What the error numbers of the system mean for a key on a local disk, and what to do."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from frazil.errors import StoreError
 
 __all__ = ["NOT_SYNCED", "NOWHERE", "REMOTE", "folder_hint", "not_synced", "reason_of", "refused"]
 
-NOT_SYNCED: Final = -3  # the kernel's code: the file is created, its folder could not be synced
-# Most codes of the system mean that nothing was done. These may come from a file system on a network, where a request may still arrive.
+NOT_SYNCED: Final = -3  # the kernel's code: the file is created, but its folder could not be synced
+# Most error numbers mean that nothing was done. These may come from a file system on a network, where a request may still arrive.
 REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.ECONNRESET))
 
-NOWHERE: Final = frozenset(
-    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
-)  # what the kernel says where no file is at a key
+NOWHERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR))  # the kernel's codes for a key without a file
 
 _REASONS: Final[dict[int, tuple[str, str]]] = {
     errno.ENOSPC: ("the disk is full", "make room and try again; the old value is as it was"),
@@ -45,18 +43,18 @@ _REASONS: Final[dict[int, tuple[str, str]]] = {
 
 
 def reason_of(code: int) -> tuple[str, str | None]:
-    """What a number says, and a hint."""
+    """The meaning of an error number, and a hint."""
     return _REASONS.get(code) or (os.strerror(code), None)
 
 
 def refused(what: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
-    """The error of an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
+    """The error for an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
     reason, hint = reason_of(code)
     return StoreError(f"the object {what}: {reason}", errno=code, done=done, key=key, hint=hint)
 
 
 def not_synced(code: int, key: str) -> StoreError:
-    """The error of a name that was created or removed while its folder could not be synced."""
+    """The error for a name that was created or removed while its folder could not be synced."""
     return StoreError(
         f"the change is made, but its folder could not be synced: {os.strerror(code)}",
         errno=code,
@@ -67,7 +65,7 @@ def not_synced(code: int, key: str) -> StoreError:
 
 
 def folder_hint(path: str) -> str:
-    """What to do where a file is in place of a folder."""
+    """What to do if there is a file in place of a folder."""
     if path.lower().endswith((".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")):
         return f"`frazil import {path} sea.repo` brings files of NetCDF and HDF5 into a repository"
     return "give the path of a folder"

@@ -1,6 +1,6 @@
 """AWS profiles: region, endpoint and credentials, as the tools of AWS find them (static ones, SSO, roles, credential_process).
 
-botocore reads the files of these tools and renews what expires; nothing is parsed here. What the environment says itself the clients of obstore take from it."""
+botocore reads the files of these tools and renews what expires; nothing is parsed here. The clients of obstore read the environment variables themselves."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _CREDENTIALS: Final = frozenset(
     }
 )
 _VARIABLES: Final = {"region": ("AWS_REGION", "AWS_DEFAULT_REGION"), "endpoint": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")}
-_RENEWED: Final = timedelta(minutes=5)  # botocore renews what ends within ten
+_RENEWED: Final = timedelta(minutes=5)  # botocore renews credentials that expire within ten minutes
 
 
 class Profile(Record):
-    """options   region and endpoint, where neither options nor environment say them
-    settings  all that the files say of the profile: a client that was made for other ones is another
-    provider  makes a provider of credentials; None where the profile has none"""
+    """options   region and endpoint, unless options or environment give them
+    settings  all settings of the profile in the files: clients that were created for other settings are not shared
+    provider  creates a provider of credentials; None where the profile has none"""
 
     options: Mapping[str, object]
     settings: Mapping[str, object]
@@ -43,9 +43,9 @@ class Profile(Record):
 
 
 def read_profile(given: Mapping[str, object]) -> Profile | None:
-    """The profile that AWS_PROFILE names, or the default one; None where credentials are given otherwise, and where there are no files of profiles.
+    """The profile that AWS_PROFILE names, or the default one; None where credentials are given otherwise, or no profile files exist.
 
-    Raises InvalidInputError for a profile that is not there or makes no sense, and where boto3 is needed and not installed."""
+    Raises InvalidInputError for a profile that is missing or invalid, and where boto3 is needed and not installed."""
     if (
         _CREDENTIALS & {name.lower() for name in given}
         or {"AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"} & os.environ.keys()
@@ -86,7 +86,7 @@ def _provider(session: botocore.session.Session, named: str | None) -> object | 
 
     try:
         return None if session.get_credentials() is None else Boto3CredentialProvider(session, ttl=_RENEWED)
-    except (BotoCoreError, OSError, ValueError) as error:  # of the program that a profile names, and of what it says
+    except (BotoCoreError, OSError, ValueError) as error:  # from the program that a profile names, and from its output
         raise _refused(named, error) from None
 
 

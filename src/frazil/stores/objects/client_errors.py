@@ -1,6 +1,7 @@
-"""What the errors of the object-store client mean: which answer of the server each one is, and the error of ours that tells it in one line.
+"""What the errors of the object-store client mean: which response of the server each one is, and our error for it, in one line.
 
-Pure. The client raises a few classes and says the rest in a text; a text may hold queries of addresses with signatures in them, and bodies of answers: neither is shown."""
+Pure. The client raises a few classes and puts the rest in a text. A text may hold addresses with signatures in their queries, and bodies of responses: these are
+not shown."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ __all__ = ["Meaning", "failure", "meaning_of", "is_too_busy", "status_failure", 
 
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
-# changed     it has not the version that was expected
-# exists      it is there, and was to be created
-# range       the range asked for lies wholly behind its end
-# no suffix   the server, or its protocol, has no ranges of this kind
-# lost        no answer, or none that means anything: it may have been done, and may be tried again
-# failed      all else; trying again is of no use
+# changed     its version is not the expected one
+# exists      it exists, and was to be created
+# range       the whole range is beyond its end
+# no suffix   the server, or its protocol, does not support such ranges
+# lost        no response, or one without meaning: it may have been done, and may be tried again
+# failed      all else; trying again does not help
 
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _NO_KEY: Final = {"NoSuchKey", "NoSuchVersion", "NotFound", "BlobNotFound", "ResourceNotFound"}
@@ -33,7 +34,7 @@ _NOBODY: Final = {
     "SignatureDoesNotMatch",
     "TokenRefreshRequired",
     "XAdminUserNotFound",
-}  # codes of credentials that do not hold, whatever the status is
+}  # codes of invalid credentials, whatever the status is
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _QUERY: Final = re.compile(r"\?[^\s)]*")
@@ -41,8 +42,8 @@ _ADDRESS: Final = re.compile(r"://[^/@\s]*@")
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
 _LATER: Final = 408
-_NEVER: Final = 501  # it has not what is asked of it, and will not have it the next time
-_NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # of answers with a good status
+_NEVER: Final = 501  # the server does not support the request, and never will
+_NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
@@ -63,12 +64,12 @@ _HINTS: Final = {
 
 
 def meaning_of(error: Exception) -> Meaning:
-    """What an error of the client means for the one request that it is of."""
+    """What an error of the client means for its one request."""
     text, kind = str(error), type(error).__name__
     if any(name in text for name in _NO_BUCKET):
         return "failed"
     if isinstance(error, FileNotFoundError):
-        code = _CODE.search(text)  # some servers answer 404 to those whom they do not know
+        code = _CODE.search(text)  # some servers return 404 to unknown users
         return "absent" if code is None or code[1] in _NO_KEY else "failed"
     if kind in {"PreconditionError", "NotModifiedError"}:
         return "changed"
@@ -89,14 +90,14 @@ def meaning_of(error: Exception) -> Meaning:
 
 
 def is_too_busy(error: Exception) -> bool:
-    """Whether the server says that it did not do it, as it is too busy. Of other failures nobody knows."""
+    """Whether the server states that it did not do the request because it is too busy. For other failures this is unknown."""
     text = str(error)
     code = _CODE.search(text)
     return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
 
 
 def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
-    """The error that a request ends with. what: such as "could not be read"; url: of the store, without secrets."""
+    """The final error of a request. what: such as "could not be read"; url: of the store, without secrets."""
     text, kind = str(error), type(error).__name__
     status, code = _status(text), _CODE.search(text)
     said = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
@@ -127,7 +128,7 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
 
 
 def status_failure(status: int, what: str, key: str, url: str) -> StoreError:
-    """The error for a status that a web server refuses a request with."""
+    """The error for a status by which a web server refuses a request."""
     if status in {401, 403}:
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
@@ -137,7 +138,7 @@ def status_failure(status: int, what: str, key: str, url: str) -> StoreError:
 
 
 def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> tuple[StoreError, bool]:
-    """The error for a web server of which no answer came, or none that makes sense (EPROTO); and whether the same request may have one later."""
+    """The error for a web server that did not respond, or not with HTTP (EPROTO); and whether the same request may succeed later."""
     again = False
     number = getattr(error, "errno", None)
     said = error.message if isinstance(error, FrazilError) else getattr(error, "strerror", None) or str(error)

@@ -1,7 +1,7 @@
 """Clients of object stores: from a URL and options, or from an object of obstore, to the clients that a store uses. No request is made here.
 
-What is asked of them is in object_store.py. Options are those of obstore (endpoint=, region=, access_key_id=, skip_signature=, ...); what is not given is looked for in the
-environment, and for S3 in the profiles of the AWS tools (aws_profiles.py)."""
+The requests are made in object_store.py. Options are those of obstore (endpoint=, region=, access_key_id=, skip_signature=, ...). Missing ones are taken from
+the environment, and for S3 from the profiles of the AWS tools (aws_profiles.py)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CLASSES: Final = {
     "http": "HTTPStore",
     "https": "HTTPStore",
 }
-# where it is told what stands for the cloud's own endpoint: options, then variables of the environment
+# the names that replace the cloud's own endpoint: options, then variables of the environment
 _ENDPOINTS: Final = {
     "S3Store": (("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url"), ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
     "AzureStore": (
@@ -49,15 +49,15 @@ _WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-o
 
 
 class Clients(Record):
-    """A prefix of a bucket, or on a web server, and what makes requests there.
+    """A prefix of a bucket, or of a web server, and the clients for it.
 
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     url       of the bucket and prefix, or of the server, for messages: no secrets
-    backoff   how a request whose answer was lost is made again
-    server    what is known of server and account, beside the URL: no secrets
-    root      what keys begin with in lists: "", or ending in "/"
-    below     what keys begin with in all other requests: the same, but "" where the client adds it
-    web       of a web server its address, for a client of our own"""
+    backoff   how a request is repeated whose answer was lost
+    server    identifies server and account, beside the URL: no secrets
+    root      the beginning of keys in lists: "", or ending in "/"
+    below     the beginning of keys in all other requests: the same, but "" if the client adds it
+    web       for a web server its address, for our own client"""
 
     connection: Connection
     kind: str
@@ -70,17 +70,17 @@ class Clients(Record):
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
-    """Whether a value is an object of obstore, without importing that."""
+    """Whether a value is an object of obstore, without importing obstore."""
     return type(value).__module__.startswith("obstore") and type(value).__name__.endswith("Store")
 
 
 def is_supported(client: object) -> TypeGuard[ObjectClient]:
-    """Whether an object of obstore is of a kind that clients_of takes: a bucket, a web server or memory; not a folder."""
+    """Whether clients_of takes an object of obstore of this kind: a bucket, a web server or memory, but not a folder."""
     return is_client(client) and type(client).__name__ in {*_CLASSES.values(), "MemoryStore"}
 
 
 def split_url(url: str) -> tuple[str, str, str] | None:
-    """(scheme, bucket or host, prefix) of a URL of an object store or a web server; None of other text."""
+    """(scheme, bucket or host, prefix) of a URL of an object store or a web server; None for other text."""
     scheme, mark, rest = url.partition("://")
     if not mark or scheme.lower() not in _CLASSES:
         return None
@@ -89,7 +89,7 @@ def split_url(url: str) -> tuple[str, str, str] | None:
 
 
 def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -> Clients:
-    """The clients for a URL; those in use where they are the same. Raises InvalidInputError for a URL without a bucket, for options that are none, and where obstore is
+    """The clients for a URL; equal ones in use are shared. Raises InvalidInputError for a URL without a bucket, for invalid options, and where obstore is
     not installed."""
     scheme, host, prefix = _checked(url)
     kind = _CLASSES[scheme]
@@ -107,12 +107,11 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
     endpoint = _endpoint(kind, given)
     if scheme == "http" or endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
-    # the client ends the program for one that is no URL, and shows passwords in its errors
-    if endpoint and ("@" in endpoint or not re.match(r"https?://[^/\s]", endpoint)):
+    if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the process for such an endpoint
         raise InvalidInputError(
-            "the endpoint is not a URL, or has credentials",
+            "the endpoint is not a URL",
             path=shown_url(endpoint).rpartition("@")[2],
-            hint="http://host:port, or https://; give credentials as options or in the environment",
+            hint="http://host:port, or https://",
         )
     retry = {"max_retries": REQUESTS.attempts - 1, **retry}
     backoff = backoff_of(retry)
@@ -141,7 +140,7 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
 
 
 def _checked(url: str) -> tuple[str, str, str]:
-    """split_url. Raises InvalidInputError for a URL that is none of an object store, or has more than a host."""
+    """split_url. Raises InvalidInputError for a URL that is not one of an object store, or has more than a host and a path."""
     found = split_url(url)
     if found is None:
         raise InvalidInputError(
@@ -150,7 +149,7 @@ def _checked(url: str) -> tuple[str, str, str]:
             hint="s3://bucket/prefix, gs://, az://, https://",
         )
     scheme, host, prefix = found
-    # without an "@" a colon is that of a password with a slash in it, as keys of S3 often have, or the mark of a port
+    # without an "@", a colon belongs to a password with a slash in it, which S3 keys often have, or to a port
     secret = ":" in host and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(host))
     if not host or secret or "@" in host or "?" in prefix or "#" in prefix:
         raise InvalidInputError(
@@ -162,8 +161,8 @@ def _checked(url: str) -> tuple[str, str, str]:
 
 
 def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
-    """The clients for an object of obstore: itself, and one like it that does not repeat writes under a condition. Raises InvalidInputError for other objects, and for
-    obstore's own store of files, where a plain folder is the better one."""
+    """The clients for an object of obstore: the object, and a copy that does not repeat writes under a condition. Raises InvalidInputError for other objects,
+    and for obstore's own store of files, where a plain folder is better."""
     kind = type(client).__name__
     if not is_supported(client):
         raise InvalidInputError(
@@ -201,11 +200,11 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a client is made from again: positional arguments, and others by name."""
+    """The arguments that create a client again: positional ones, and others by name."""
     try:
-        return client.__getnewargs_ex__()  # type: ignore[union-attr, no-any-return] # what its pickle is made of
+        return client.__getnewargs_ex__()  # type: ignore[union-attr, no-any-return] # the arguments that its pickle contains
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # the client's, which is no Exception
+        if type(error).__name__ != "PanicException":  # raised by the client, and not an Exception
             raise
         raise InvalidInputError(
             f"this {type(client).__name__} cannot be rebuilt: one of its options is not in its config",
@@ -214,13 +213,13 @@ def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def identity_of(clients: Clients) -> str | None:
-    """What tells the objects of a store from all others: its URL, and what options and environment say of the server and the account, but no credentials. None for a
-    store in memory."""
+    """Distinguishes the objects of a store from all others: its URL, and what options and environment define of the server and the account, but no credentials.
+    None for a store in memory."""
     return None if clients.kind == "MemoryStore" else " ".join([clients.url, *clients.server])
 
 
 def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
-    """What options, and the environment now where they do not, say of server and account; each under one of its names, so that one server is one however it was told."""
+    """What options, or else the environment, define of server and account. Each value has one name, so that one server has one result however it was given."""
     beginnings = _BEGINNINGS.get(kind, ())
     told: list[tuple[str, object]] = [one for one in os.environ.items() if one[0].lower().startswith(beginnings)]
     for given in (options.get("config"), options):
@@ -239,6 +238,7 @@ def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
 _BEGINNINGS: Final = {"S3Store": ("aws_",), "AzureStore": ("azure_storage_", "azure_"), "GCSStore": ("google_",)}
 _SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
 _SECRET: Final = re.compile("token|secret|key|password|credential")
+_CREDENTIALS: Final = re.compile(r"://\S*@")  # of a URL
 _PORT: Final = re.compile(r"^(?:[^:]+|\[[0-9a-fA-F:.]+\]):[0-9]*$|^\[[0-9a-fA-F:.]+\]$")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
@@ -268,7 +268,7 @@ def _built(
     except InvalidInputError:
         raise
     except Exception as error:
-        said = str(error).partition("\n")[0] or type(error).__name__
+        said = _CREDENTIALS.sub("://", str(error).partition("\n")[0]) or type(error).__name__
         raise InvalidInputError(
             f"the options of {kind} are not understood: {said}",
             hint="endpoint, region, access_key_id, secret_access_key, token, skip_signature, ... as obstore calls them",
@@ -290,14 +290,14 @@ def _mapping(value: object, name: str) -> dict[str, object]:
 
 
 def _without_credentials(url: str) -> str:
-    """A URL that a client took, without user, password and query: another one for each location. An "@" in its path is part of a key."""
+    """A URL that a client took, without user, password and query; different for each location. An "@" in its path is part of a key."""
     scheme, mark, rest = url.partition("?")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if mark else scheme
 
 
 def shown_url(url: str) -> str:
-    """Any text that was given as a URL, for messages: without what may be secret in it, a password with a slash too. Different URLs may become equal."""
+    """Any text that was given as a URL, for messages: without possible secrets, also passwords with a slash. Different URLs may become equal."""
     head = url.partition("?")[0]
     scheme, mark, rest = head.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if mark else head

@@ -1,6 +1,6 @@
 """Connections: the clients of one bucket and the threads that make their requests, shared by all stores of that bucket with the same options; and which process may use them.
 
-A registry finds the connection that is in use. It holds none by itself: the last store that goes closes its connection. How clients are made is in clients.py."""
+A registry finds the connection that is in use, but does not keep it open: the last store that is removed closes it. Clients are created in clients.py."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ B = TypeVar("B")
 
 
 class RequestThreads:
-    """Threads that make requests: up to a limit, each started when all others are busy, and ended when it has had nothing to do for a second. The interpreter does not wait for them
-    at its end, as it does for those of concurrent.futures: a request to a silent server, which an interrupt has left, may take minutes."""
+    """Threads that make requests, up to a limit. Each is started when all others are busy, and ends after one second without work. The interpreter does not
+    wait for them when it exits, as it does for those of concurrent.futures: a request to a silent server, left by an interrupt, may take minutes."""
 
     __slots__ = ("_changed", "_count", "_idle", "_limit", "_tasks")
 
@@ -44,7 +44,7 @@ class RequestThreads:
         self._count = self._idle = 0
 
     def submit(self, call: Callable[[], A]) -> Future[A]:
-        """call(), on one of the threads; on this one where the system has no threads left, as when the interpreter ends."""
+        """call(), on one of the threads; on this thread where the system cannot start one, as when the interpreter exits."""
         from concurrent.futures import Future
 
         future: Future[A] = Future()
@@ -77,7 +77,7 @@ class RequestThreads:
             del task
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """The next task; None, after which the thread ends, where none comes for a second."""
+        """The next task; None, after which the thread ends, if none arrives within a second."""
         with self._changed:
             while not self._tasks:
                 self._idle += 1
@@ -103,12 +103,12 @@ def _answer(future: Future[Any], call: Callable[[], Any]) -> None:
 class Connection:
     """What makes the requests to one bucket.
 
-    reader, writer, decider  clients of the whole bucket. reader: for what may be asked twice; writer: for what may be done twice; decider: for writes under a condition. It never
-                             repeats one by itself: of a write that was repeated nobody could say whether a refusal is meant for the first try or the second
-    lister                   for lists, whose keys have what its clients add to others; None: the reader
-    web                      of a web server: its connections. The clients are there to check the options, and make no request
+    reader, writer, decider  clients of the whole bucket. reader: for requests that may be made twice; writer: for writes that may be done twice; decider: for
+                             writes under a condition. It never repeats one by itself: after a repetition, a refusal could belong to either try
+    lister                   for lists, whose keys have the prefix that its clients add to others; None: the reader
+    web                      for a web server: its connections. The clients then only check the options, and make no request
     requests_in_flight       how many requests are made at once, by all stores and threads together
-    refused_a_condition         whether the server was seen to refuse to create what is there"""
+    refused_a_condition         whether the server was seen to refuse to create an existing object"""
 
     __slots__ = (
         "__weakref__",
@@ -144,13 +144,14 @@ class Connection:
         self._threads: Final = RequestThreads(requests_in_flight)
 
     def run(self, request: Callable[[A], B], argument: A) -> B:
-        """request(argument). The client waits without an end to Ctrl-C, which only the main thread hears: there another one waits for it."""
+        """request(argument). The client waits without handling Ctrl-C, which only the main thread receives: there, another thread waits for the client."""
         if threading.current_thread() is threading.main_thread():
             return self.run_all(request, [argument])[0]
         return self._gated(request, argument)
 
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        """The answers to requests that are made together, on threads. The first that fails is raised when none is under way any more; those not begun are not made."""
+        """The answers to requests that are made together, on threads. The first error is raised when no request is running any more; requests that have not
+        begun are not made."""
         from concurrent.futures import wait
 
         futures = [self._threads.submit(partial(self._gated, request, argument)) for argument in arguments]
@@ -158,7 +159,7 @@ class Connection:
             return [future.result() for future in futures]
         except BaseException as error:
             begun = [future for future in futures if not future.cancel()]
-            # a write that is done after its caller was told of a failure would undo what the caller does next; who interrupts does not want to wait
+            # a write that ends after its caller got an error would undo the caller's next write; after an interrupt the user does not want to wait
             if isinstance(error, Exception):
                 wait(begun)
             raise
@@ -169,7 +170,7 @@ class Connection:
 
 
 def shared_connection(key: object, make: Callable[[], Connection]) -> Connection:
-    """The connection that some store of this process has under a key, else the one that `make` makes. Keys that cannot be compared share nothing."""
+    """The connection that a store of this process has under a key, else the result of `make`. Keys that cannot be compared share nothing."""
     try:
         name = _frozen(key)
     except TypeError:
@@ -183,7 +184,7 @@ def shared_connection(key: object, make: Callable[[], Connection]) -> Connection
 
 
 def check_process(store: object) -> None:
-    """Raises StoreError in a child, by fork, of a process that made requests: the clients' own threads are not there, and requests would wait for ever."""
+    """Raises StoreError in a forked child of a process that made requests: the client's own threads do not exist there, and requests would wait for ever."""
     if _registry.process is None:
         _registry.process = os.getpid()
     elif _registry.process != os.getpid():
@@ -194,7 +195,7 @@ def check_process(store: object) -> None:
 
 
 def environment(*beginnings: str) -> tuple[tuple[str, str], ...]:
-    """What the environment says now of servers, credentials and proxies: part of what a client is made from."""
+    """What the environment now defines of servers, credentials and proxies: part of what a client is created from."""
     wanted = tuple(one.lower() for one in beginnings)
     return tuple(
         sorted(
@@ -204,7 +205,7 @@ def environment(*beginnings: str) -> tuple[tuple[str, str], ...]:
 
 
 def _frozen(value: object) -> Hashable:
-    """An equal value for equal options. Raises TypeError for what has no such value."""
+    """An equal value for equal options. Raises TypeError if there is no such value."""
     if isinstance(value, Mapping):
         return "mapping", *sorted((f"{name}", _frozen(one)) for name, one in value.items())
     if isinstance(value, list | tuple):
@@ -214,7 +215,7 @@ def _frozen(value: object) -> Hashable:
 
 
 class _Registry:
-    """process: the first that made a request"""
+    """process: the first one that made a request"""
 
     __slots__ = ("__weakref__", "connections", "lock", "process")
 
@@ -223,7 +224,7 @@ class _Registry:
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Begins anew; in the child of a fork too, which has none of the threads."""
+        """Starts empty, also in the child of a fork, which has none of the threads."""
         self.lock = threading.Lock()
         self.connections: WeakValues[Hashable, Connection] = WeakValues()
 

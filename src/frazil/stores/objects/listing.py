@@ -1,7 +1,7 @@
-"""Listing objects: of what a server says, what lies below a store's own prefix, once each, in order.
+"""Listing objects: the objects below a store's own prefix from a server's lists, each once and in order.
 
-A client with a prefix takes that off the keys that have it, and hands out the others as they are: nobody could tell those of elsewhere any more. So lists are asked for without it,
-and it is taken off here."""
+A client with a prefix removes it from the keys that have it, and returns other keys as they are: foreign keys could not be recognised any more. So lists are
+requested without a client prefix, and it is removed here."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _CHUNK: Final = 1000  # objects of one answer to a listing
 
 
 class _PageEnd(str):
-    """`next` of a page, with the listing that goes on there: servers have tokens of their own for that, which cost no more than one request a page of theirs."""
+    """`next` of a page, with the listing that continues there: servers have their own tokens for that, which cost one request for each of their pages."""
 
     __slots__ = ("listing",)
     listing: _Listing | None
 
 
 def list_below(clients: Clients, prefix: str, after: str, limit: int | None, *, details: bool) -> Page:
-    """A page of the keys that begin with a prefix and come after a text (Store.list_page). Raises what the client raises, and StoreError for a list that has no end, or that has no
-    order after its first pages."""
+    """A page of the keys that begin with a prefix and come after a text (Store.list_page). Raises what the client raises, and StoreError for a list without an
+    end, or without an order after its first pages."""
     listing: _Listing | None = None
     if isinstance(after, _PageEnd):
-        listing, after.listing = after.listing, None  # a listing goes on once; who begins again there has a new one
+        listing, after.listing = after.listing, None  # a listing continues once; later readers start a new one
     return (listing or _Listing(clients, prefix, after)).page(after, limit or PAGE, details=details)
 
 
 class _Listing:
-    """A listing of a server that goes on: rows (key, what the server says), of which `rest` have come and are of no page yet."""
+    """A listing of a server in progress: rows (key, metadata from the server), of which `rest` were received and are in no page yet."""
 
     __slots__ = ("_chunks", "_clients", "_continued", "_last", "_prefix", "_rest", "_root")
 
@@ -82,16 +82,16 @@ class _Listing:
         return _with_details(page, [meta for _, meta in found], self._clients.kind) if details else page
 
     def _rows(self, after: str, limit: int) -> tuple[list[Row], bool]:
-        """Rows after a text, ascending: one more than the limit at least, or all that there are, which is said. A server that gives them in another order is asked for all."""
+        """Rows after a text, ascending: at least one more than the limit, or all rows, and whether these are all. Without order the list is read completely."""
         rows, self._rest = self._rest, []
         ordered = True
-        known: set[str] = set()  # what has come since the order is another
+        known: set[str] = set()  # keys received since the order was lost
         while not ordered or len(rows) <= limit:
             chunk = next(self._chunks, None)
             if chunk is None:
                 return (rows if ordered else sorted(dict(rows).items(), key=itemgetter(0))), True
             told = [one["path"] for one in chunk]
-            if told and len(known.union(told)) - len(known) <= len(told) // 2:  # keys come once each
+            if told and len(known.union(told)) - len(known) <= len(told) // 2:  # each key comes once
                 raise self._refused("its lists begin again and again")
             ordered = ordered and _ascend([*self._last, *told])
             if not ordered:
@@ -99,7 +99,7 @@ class _Listing:
                 if self._continued:
                     raise self._refused("its lists have no order, and are too long to be put in one")
             self._last = told[-1:] or self._last
-            # a server need not know where to begin, and one that lies is not believed
+            # a server may not support a starting point, or ignore it: so rows are filtered again
             rows += [row for row in _below(chunk, self._root, self._prefix) if row[0] > after]
         return rows, False
 
@@ -112,7 +112,7 @@ class _Listing:
 
 
 def list_level_below(clients: Clients, prefix: str, after: str, limit: int | None, *, details: bool) -> Page:
-    """As list_below, of what is directly below the prefix. Raises what the client raises."""
+    """As list_below, for the level directly below the prefix. Raises what the client raises."""
     import obstore
 
     client, root = clients.connection.lister, clients.root
@@ -127,7 +127,7 @@ def list_level_below(clients: Clients, prefix: str, after: str, limit: int | Non
 
 
 def _with_details(page: Page, metas: Sequence[ObjectMeta | None], kind: str) -> Page:
-    """The page with its last columns; None: of a prefix."""
+    """The page with its last columns; None: for a prefix."""
     return page._replace(
         sizes=np.array([-1 if meta is None else meta["size"] for meta in metas], np.int64),
         versions=[None if meta is None else listed_version(meta, kind) for meta in metas],
@@ -136,13 +136,13 @@ def _with_details(page: Page, metas: Sequence[ObjectMeta | None], kind: str) -> 
 
 
 def _nanoseconds(meta: ObjectMeta) -> int:
-    """When an object was stored; -1 where the server does not say: the client tells the first second of 1970 then."""
+    """When an object was stored; -1 if the server does not say: then the client returns the first second of 1970."""
     return round(meta["last_modified"].timestamp() * 1e6) * 1000 or -1
 
 
 def _below(page: Iterable[ObjectMeta], root: str, prefix: str) -> Iterator[Row]:
-    """The rows of the objects that lie where they should. (The object that consoles make for an empty folder comes without its slash, as the folder itself: the one
-    of the prefix is none of these, and those of folders with something in them are left out by the callers.)"""
+    """The rows of the objects that are below root and prefix. (The object that consoles create for an empty folder is listed without its slash, like the folder
+    itself. The one of the prefix is not among these rows; the callers leave out those of folders that are not empty.)"""
     whole = root + prefix
     for one in page:
         path = one["path"]

@@ -16,7 +16,7 @@ _PART: Final = 2**23  # bytes
 
 
 def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], at_once: int = 2) -> PutResult:
-    """at_once: parts that are in memory. Raises what the client raises, and what `parts` does, as it is; then there is no object, or the old one."""
+    """at_once: parts that are in memory. Raises what the client raises, and errors of `parts` unchanged; then the key has its old object or none."""
     from concurrent.futures import ThreadPoolExecutor
 
     import obstore
@@ -29,13 +29,13 @@ def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], at_once: i
             while (part := pending.result()) is not None:
                 pending = elsewhere.submit(next, parts, None)
                 yield part
-        except GeneratorExit:  # the client gave up: what is wrong it says itself
+        except GeneratorExit:  # the client gave up, and raises its own error
             raise
-        except BaseException as error:  # the client would make another one of it
+        except BaseException as error:  # the client would replace it by another error
             broken.append(error)
             raise
 
-    # The client asks for parts from within its own loop, where it cannot be asked for anything: such as for the parts of another object.
+    # The client requests parts from within its own loop, where it cannot make other requests, such as those for the parts of another object.
     with ThreadPoolExecutor(1, "frazil-parts") as elsewhere:
         try:
             return obstore.put(client, key, prefetched(), use_multipart=True, chunk_size=_PART, max_concurrency=at_once)

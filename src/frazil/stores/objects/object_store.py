@@ -1,7 +1,7 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
-How clients are made is in clients.py, how one range is read in range_requests.py (of a web server: web_reader.py), what is listed in listing.py, what errors mean in client_errors.py,
-how answers are put together in responses.py. Here ranges are asked for together, and objects written: also when an answer is lost."""
+How clients are created is in clients.py, how one range is read in range_requests.py (for a web server: web_reader.py), what is listed in listing.py, what
+errors mean in client_errors.py, how answers are combined in responses.py. Here ranges are requested together, and objects written, even if an answer is lost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = ["ObjectStore"]
 A = TypeVar("A")
 B = TypeVar("B")
 
-_MULTIPART: Final = 2**25  # bytes from which a value goes in parts
+_MULTIPART: Final = 2**25  # bytes; values of this size or more are sent in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
 _CAN: Final = Capabilities(conditional_erase=False, streams=True)
@@ -61,17 +61,18 @@ class ObjectStore(Store):
 
     objects             a URL, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, https://host/path; or an object of obstore (S3Store, ...)
     requests_in_flight  how many requests are made at once, by all threads and by all stores of this bucket with the same options: they share clients and threads
-    bytes_in_flight     bytes of one answer where it is not known how many are wanted; a larger object comes in such parts
-    redirects           of a web server: addresses (folders, such as "https://files.example.org/data/") that it may redirect to; None: any other web server. The first answer from
-                        each is told of in a RedirectWarning. From https to http is never followed. What the clients of object stores follow, nobody can tell them
-                        (docs/design/026-web-client.md)
+    bytes_in_flight     bytes of one answer if it is not known how many are wanted; larger objects are read in parts of this size
+    redirects           for a web server: addresses (folders, such as "https://files.example.org/data/") that it may redirect to; None: any other web server.
+                        The first answer from each is reported by a RedirectWarning. Redirects from https to http are never followed. The redirects that clients
+                        of object stores follow cannot be limited (docs/design/026-web-client.md)
     options             beside a URL, obstore's own: endpoint=, region=, access_key_id=, secret_access_key=, token=, account_name=, skip_signature=, ..., and
-                        client_options= (timeout=, read_timeout=, connect_timeout=, proxy_url=, ...), retry_config= (max_retries=, ...). What is not given is taken from where
-                        the tools of each cloud have it: environment, profile, the machine's own role
+                        client_options= (timeout=, read_timeout=, connect_timeout=, proxy_url=, ...), retry_config= (max_retries=, ...). Missing ones are taken
+                        from the places that the tools of each cloud use: environment, profile, the machine's own role
 
-    Versions are ETags. A key is erased whatever its version: the servers have no erasing under a condition. Safe to use from many threads; pickles with its options. The threads of
-    its client do not survive a fork: in a child of a process that used one, every request raises StoreError; start workers by "spawn" or "forkserver".
-    Raises InvalidInputError for a URL or options that make no sense; nothing is asked of the server yet."""
+    Versions are ETags. A key is erased whatever its version: the servers cannot erase under a condition. Safe to use from many threads; pickles with its
+    options. The threads of its client do not survive a fork: in a child of a process that used one, every request raises StoreError; start workers by "spawn"
+    or "forkserver".
+    Raises InvalidInputError for an invalid URL or invalid options; no request is made yet."""
 
     __slots__ = (
         "_clients",
@@ -126,7 +127,7 @@ class ObjectStore(Store):
         return _again, (objects, self.requests_in_flight, self.bytes_in_flight, self.redirects, options)
 
     def redirected_below(self, folders: Sequence[str]) -> ObjectStore:
-        """This store, with redirects to these addresses alone; itself where its user said which, and where it is no web server's."""
+        """This store, with redirects to these addresses alone; itself if its user chose them, or if it is not a web server's."""
         if self._web is None or self.redirects is not None:
             return self
         objects, options = self._urls
@@ -134,7 +135,7 @@ class ObjectStore(Store):
 
     @property
     def url(self) -> str:
-        """Where its objects are, as a URL; no secrets are in it."""
+        """Where its objects are, as a URL without secrets."""
         return self._clients.url
 
     @property
@@ -143,7 +144,7 @@ class ObjectStore(Store):
 
     @property
     def server(self) -> str:
-        """Which server that is: the cloud's own, where no endpoint was given; of a store in memory the object."""
+        """Identifies the server: the cloud's own without an endpoint; for a store in memory the object."""
         clients = self._clients
         return (
             f"{clients.kind} {id(self._urls[0]):x}"
@@ -181,7 +182,7 @@ class ObjectStore(Store):
     ) -> Fetched:
         wanted: list[Version | None] = [None] * len(names) if expect is None else list(expect)
         if continue_from is not None:
-            # of what has no version none can be expected: see responses.py
+            # an object without a version cannot be expected: see responses.py
             wanted = [
                 one if one is not None or (version is None and status == FOUND) else version or ABSENT
                 for one, version, status in zip(wanted, continue_from.versions, continue_from.status, strict=True)
@@ -200,7 +201,7 @@ class ObjectStore(Store):
                 asked.append(RangeRequest(names[name], 0, 0, wanted[name] or None))
         answers = self._answers(asked, of_name)
         self._tell_redirects()
-        # of what is another version by now, which one: who expected the old one has to be told
+        # find the present version of changed objects: it is returned in Changed
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
         for i, now in zip(
             stale, self._all(self._reader.answer, [RangeRequest(asked[i].key) for i in stale]), strict=True
@@ -209,7 +210,7 @@ class ObjectStore(Store):
         return put_together(names, spans, answers[:count], of_name, answers, wanted, continue_from)
 
     def _tell_redirects(self) -> None:
-        """Warns of servers that answers came from by a redirect, once each."""
+        """Warns of servers that sent answers after a redirect, once for each."""
         while self._web is not None and self._web.moved:
             asked, found = self._web.moved.pop(0)
             tell(
@@ -218,7 +219,7 @@ class ObjectStore(Store):
             )
 
     def _answers(self, asked: Sequence[RangeRequest], of_name: Sequence[Sequence[int]]) -> list[Answer]:
-        """The answers to all that is asked, those of one object from one version of it."""
+        """The answers to all requests, those of one object from one version of it."""
         answers = self._all(self._reader.answer, asked)
         for _ in attempts(READS):
             again: dict[int, RangeRequest] = {}
@@ -228,7 +229,7 @@ class ObjectStore(Store):
                     and len({(answers[i].state, answers[i].version) for i in rows}) > 1
                     and not asked[rows[0]].expect
                 ):
-                    # of the newest seen, which an earlier answer is of too where only one object was replaced
+                    # of the newest version seen; an earlier answer has it too if only one object was replaced
                     newest = answers[rows[-1]].version
                     again |= {
                         i: asked[i]._replace(expect=newest)
@@ -239,7 +240,7 @@ class ObjectStore(Store):
                 return answers
             for i, answer in zip(again, self._all(self._reader.answer, list(again.values())), strict=True):
                 answers[i] = answer
-            for rows in of_name:  # a version that is gone by now is none to wait for
+            for rows in of_name:  # do not wait for a version that is replaced already
                 if any(answers[i].state == "changed" and not asked[i].expect for i in rows):
                     for i, answer in zip(rows, self._all(self._reader.answer, [asked[i] for i in rows]), strict=True):
                         answers[i] = answer
@@ -250,7 +251,7 @@ class ObjectStore(Store):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        """As the port says. Large values of which no version is expected, and whose pieces are in memory or mapped, go in parts that are made one after the other."""
+        """As the port says. Large values without an expected version, whose pieces are in memory or mapped, are sent in parts, one after the other."""
         self.require("writable")
         if pieces.parts is not None and names:
             return [self._put_stream(names[0], pieces.parts)]
@@ -291,11 +292,11 @@ class ObjectStore(Store):
         return self._put_version(key, result)
 
     def _put_stream(self, key: str, parts: Iterator[bytes]) -> Version:
-        """Puts a value in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
+        """Puts a value in parts, a few of which are in memory. It is not counted as a request, as it may wait for those that bring the parts."""
         check_process(self)
         try:
             return self._put_version(key, put_parts(self._clients.connection.writer, self._clients.below + key, parts))
-        except FrazilError:  # of whoever makes the parts
+        except FrazilError:  # from the code that produces the parts
             raise
         except Exception as error:
             if meaning_of(error) == "exists":
@@ -303,13 +304,13 @@ class ObjectStore(Store):
             raise failure(error, "could not be written", key, self.url) from None
 
     def _put_if(self, key: str, value: bytes | memoryview, expect: Version) -> Version | Changed:
-        """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
-        it is what the lost one wrote. (Versions and bytes do not tell: somebody else may have written the same.)"""
+        """A write under a condition. If an answer is lost, the same write is repeated under the same condition. If that is refused, the mark of the present
+        object says whether the lost request wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
         import obstore
 
         mark = os.urandom(12).hex()
         mode: object = "create" if expect == ABSENT else update_mode(expect)
-        failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
+        failed: Exception | None = None  # the last try without an answer; and whether one of them may have been done
         may_be_done = False
         for _ in attempts(self._clients.backoff):
             try:
@@ -339,11 +340,11 @@ class ObjectStore(Store):
             if (present or ABSENT) != expect:
                 self._clients.connection.refused_a_condition = True
                 return Changed(present or ABSENT, may_be_done)
-            # refused, and yet it is as expected: another writer was at it just then, and did not get through
+            # refused, and yet the version is the expected one: another writer was active just then, and failed
         if failed is None:
             raise self._in_the_way(key)
         if may_be_done:
-            with suppress(StoreError):  # that it cannot be read now is not what went wrong first
+            with suppress(StoreError):  # a failure to read it now is not the first error
                 present, author = self._mark_of(key)
                 if author == mark and present is not None:
                     return present
@@ -372,7 +373,7 @@ class ObjectStore(Store):
         )
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        """As the port says, but that nothing is erased of which a version is expected: that is a StoreError (capabilities.conditional_erase)."""
+        """As the port says, except that an erase with an expected version is a StoreError, and nothing is erased (capabilities.conditional_erase)."""
         self.require("erasable")
         if any(expect):
             raise StoreError(
@@ -389,7 +390,7 @@ class ObjectStore(Store):
             if answer.version is not None
         }
         gone = [name for name, version in zip(names, expect, strict=True) if version is None]
-        # but for S3 the first that is not there ends the call, and leaves the others
+        # except for S3, the first missing key ends the call, and the other keys stay
         each = _ERASED_AT_ONCE if self._clients.kind == "S3Store" else 1
         parts = [gone[first : first + each] for first in range(0, len(gone), each)]
         self._all(self._erase, parts)
@@ -414,7 +415,7 @@ class ObjectStore(Store):
         limit: int = 2**26,
         shares: bool = False,
     ) -> list[int]:
-        """As the port says. Shared: copied by the server."""
+        """As the port says. `shares`: copied by the server."""
         if not shares:
             return super().copy_in(names, source, sources, limit=limit)
         self.require("writable")
@@ -436,7 +437,7 @@ class ObjectStore(Store):
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
-        """As the port says: a request for each page of the server. What is directly below a prefix is listed whole for each page."""
+        """As the port says: a request for each page of the server. The level directly below a prefix is listed completely for each page."""
         self.require("listable")
         list_rows = list_level_below if delimited else list_below
         return self._one(self._listed, partial(list_rows, self._clients, prefix, after, limit, details=details))

@@ -1,7 +1,7 @@
-"""Reading one range of one object of an object store: the requests that it takes, with what the servers differ in.
+"""Reading one range of one object of an object store: the requests that it takes, and the differences between servers.
 
-Every request names the range that it wants, so that no answer is larger than that: the client library would take a body of any length. Which ranges are asked for together,
-and how their answers are put together, is in object_store.py; files of web servers are read by web_reader.py."""
+Every request names its range, so that no response is larger: the client library would accept a body of any length. Which ranges are requested together,
+and how their answers are combined, is in object_store.py; files of web servers are read by web_reader.py."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ __all__ = [
 ]
 
 MARK: Final = (
-    "frazilwrite"  # of the metadata of an object: small letters alone, as other names come back changed or are refused
+    "frazilwrite"  # in the metadata of an object: only small letters, as other names are changed or refused by servers
 )
 _LAST_BYTE: Final = 2**63 - 1
-_LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
+_LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are read and dropped rather than avoided by another request
 SHORT: Final = "its answers are shorter than they say"
-_PIECE: Final = 2**20  # bytes of a body that are taken over at once
+_PIECE: Final = 2**20  # bytes of a body that are received at once
 
 
 class RangeRequest(Record):
-    """What is asked of one object: as a span of Store.fetch, and length 0 where it is only looked up. expect: the version it must have, None for any."""
+    """A request for one object: start and length as in a span of Store.fetch, length 0 to look it up only. expect: the version it must have, None for any."""
 
     key: str
     start: int = 0
@@ -56,9 +56,9 @@ class RangeRequest(Record):
 
 
 class Answer(Record):
-    """state    "changed": it is there in another version than the one expected; then nothing else is known
-    data     what there is of the range
-    size     of the object; -1 where the server does not tell it
+    """state    "changed": its version is not the expected one; then nothing else is known
+    data     the bytes of the range that exist
+    size     of the object; -1 if the server does not report it
     version_may_repeat  the next object may have this version too (Fetched)"""
 
     state: Literal["found", "absent", "changed"]
@@ -78,10 +78,11 @@ def read_suffix(
     look_up: Callable[[RangeRequest], Answer],
     read_range: Callable[[RangeRequest], Answer],
 ) -> Answer:
-    """The answer for a range that begins at an offset counted from the end. What is wanted of it is from its beginning; a short one is read whole, and cut.
+    """The answer for a range that begins at an offset counted from the end. If only the beginning of the suffix is wanted, a short suffix is read whole, and
+    cut.
 
-    get         asks for so many last bytes; None: the server does not know such ranges, and the size is asked for first
-    look_up     tells size and version of the object
+    get         requests that many last bytes; None: the server does not support such ranges, and the size is requested first
+    look_up     returns size and version of the object
     read_range  reads a range that begins at an offset counted from the start"""
     count, length = min(-asked.start, _LAST_BYTE), asked.length
     whole = length < 0 or length >= count
@@ -104,14 +105,14 @@ def read_suffix(
 
 
 def most_bytes(asked: RangeRequest, limit: int) -> int | None:
-    """How many bytes a span up to the end may have: what its caller expects, or the store's limit if that is more; None: any number."""
+    """How many bytes a span up to the end may have: as many as its caller expects, or the store's limit if that is more; None: any number."""
     return max(-1 - asked.length, limit) if asked.length < -1 else None
 
 
 def check_length(length: int, most: int | None, key: str, url: str) -> None:
-    """Raises StoreError for an object that is larger than it may be, or than all memory of this machine: before its bytes are accepted.
+    """Raises StoreError for an object that is larger than allowed, or than all memory of this machine, before its bytes are accepted.
 
-    most: bytes; None: the object may have any size"""
+    most: bytes; None: any size"""
     if most is not None and length > most:
         raise StoreError(
             f"an object of {url} could not be read: it has {length} bytes (or more), where {most} are the most that make sense",
@@ -134,33 +135,34 @@ def _memory() -> int:
 
 
 def version_of(meta: ObjectMeta, kind: str) -> Version | None:
-    """The version that an object's metadata tell: its ETag, with the generation for GCS, whose conditional writes go by that. Without a strong ETag, its time and size."""
+    """The version in an object's metadata: its ETag, for GCS with the generation, which its conditional writes use. Without a strong ETag, its time and
+    size."""
     tag = meta["e_tag"]
     if tag is None or tag.startswith("W/"):
         changed = meta["last_modified"]
-        # servers without times are given the first second of 1970 by the client: then nothing is known
+        # for servers without times the client returns the first second of 1970: then the version is unknown
         return f"{changed.timestamp()} {meta['size']}".encode() if changed.timestamp() > 0 else None
     generation = meta["version"] if kind == "GCSStore" else None
     return tag.encode() if generation is None else f"{tag}\0{generation}".encode()
 
 
 def listed_version(meta: ObjectMeta, kind: str) -> Version | None:
-    """The version that a listing tells; None where it tells less than an answer of the object itself: no strong ETag, or no generation for GCS."""
+    """The version in a listing; None if it has less than a response for the object itself: no strong ETag, or no generation for GCS."""
     tag = meta["e_tag"]
     if tag is None or tag.startswith("W/") or (kind == "GCSStore" and meta["version"] is None):
         return None
-    quoted = tag if tag.startswith('"') else f'"{tag}"'  # as headers have it, and not every list
+    quoted = tag if tag.startswith('"') else f'"{tag}"'  # as in headers; some lists have no quotes
     return version_of({**meta, "e_tag": quoted}, kind)
 
 
 def condition_of(version: Version) -> str | None:
-    """The ETag of a version, for If-Match; None where it has none."""
+    """The ETag of a version, for If-Match; None if it has none."""
     tag = version.decode(errors="replace").partition("\0")[0]
     return tag if " " not in tag or tag.startswith('"') else None
 
 
 def update_mode(version: Version) -> dict[str, str]:
-    """How a client is told to write over this version alone."""
+    """The mode by which a client replaces only this version."""
     tag, _, generation = version.decode(errors="replace").partition("\0")
     if condition_of(version) is None:
         raise InvalidInputError(
@@ -171,18 +173,18 @@ def update_mode(version: Version) -> dict[str, str]:
 
 
 class ObjectReader:
-    """Reads through one client. Learns whether its server has suffix ranges."""
+    """Reads through one client. Finds out whether its server has suffix ranges."""
 
     __slots__ = ("_below", "_clients", "_limit", "_reader", "_suffixes")
 
     def __init__(self, clients: Clients, limit: int) -> None:
-        """limit: bytes of one answer where the caller does not know how many it wants; larger objects are read in such parts."""
+        """limit: bytes of one answer if the caller does not know how many it wants; larger objects are read in parts of this size."""
         self._clients, self._limit = clients, limit
         self._reader, self._below = clients.connection.reader, clients.below
         self._suffixes = clients.kind != "AzureStore"
 
     def answer(self, asked: RangeRequest) -> Answer:
-        """Raises StoreError where the server cannot be reached, refuses, or does not keep to what it says."""
+        """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
         if asked.length == 0:
             return self._look_up(asked)
         if asked.start >= 0:
@@ -212,7 +214,7 @@ class ObjectReader:
         return version
 
     def mark_of(self, key: str) -> tuple[Version | None, str | None]:
-        """The version of what is there (None: nothing), and the mark that its writer gave it (MARK). Raises StoreError."""
+        """The version of the present object (None: no object), and the mark that its writer gave it (MARK). Raises StoreError."""
         import obstore
 
         try:
@@ -228,7 +230,7 @@ class ObjectReader:
         return self._get(asked, {"range": (asked.start, min(asked.start + asked.length, _LAST_BYTE))})
 
     def _tail(self, asked: RangeRequest) -> Answer:
-        """All from a byte on: in one request where it is no more than the limit, else in parts, all of one version."""
+        """All bytes from an offset on: in one request if they are no more than the limit, else in parts of one version."""
         for _ in attempts(READS):
             first = self._range(asked._replace(length=self._limit))
             length = first.size - asked.start
@@ -273,7 +275,7 @@ class ObjectReader:
             except StoreError:
                 raise
             except Exception as error:
-                # the answer broke off; the client asks again only as long as none has begun
+                # the body broke off; the client only repeats requests whose body has not begun
                 lost = failure(error, "could not be read", asked.key, self._clients.url)
                 if meaning_of(error) != "lost":
                     raise lost from None
@@ -288,12 +290,12 @@ class ObjectReader:
         raise lost
 
     def _received(self, result: GetResult, asked: RangeRequest) -> Answer | None:
-        """None where fewer bytes came than the head says, or more."""
+        """None if the body has fewer bytes than its headers announce, or more."""
         meta = result.meta
         version = self._version(meta, asked.key)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
-        first, last = result.range  # no more than was asked for: the client compares
+        first, last = result.range  # never more than requested: the client checks it
         if asked.start < 0:
             check_length(last - first, None, asked.key, self._clients.url)
         data = _collected(result, last - first)
@@ -302,7 +304,7 @@ class ObjectReader:
         return Answer("found", data, version, meta["size"])
 
     def _refused(self, error: Exception, asked: RangeRequest) -> Answer:
-        """The answer that an error is; else raises."""
+        """The answer that an error stands for; else raises."""
         meaning = meaning_of(error)
         if meaning == "absent":
             return _ABSENT
@@ -312,14 +314,14 @@ class ObjectReader:
             seen = self._look_up(asked._replace(length=0))
             if asked.start >= 0 or seen.size <= 0:
                 return seen
-            self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
+            self._suffixes = False  # a suffix of existing bytes always exists: this server does not support suffixes
             return self._suffix(asked)
         raise failure(error, "could not be read", asked.key, self._clients.url) from None
 
 
 def _collected(result: GetResult, count: int) -> bytes | memoryview | None:
-    """The body of an answer that is to have `count` bytes; None where it has another number. It is taken piece by piece: GetResult.bytes() makes room for whatever length the
-    server tells, and takes whatever it sends."""
+    """The body of an answer that must have `count` bytes; None if it has another number. It is received piece by piece: GetResult.bytes() allocates whatever
+    length the server announces, and accepts whatever it sends."""
     if count == 0:
         return b""
     pieces = iter(result.stream(min(count, _PIECE)))

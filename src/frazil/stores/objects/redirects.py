@@ -1,6 +1,6 @@
-"""Where an answer of a web server may lead a request: pure rules about addresses.
+"""Where a response of a web server may redirect a request: pure rules about addresses.
 
-Who asks again there is web_client.py. What a location of a virtual chunk is, repository/virtual/locations.py says."""
+web_client.py makes the redirected request. The rules for locations of virtual chunks are in repository/virtual/locations.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """(scheme, host, port) of an address. Raises InvalidInputError for one that has none."""
+    """(scheme, host, port) of an address. Raises InvalidInputError for an address without them."""
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     if scheme not in _PORTS or not parts.hostname:
@@ -26,7 +26,7 @@ def origin_of(url: str) -> tuple[str, str, int]:
 
 
 def without_query(url: str) -> str:
-    """An address as it may be shown: signatures are often in its query, and passwords before its host."""
+    """An address without its secrets: signatures are often in its query, and passwords before its host."""
     head = url.partition("?")[0].partition("#")[0]
     scheme, mark, rest = head.partition("://")
     host, slash, path = rest.partition("/")
@@ -34,7 +34,7 @@ def without_query(url: str) -> str:
 
 
 def checked_folders(folders: Sequence[str]) -> tuple[str, ...]:
-    """Addresses that redirects may lead below. Raises InvalidInputError for what is none."""
+    """Addresses that redirects may lead below. Raises InvalidInputError for an invalid one."""
     if isinstance(folders, str):
         raise InvalidInputError("redirects are several addresses", hint='redirects=["https://files.example.org/data/"]')
     for folder in folders:
@@ -50,8 +50,8 @@ def checked_folders(folders: Sequence[str]) -> tuple[str, ...]:
 def next_address(url: str, location: str | None, allowed: Sequence[str] | None, key: str) -> str:
     """The address that a redirect of `url` leads to.
 
-    location  the header of the answer; allowed: addresses (a folder each) of which one must be above the target; None: any web server
-    Raises StoreError, which names the target, where it may not be followed: it leads outside of `allowed`, from https to http, or nowhere."""
+    location  the header of the response; allowed: addresses (folders), one of which must be above the target; None: any web server
+    Raises StoreError, which names the target, if the redirect must not be followed: it leads outside of `allowed`, from https to http, or to no address."""
     try:
         target = urljoin(url, location or "")
         parts = urlsplit(target)
@@ -88,6 +88,6 @@ def _is_below(address: SplitResult, folder: SplitResult) -> bool:
 
 
 def _parts(path: str) -> list[str]:
-    """The parts of a path. An encoded slash or backslash would make two servers see two paths: such a part is one that nothing lies below."""
+    """The parts of a path. An encoded slash or backslash may make two servers see two different paths: nothing is below a folder with such a part."""
     parts = [unquote(part) for part in path.removeprefix("/").split("/")]
     return [".." if "/" in part or "\\" in part or "\0" in part else part for part in parts]

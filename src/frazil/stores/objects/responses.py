@@ -1,4 +1,4 @@
-"""The answer to a fetch, put together of the answers that a server gave about its objects. Pure; what is asked of which is in object_store.py."""
+"""The answer to a fetch, combined from the answers of the server about its objects. Pure; the requests are chosen in object_store.py."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def put_together(
             status[name] = ABSENT_KEY
         else:
             versions[name], version_may_repeat[name] = first.version, first.version_may_repeat
-            sizes[name] = max(answers[i].size for i in rows)  # a web server need not tell it with every range
+            sizes[name] = max(answers[i].size for i in rows)  # a web server need not report it with every range
     buffers: list[SourceBuffer] = []
     out = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     for i, ((name, start, length), answer) in enumerate(zip(spans.tolist(), of_spans, strict=True)):
         if status[name] == FOUND:
             buffers.append(answer.data)
-            # a range that reaches beyond the end keeps its length, and fails where it is read
+            # a range that reaches beyond the end keeps its length, and reading it fails
             kept = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
             out[i] = -len(buffers), 0, kept
     return Fetched(
@@ -77,7 +77,7 @@ def put_together(
 
 
 def _is_continued(answer: Answer, continue_from: Fetched, name: int) -> bool:
-    """Whether what is there may be what is held: of a web server that tells no versions, the size is all there is to go by."""
+    """Whether the present object may be the one held. If a web server reports no versions, only the sizes can be compared."""
     if continue_from.versions[name] is not None or continue_from.status[name] != FOUND:
         return True
     return answer.state == "found" and answer.size == int(continue_from.sizes[name])

@@ -1,4 +1,4 @@
-"""Options of a bucket under the names of fsspec, as zarr-python's storage_options has them, to those of obstore. Pure."""
+"""Options of a bucket under the names of fsspec, as in zarr-python's storage_options, converted to those of obstore. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _S3: Final = {
     "region_name": "region",
     "profile": "profile",
 }
-_NESTED: Final = ("client_kwargs", "config_kwargs")  # of s3fs: what boto's client takes
+_NESTED: Final = ("client_kwargs", "config_kwargs")  # of s3fs: arguments of boto's client
 
 
 def object_options(location: object, options: Mapping[str, object]) -> dict[str, object]:
-    """Options of obstore for a location: those with the names of fsspec renamed for S3, others as they are. Raises InvalidInputError for a location without options, and for a name
-    of fsspec that nothing here stands for."""
+    """Options of obstore for a location: for S3, names of fsspec are renamed, others stay. Raises InvalidInputError for a location without options, and for a
+    name of fsspec without an equivalent."""
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
         raise InvalidInputError("storage_options is not a mapping of names", hint='{"anon": True}')
     scheme = location.partition("://")[0].lower() if isinstance(location, str) and "://" in location else ""
@@ -52,6 +52,6 @@ def object_options(location: object, options: Mapping[str, object]) -> dict[str,
             found["skip_signature"] = True
     names = _S3 if scheme in ("s3", "s3a") else {}
     for name, value in given.items():
-        if value is not None:  # which is what fsspec has where nothing is given
+        if value is not None:  # fsspec's value for an option that is not given
             found[names.get(name, name)] = value
     return found

@@ -1,7 +1,7 @@
 """A client of one web server: requests by urllib3, redirects that are checked one by one, attempts, time-outs, proxies.
 
-The client library of the object stores is not used here: it follows every redirect, reports none, and allocates what `Content-Length` says
-(docs/design/026-web-client.md). What is requested, and what a response means for an object, is in web_reader.py."""
+The client library of the object stores is not used here: it follows every redirect without reporting it, and allocates as many bytes as `Content-Length` has
+(docs/design/026-web-client.md). The requests for an object, and what a response means for it, are in web_reader.py."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SIZE: Final = re.compile(r"[0-9]{1,18}")
 
 
 class _Busy(Record):
-    """A status that says that the same request may have an answer later."""
+    """A status after which the same request may succeed later."""
 
     status: int
 
@@ -60,8 +60,8 @@ class Head(Record):
 
 
 class WebAnswer:
-    """A response whose body was not read yet. url: of the server that sent it, after redirects. Reading raises StoreError or another OSError where the body ends too early, the connection
-    fails, or `until` (on the monotonic clock) is over."""
+    """A response whose body has not been read. url: of the server that sent it, after redirects. Reading raises StoreError or another OSError if the body ends
+    too early, the connection fails, or the time `until` (on the monotonic clock) is over."""
 
     __slots__ = ("_response", "_until", "head", "url")
 
@@ -69,7 +69,7 @@ class WebAnswer:
         self.url, self.head, self._response, self._until = url, _head(response), response, until
 
     def fill(self, view: memoryview) -> int:
-        """Reads the body until the memory is full or the body ends: how many bytes."""
+        """Reads the body until the memory is full or the body ends. Returns how many bytes."""
         done = 0
         while done < len(view) and (block := self._read(len(view) - done)):
             view[done : done + len(block)] = block
@@ -77,14 +77,14 @@ class WebAnswer:
         return done
 
     def skip(self, count: int) -> int:
-        """Reads bytes of the body and drops them: how many there were."""
+        """Reads bytes of the body and drops them. Returns how many there were."""
         done = 0
         while done < count and (block := self._read(count - done)):
             done += len(block)
         return done
 
     def end(self) -> None:
-        """Gives the connection back. It is closed where more than a little of the body is left."""
+        """Returns the connection to the pool. It is closed if more than a little of the body is left."""
         response = self._response
         try:
             if not response.closed and (response.length_remaining or 0) <= _REST:
@@ -97,7 +97,7 @@ class WebAnswer:
             response.release_conn()
 
     def _read(self, most: int) -> bytes:
-        """The bytes that have arrived, at most `most`; none at the end of the body. One call of the system, so that the time can be compared after each."""
+        """The bytes that have arrived, at most `most`; none at the end of the body. One system call, so that the time can be checked after each."""
         if time.monotonic() > self._until:
             raise StoreError("the response took longer than the option timeout allows", errno=ETIMEDOUT)
         with _os_errors():
@@ -115,7 +115,7 @@ class WebConnections:
         self._lock: Final = threading.Lock()
 
     def to(self, url: str) -> urllib3.PoolManager:
-        """The pools of connections for an address: by its scheme, and the proxy by which it is reached."""
+        """The connection pools for an address: by its scheme, and its proxy."""
         proxy, secure = self._proxy(url), url.startswith("https:")
         with self._lock:
             found = self._managers.get((proxy, secure))
@@ -133,7 +133,7 @@ class WebConnections:
         return context
 
     def _proxy(self, url: str) -> str | None:
-        """The URL of the proxy by which an address is reached; None: none."""
+        """The URL of the proxy for an address; None: no proxy."""
         from urllib.request import getproxies, proxy_bypass
 
         scheme, host, _ = origin_of(url)
@@ -149,11 +149,11 @@ class WebConnections:
 
 
 class WebClient:
-    """Asks below one address. Safe to use from many threads.
+    """Makes requests below one address. Safe to use from many threads.
 
     url      of the server and a path there, to which keys are added
-    allowed  addresses (folders) that redirects may lead below; None: any, which `moved` tells of
-    moved    targets of redirects that were followed to another server, in order; those told of are taken out by the caller"""
+    allowed  addresses (folders) that redirects may lead below; None: any, which are added to `moved`
+    moved    targets of redirects that were followed to another server, in order; the caller removes those that it has reported"""
 
     def __init__(self, url: str, connections: WebConnections, allowed: Sequence[str] | None) -> None:
         parts = urlsplit(url)
@@ -167,14 +167,14 @@ class WebClient:
         self._lock = threading.Lock()
 
     def address(self, key: str) -> str:
-        """The address of a key. Raises StoreError for a key that no web server can be asked for: clients and servers resolve "." and ".."."""
+        """The address of a key. Raises StoreError for a key that cannot be in a request: clients and servers resolve "." and ".."."""
         if any(part in {".", ".."} for part in key.split("/")):
             raise StoreError("a web server cannot be asked for this key", key=key, hint='it has a part "." or ".."')
         return f"{self._base}/{quote(key, _SAFE)}"
 
     def ask(self, method: str, key: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T]) -> T:
-        """Asks for a key, again where no answer came or the server is busy, and hands the answer to `take`, which reads of its body what it needs. An OSError without a key that `take`
-        raises is an answer that was lost, but with EPROTO one that makes no sense.
+        """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs. If
+        `take` raises an OSError without a key, the response was lost, except for EPROTO: then it is invalid.
 
         Raises StoreError with the key."""
         url = self.address(key)
@@ -234,7 +234,7 @@ class WebClient:
     @contextmanager
     def _answered(self, method: str, url: str, headers: Mapping[str, str], until: float) -> Iterator[WebAnswer]:
         own = {"User-Agent": "frazil", "Accept": "*/*", "Accept-Encoding": "identity", **headers}
-        if origin_of(url) == origin_of(self._base):  # they may hold secrets, which are not for other servers
+        if origin_of(url) == origin_of(self._base):  # headers may hold secrets, which must not reach other servers
             own |= dict(self.options.headers)
         elif url.startswith("http:") and not self.options.allow_http:
             raise StoreError("http:// is not allowed by the options", errno=EPROTO)
@@ -271,7 +271,7 @@ def _made_manager(proxy: str | None, tls: ssl.SSLContext | None) -> urllib3.Pool
 
 
 def _head(response: urllib3.BaseHTTPResponse) -> Head:
-    """Raises StoreError (EPROTO) for a response that states two lengths, a length that is no number, or an encoding that was not requested."""
+    """Raises StoreError (EPROTO) for a response with two lengths, a length that is no number, or an encoding that was not requested."""
     headers = {name.lower(): response.headers[name] for name in response.headers}
     coding = headers.get("transfer-encoding")
     stated = {one.strip() for one in headers["content-length"].split(",")} if "content-length" in headers else set()
@@ -284,7 +284,8 @@ def _head(response: urllib3.BaseHTTPResponse) -> Head:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Errors of urllib3 as errors of the system or as StoreError: EPROTO for what is no HTTP, a time-out, a failure of TLS, or else a lost connection."""
+    """Errors of urllib3 as errors of the system or as StoreError: EPROTO for a response that is not HTTP, a time-out, a failure of TLS, or else a lost
+    connection."""
     try:
         yield
     except urllib3.exceptions.TimeoutError as error:
@@ -294,7 +295,7 @@ def _os_errors() -> Iterator[None]:
         system = next((part for part in parts if isinstance(part, OSError)), None)
         if system is not None:
             raise system from error
-        # urllib3 wraps what ends a body early; for a body in chunks it is the exception of http.client
+        # urllib3 wraps the error that ends a body early; for a chunked body it is an exception of http.client
         cut = urllib3.exceptions.IncompleteRead, http_client.IncompleteRead
         if any(isinstance(part, cut) for part in (error, *parts)):
             raise StoreError("the connection ended before the response did", errno=ECONNRESET) from error

@@ -1,4 +1,5 @@
-"""The options of a web client: obstore's names (client_options=, retry_config=) as values that our own client uses. Pure, but for the environment's proxies.
+"""The options of a web client: obstore's names (client_options=, retry_config=) as values for our own client. Pure, except that it reads the environment's
+proxies.
 
 What the options mean for a request is in web_client.py."""
 
@@ -30,12 +31,12 @@ _FORBIDDEN: Final = re.compile(r"[\r\n\0]")
 
 
 class WebOptions(Record):
-    """connect, read, whole  seconds: to connect, without a byte, and for a request with its answer
-    backoff              how often a request whose answer was lost is made again
-    headers              that every request to the store's own server has
-    allow_http           whether http:// may be asked
+    """connect, read, whole  seconds: to connect, to receive the next bytes, and for a request with its response
+    backoff              how a request whose response was lost is repeated
+    headers              of every request to the store's own server
+    allow_http           whether http:// is allowed
     verify, roots        whether certificates are checked; certificates that are trusted beside the system's, PEM
-    proxy, excludes      the URL of a proxy (None: as the environment says), and hosts that are reached without it
+    proxy, excludes      the URL of a proxy (None: from the environment), and hosts that are reached without it
     """
 
     connect: float = _CONNECT
@@ -51,7 +52,7 @@ class WebOptions(Record):
 
 
 def web_options(client: Mapping[str, object], retry: Mapping[str, object]) -> WebOptions:
-    """The options of a client. Raises InvalidInputError for a value that is none; options of HTTP/2 and of pools have no meaning here and are left out."""
+    """The options of a client. Raises InvalidInputError for an invalid value; options of HTTP/2 and of pools have no meaning here and are ignored."""
     headers = client.get("default_headers")
     named = {f"{name}": _text(value) for name, value in (headers.items() if isinstance(headers, Mapping) else ())}
     if (agent := client.get("user_agent")) is not None:
@@ -74,7 +75,7 @@ def web_options(client: Mapping[str, object], retry: Mapping[str, object]) -> We
 
 
 def backoff_of(retry: Mapping[str, object]) -> Backoff:
-    """How requests are repeated by retry_config=. Raises InvalidInputError."""
+    """The repetition of requests that retry_config= defines. Raises InvalidInputError."""
     retries, pauses = retry.get("max_retries", REQUESTS.attempts - 1), retry.get("backoff")
     if not isinstance(retries, int) or retries < 0:
         raise InvalidInputError(f"max_retries is {retries!r}; it is a number, 0 or more")

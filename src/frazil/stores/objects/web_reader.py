@@ -1,6 +1,6 @@
-"""Reading one range of one file of a web server: what is asked, and what its answer means. The counterpart of range_requests.py, which is for object stores.
+"""Reading one range of one file of a web server: the request, and what its response means. The counterpart of range_requests.py, which is for object stores.
 
-Every length is compared with what was asked for before a byte of the body is accepted. Connections and redirects are in web_client.py."""
+Every length is compared with the requested one before a byte of the body is accepted. Connections and redirects are in web_client.py."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["WebReader", "web_version"]
 
 _LAST_BYTE: Final = 2**63 - 1
-_PIECE: Final = 2**22  # bytes by which a body grows that does not tell its length
-_DISTINCT_AFTER: Final = (
-    2  # seconds after which a file's time of change, which servers tell in whole seconds, is not that of another change
-)
+_PIECE: Final = 2**22  # bytes by which the buffer of a body without a known length grows
+_DISTINCT_AFTER: Final = 2  # after this many seconds a file's time of change, which servers report in whole seconds, belongs to one change only
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"})  # of HTTP
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 
@@ -43,8 +41,8 @@ _CHANGED: Final = Answer("changed")
 
 
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
-    """The version of a file: its strong ETag; else its time of change and size. And whether the next file may have it too (Fetched.version_may_repeat): times are whole
-    seconds, so of one that the server's own clock says to be just over nothing is known."""
+    """The version of a file: its strong ETag; else its time of change and size. And whether the next file may have it too (Fetched.version_may_repeat): times
+    are whole seconds, so a time that is only just over, by the server's own clock, may belong to several changes."""
     tag = headers.get("etag")
     if tag is not None and tag and not tag.startswith("W/"):
         return tag.encode("latin-1"), False
@@ -66,17 +64,17 @@ def _time(text: str | None) -> float | None:
 
 
 class WebReader:
-    """Reads files through one client. It learns whether its server has ranges that count from the end."""
+    """Reads files through one client. Finds out whether its server has ranges that count from the end."""
 
     __slots__ = ("_client", "_limit", "_suffixes")
 
     def __init__(self, client: WebClient, limit: int) -> None:
-        """limit: bytes of a body that does not tell its length, and was not asked for by length."""
+        """limit: bytes of a body without a known length, if the request has no length."""
         self._client, self._limit = client, limit
         self._suffixes = True
 
     def answer(self, asked: RangeRequest) -> Answer:
-        """Raises StoreError where the server cannot be reached, refuses, or does not keep to what it says."""
+        """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
         start, length = asked.start, asked.length
         if length == 0:
             return self._look_up(asked)
@@ -92,7 +90,7 @@ class WebReader:
             refused = self._refusal(answer, asked)
             if refused is not None:
                 return refused
-            if answer.head.length is None:  # made while it is sent: its size is in the head of a range alone
+            if answer.head.length is None:  # generated while it is sent: only the headers of a range have its size
                 return None
             return self._found(answer, asked, b"", answer.head.length)
 
@@ -101,7 +99,7 @@ class WebReader:
         )
 
     def _seen(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
-        """What the head of a range tells of its object."""
+        """The answer for an object from the headers of a range."""
         if answer.head.status == 416:
             return self._found(answer, asked, b"", 0)
         refused = self._refusal(answer, asked)
@@ -136,11 +134,11 @@ class WebReader:
         seen = self._look_up(asked._replace(length=0))
         if asked.start >= 0 or seen.size <= 0:
             return seen
-        self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
+        self._suffixes = False  # a suffix of existing bytes always exists: this server does not support suffixes
         return self._suffix(asked)
 
     def _refusal(self, answer: WebAnswer, asked: RangeRequest) -> Answer | None:
-        """The answer that a status is for which no bytes are read; None for one that has bytes."""
+        """The answer for a status without bytes; None for a status with bytes."""
         status = answer.head.status
         if status in {404, 410}:
             return _ABSENT
@@ -152,8 +150,8 @@ class WebReader:
         raise status_failure(status, "could not be read", asked.key, self._client.url)
 
     def _check_encoding(self, answer: WebAnswer, asked: RangeRequest) -> None:
-        """Raises StoreError for a body that is another one than the object's: every request says that it takes no encoding. Values that are no encodings, which
-        some servers keep from an upload, mean nothing."""
+        """Raises StoreError for a body that is encoded, as it differs from the object's bytes: every request refuses encodings. Values that are no encodings,
+        which some servers keep from an upload, are ignored."""
         named = answer.head.headers.get("content-encoding", "").lower().split(",")
         encoding = next((one.strip() for one in named if one.strip() in _ENCODINGS), None)
         if encoding is not None:
@@ -166,7 +164,7 @@ class WebReader:
     # --- bodies --------------------------------------------------------------------------------------------------------------------
 
     def _part(self, answer: WebAnswer, asked: RangeRequest, ranged: bool) -> Answer:
-        """Of an answer that is a range: the one that was asked for, and nothing else."""
+        """From a response with a range: the requested one, and nothing else."""
         told = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
         if told is None:
             raise StoreError("a part of the object came without saying which", errno=EPROTO)
@@ -184,21 +182,21 @@ class WebReader:
         return self._found(answer, asked, self._body(answer, asked, wanted[1]), size)
 
     def _cut(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
-        """Of an answer that is the whole object: the range that was asked for. What lies before is read over, what lies behind is never read."""
+        """From a response with the whole object: the requested range. Bytes before it are read and dropped, bytes after it are never read."""
         size = answer.head.length
         if size is None:
             return self._grown(answer, asked)
         start, length = clip_span(asked.start, asked.length, size)
         if (
             start > self._limit
-        ):  # reading over so much takes its time, but no server is believed that it has more than a memory full
+        ):  # dropping that many bytes takes long, and a server that announces more bytes than the memory has is not believed
             check_length(size, None, asked.key, self._client.url)
         if answer.skip(start) != start:
             raise StoreError(SHORT, errno=ECONNRESET)
         return self._found(answer, asked, self._body(answer, asked, length), size)
 
     def _body(self, answer: WebAnswer, asked: RangeRequest, length: int) -> memoryview:
-        """`length` bytes, which are known to be no more than the caller wants."""
+        """`length` bytes, which are no more than the caller wants."""
         if asked.length < 0:
             check_length(length, most_bytes(asked, self._limit), asked.key, self._client.url)
         data = empty_buffer(length).data
@@ -207,7 +205,7 @@ class WebReader:
         return data
 
     def _grown(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
-        """_cut for a body that does not tell its length."""
+        """_cut for a body without a known length."""
         start, length = asked.start, asked.length
         if start > 0 and answer.skip(start) != start:
             return self._found(answer, asked, b"", -1)
@@ -227,7 +225,7 @@ class WebReader:
         data = b"".join(pieces)
         if bounded:
             return self._found(answer, asked, data, start + count if count < length else -1)
-        size = max(start, 0) + len(data)  # all of the body was read
+        size = max(start, 0) + len(data)  # the whole body was read
         begin, kept = clip_span(start, length, size) if start < 0 else (0, len(data))
         return self._found(answer, asked, data[begin : begin + kept], size)
 

@@ -1,5 +1,5 @@
 """The store over a user's object that has some of the ten operations of the Zarr v3 draft ("Abstract store interface"), and the class to derive such
-objects from. What the object has is found by protocols.py, what it lacks is made by fallbacks.py."""
+objects from. The object's operations are found by protocols.py, missing ones are made by fallbacks.py."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _AT_ONCE: Final = 1000  # keys of one erase_values
 
 
 class AdaptedStore(Store, PartialWriter):
-    """A store over an object that has some of the operations of the document; made by `adapt`, which tells which."""
+    """A store over an object that has some of the operations of the document; created by `adapt`, which documents them."""
 
     __slots__ = ("_can", "_guard", "_ops", "guard_name", "inner", "sole_writer")
 
@@ -71,7 +71,7 @@ class AdaptedStore(Store, PartialWriter):
         guard_name: str | None = None,
         _state: GuardState | None = None,
     ) -> None:
-        """guard_name: a name for objects that are made several times: writers through all objects of one name exclude each other."""
+        """guard_name: a common name for several copies of an object: writers through all objects of one name exclude each other."""
         self.inner: Final = inner
         self.sole_writer: Final = sole_writer
         self._ops = ops = Operations.of(inner, StoreWithPartialAccess)
@@ -105,7 +105,7 @@ class AdaptedStore(Store, PartialWriter):
 
     @property
     def _exact(self) -> bool:
-        """Whether equal versions mean equal bytes whoever else writes."""
+        """Whether equal versions mean equal bytes, whichever process writes."""
         return self._ops.version is not None or self.sole_writer
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ class AdaptedStore(Store, PartialWriter):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says. Where the object has partial values but no versions, the bytes of the earlier answer are compared with the same bytes of now, and is STALE when
-        they differ."""
+        """As the port says. If the object has partial values but no versions, the bytes of the earlier answer are compared with the present ones, and the name
+        is STALE if they differ."""
         self.require("readable")
         wanted: dict[str, dict[Span, None]] = {name: {} for name in names}
         for name, start, length in spans.tolist():
@@ -130,7 +130,7 @@ class AdaptedStore(Store, PartialWriter):
         if single_read and expect is None and continue_from is None and (has_parts or all(wanted.values())):
             for spans_of in wanted.values():
                 if not spans_of:
-                    spans_of[0, 1] = None  # whether it is there
+                    spans_of[0, 1] = None  # to find out whether it exists
             objects = self._look(wanted, sized=False, versioned=False)
         elif continue_from is None:
             objects = self._look(wanted)
@@ -172,7 +172,7 @@ class AdaptedStore(Store, PartialWriter):
         return Fetched(Sources(None, buffers), status, versions, sizes, rows, version_may_repeat)
 
     def _look(self, wanted: Mapping[str, Iterable[Span]], *, sized: bool = True, versioned: bool = True) -> Objects:
-        """Objects as they are between two writes of this process: after a writer came between, once more, and then without any."""
+        """Objects as they are between two writes of this process. If a writer interferes, they are read again while writers are excluded."""
         before = self._guard.versions(wanted.keys())
         if before is not None:
             objects = self._look_now(wanted, sized, versioned)
@@ -182,7 +182,7 @@ class AdaptedStore(Store, PartialWriter):
             return self._look_now(wanted, sized, versioned)
 
     def _look_now(self, wanted: Mapping[str, Iterable[Span]], sized: bool, versioned: bool) -> Objects:
-        """Versions are those from before the values were read: they may be older than these, never newer, so that who expects one is told."""
+        """Versions are read before the values: they may be older than these, never newer, so that an expected old version is noticed."""
         if not versioned:
             return fallbacks.look(self._ops, wanted, sized=sized)
         for _ in attempts(READS):
@@ -197,7 +197,7 @@ class AdaptedStore(Store, PartialWriter):
     def _look_again(
         self, wanted: Mapping[str, dict[Span, None]], continue_from: Objects
     ) -> tuple[Objects, Collection[str]]:
-        """The objects of an earlier answer, with the spans that are wanted now; those that are others by now. Without exact versions, what was read before is
+        """The objects of an earlier answer, with the spans that are wanted now, and those that changed since. Without exact versions, the spans read before are
         read again last, and must be the same."""
         if not wanted.keys() <= continue_from.keys():
             raise InvalidInputError("the answer to hold was of other names")
@@ -225,14 +225,14 @@ class AdaptedStore(Store, PartialWriter):
     def _versions_after(
         self, objects: Objects, names: Sequence[str], expect: Sequence[Version | None]
     ) -> dict[str, Version]:
-        """Versions of what was read and is compared, once more, where others than this process may change them."""
+        """Versions of the values that were read, once more, if other processes may change them."""
         if self._ops.version is None:
             return {}
         wanted = {name for name, version in zip(names, expect, strict=True) if version is not None}
         return {name: self._version(name) or ABSENT for name in wanted if objects[name] is not None}
 
     def _version(self, key: str) -> Version | None:
-        """The version of a key that is there; None where it is known not to be."""
+        """The version of an existing key; None if it is known to be missing."""
         if self._ops.version is None:
             return self._guard.version(key)
         try:
@@ -250,7 +250,7 @@ class AdaptedStore(Store, PartialWriter):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> builtins.list[Version | Changed]:
-        """As the port says, as far as the object goes: whether others see a value in part is its affair. Where one value fails, others of the call may
+        """As the port says, as far as the object supports it: it may show partly written values to others. If one value fails, others of the call may
         have been stored."""
         self.require("writable")
         values = dict(zip(names, join_pieces(pieces), strict=True))
@@ -271,7 +271,7 @@ class AdaptedStore(Store, PartialWriter):
         return Changed(self._version(key) or ABSENT) if version is None else version
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
-        """As the port says, as far as the object goes."""
+        """As the port says, as far as the object supports it."""
         if is_prefix(names):
             self._erase_below(names[0])
             return [None]
@@ -294,7 +294,7 @@ class AdaptedStore(Store, PartialWriter):
         return Changed(self._version(key) or ABSENT)
 
     def _changed(self, wanted: Mapping[str, Version | None], fresh: dict[str, Version]) -> dict[str, Changed]:
-        """Of keys that nobody else here writes, those that have not the version wanted; they are taken out of `fresh`."""
+        """Of keys that no other thread here writes, those that do not have the wanted version; they are removed from `fresh`."""
         changed: dict[str, Changed] = {}
         for key, version in wanted.items():
             if version is not ANY:
@@ -306,8 +306,8 @@ class AdaptedStore(Store, PartialWriter):
         return changed
 
     def write_parts(self, writes: Writes) -> None:
-        """As the class says; by the object's own operation where it has that, else by a new value (see `update`). An object that cannot be read has to refuse
-        a start beyond the end of a value itself."""
+        """As the class says, by the object's own operation if it has one, else by a new value (see `update`). An object that cannot be read must itself refuse
+        a start beyond the end of a value."""
         if self._ops.set_partial_values is None:
             write_by_put(self, writes)
             return
@@ -315,7 +315,7 @@ class AdaptedStore(Store, PartialWriter):
             fallbacks.patch(self._ops, writes)
 
     def _erase_below(self, prefix: str) -> None:
-        """By erase_prefix of the object, where it has that."""
+        """By erase_prefix of the object, if it has it."""
         ops = self._ops
         if ops.erase_prefix is None or (prefix == "" and self._can.erasable and self._can.listable):
             self.require("erasable")
@@ -338,15 +338,15 @@ class AdaptedStore(Store, PartialWriter):
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
-        """As the port says; each page is a whole listing of the object."""
-        self.require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`
+        """As the port says; each page lists the object completely."""
+        self.require("listable")  # the engine lists chunks by this method, without the checks of `list_prefix`
         list_rows = fallbacks.rows_below if delimited else fallbacks.keys_below
         page = page_of(list_rows(self._ops, prefix), after, limit)
         return with_details(page, self.fetch) if details else page
 
 
 class _Buffers(list["SourceBuffer"]):
-    """Buffers of an answer, with what was read of each object, for `continue_from`."""
+    """Buffers of an answer, with the values read of each object, for `continue_from`."""
 
     __slots__ = ("objects",)
 
@@ -356,18 +356,18 @@ class _Buffers(list["SourceBuffer"]):
 
 
 class StoreWithPartialAccess:
-    """A base for stores of your own: implement any workable subset of the ten operations (and of those that `adapt` tells of beyond them), and
-    the others are made of them, in both directions. An instance is taken wherever a location is: frazil.open_array(MyStore()).
+    """A base for stores of your own: implement any workable subset of the ten operations (and of the additional ones of `adapt`), and
+    the others are made from them, in both directions. An instance is accepted wherever a location is: frazil.open_array(MyStore()).
 
         class MyStore(frazil.stores.StoreWithPartialAccess):
             def get_partial_values(self, key_ranges): ...
             def set(self, key, value): ...
             def list(self): ...
 
-    Keys that your methods get are valid. Operations that the subset does not give raise StoreError, or ReadOnlyError."""
+    Keys that your methods get are valid. Operations that cannot be made from the subset raise StoreError, or ReadOnlyError."""
 
     def as_store(self, *, sole_writer: bool = False) -> Store:
-        """This object as a store with all that the port has: versions, batches, capabilities. sole_writer: as in `adapt`."""
+        """This object as a store with all features of the port: versions, batches, capabilities. sole_writer: as in `adapt`."""
         return AdaptedStore(self, sole_writer=sole_writer)
 
     def get(self, key: str, /) -> Buffer | None:
@@ -389,7 +389,7 @@ class StoreWithPartialAccess:
         self.as_store().set_partial_values(key_start_values)
 
     def erase(self, key: str, /) -> None:
-        """Removes a key; no error where nothing is there."""
+        """Removes a key; no error for a missing key."""
         self.as_store().erase(key)
 
     def erase_values(self, keys: Collection[str], /) -> None:
@@ -419,19 +419,21 @@ def adapt(inner: Adaptable | Store, *, sole_writer: bool = False) -> Store:
     bytes will do. A Store is returned as it is.
 
     reading  from get or get_partial_values. A missing key is None, or KeyError, FileNotFoundError and the like
-    writing  from set, or from set_partial_values with erase, erase_values or a way to read: what partial writes alone cannot shorten is erased first,
-             and readers elsewhere may see it missing for a moment. An empty partial value must make its key
-    erasing  from erase or erase_values; erase_prefix serves prefixes alone
-    listing  from any one of list, list_prefix, list_dir, which give whole keys. list_prefix and list_dir are asked for "" too
-    beyond   `sizes(keys)` and `set_values({key: value})` save requests that wait for each other; `size(key)` saves reading whole values where only their ends are wanted (shard indexes); with `suffix_ranges = True` get_partial_values takes
-             a start < 0, from the end; `version(key)`, `set_if(key, value, version)` and `erase_if(key, version)`: see protocols.py
+    writing  from set, or from set_partial_values with erase, erase_values or a way to read: a value that partial writes alone cannot shorten is erased first,
+             and other readers may see it missing for a moment. An empty partial value must create its key
+    erasing  from erase or erase_values; erase_prefix is used for prefixes alone
+    listing  from any one of list, list_prefix, list_dir, which return whole keys. list_prefix and list_dir are called with "" too
+    beyond   `sizes(keys)` and `set_values({key: value})` avoid requests one after the other; `size(key)` avoids reading whole values if only their ends are
+             wanted (shard indexes); with `suffix_ranges = True` get_partial_values takes a start < 0, from the end; `version(key)`, `set_if(key, value,
+             version)` and `erase_if(key, version)`: see protocols.py
 
-    Conditions: with version, set_if and erase_if, writes are conditional. Without, writers of this process exclude each other, key by key, whichever
-    adapters of the object they use (capabilities.guarded); of writers elsewhere, in other processes or past Frazil, the last one wins, and with two that change
-    different parts of one chunk or shard the first one's part is lost. sole_writer=True says that there are no others: then conditions hold, and what was
-    read is remembered.
+    Conditions: with version, set_if and erase_if, writes are conditional. Without, writers of this process exclude each other, key by key, whichever adapters
+    of the object they use (capabilities.guarded). Of other writers, in other processes or without Frazil, the last one wins, and if two change different parts
+    of one chunk or shard, the first one's part is lost. sole_writer=True declares that there are no others: then conditions hold, and read values are
+    remembered.
 
-    The object must bear many threads. The store pickles if the object does; the copy is a writer elsewhere. Raises InvalidInputError for an object without
+    The object must support many threads. The store pickles if the object does; the copy counts as another writer. Raises InvalidInputError for an object
+    without
     any operation, or with asynchronous ones."""
     return inner if isinstance(inner, Store) else AdaptedStore(inner, sole_writer=sole_writer)
 

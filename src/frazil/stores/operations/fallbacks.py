@@ -1,6 +1,7 @@
-"""Operations of the Zarr v3 draft made of each other, in both directions: whole values of partial ones, partial ones of whole ones, any listing of any other.
+"""Operations of the Zarr v3 draft made from each other, in both directions: whole values from partial ones, partial ones from whole ones, any listing from any
+other.
 
-Everything works on what an object has (protocols.py); versions, locks and the port are the business of adapted_store.py."""
+Everything uses the operations that an object has (protocols.py); versions, locks and the port are in adapted_store.py."""
 
 from __future__ import annotations
 
@@ -42,12 +43,12 @@ Span = tuple[int, int]  # start, < 0: from the end; length, < 0: up to the end
 Write = tuple[int, bytes]
 
 _WHOLE: Final[Span] = (0, -1)
-_DEEPEST: Final = 4096  # levels of a listing
+_DEEPEST: Final = 4096  # the most levels of a listing
 _LISTINGS: Final = "it needs one of `list`, `list_prefix`, `list_dir`"
 
 
 class Seen(Record):
-    """What was read of a key that is there: its size (-1: not asked for), the whole value or the spans that were asked for, and what version it had."""
+    """The values read of an existing key: its size (-1: not requested), the whole value or the requested spans, and its version."""
 
     size: int
     whole: bytes | None
@@ -58,7 +59,7 @@ class Seen(Record):
         return self.whole is not None or span in self.parts
 
     def value(self, span: Span) -> bytes:
-        """The bytes of a span, cut to the value."""
+        """The bytes of a span, clipped to the value."""
         if self.whole is None:
             return self.parts[span]
         start, length = clip_span(*span, len(self.whole))
@@ -69,10 +70,10 @@ class Seen(Record):
 
 
 def look(can: Operations, wanted: Mapping[str, Iterable[Span]], *, sized: bool) -> dict[str, Seen | None]:
-    """Spans of keys, in as few calls as the operations allow; None for a key that is not there.
+    """Spans of keys, in as few calls as the operations allow; None for a missing key.
 
-    sized  the sizes are wanted too. They are not known where all spans of a key are plain ranges and the object does not tell sizes.
-    A span from the end is asked for as such where the object knows them, else found by the size, else cut from the whole value."""
+    sized  whether sizes are wanted too. They are not known if all spans of a key are plain ranges and the object does not return sizes.
+    A span from the end is requested as such if the object supports it, else found by the size, else cut from the whole value."""
     each = {key: dict.fromkeys(spans) for key, spans in wanted.items()}
     for _ in attempts(READS):
         found = _look_now(can, each, sized)
@@ -82,12 +83,12 @@ def look(can: Operations, wanted: Mapping[str, Iterable[Span]], *, sized: bool) 
 
 
 def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bool) -> dict[str, Seen | None] | None:
-    """None where a value changed between two calls."""
+    """None if a value changed between two calls."""
     sizes = _known_sizes(can, wanted, sized)
     by_key: dict[str, dict[Span, bytes]] = {}
     whole: list[str] = []
-    ranges: list[tuple[str, Span, tuple[int, int | None]]] = []  # key, what is wanted, what is asked for
-    counts: list[int] = []  # bytes that come, where that is known
+    ranges: list[tuple[str, Span, tuple[int, int | None]]] = []  # key, wanted span, requested span
+    counts: list[int] = []  # bytes to be received, if known
     for key, spans in wanted.items():
         if _is_whole(can, spans, sized):
             whole.append(key)
@@ -97,7 +98,7 @@ def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bo
                 cut = {span: clip_span(*span, size) for span in spans}
                 by_key[key] = {span: b"" for span, (_, count) in cut.items() if not count}
                 for span, (start, count) in cut.items():
-                    if count:  # what ends with the value is asked for up to its end: more or less comes when the size has changed
+                    if count:  # a span at the end is requested up to the end: another number of bytes arrives if the size has changed
                         ranges.append((key, span, (start, count if start + count < size else None)))
                         counts.append(count)
         else:
@@ -121,7 +122,7 @@ def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bo
 
 
 def _known_sizes(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bool) -> dict[str, int | None]:
-    """The sizes of the keys of which parts are read that need them."""
+    """The sizes of the keys for which reading parts needs them."""
     if can.size is None:
         return {}
     keys = [
@@ -138,7 +139,7 @@ def _known_sizes(can: Operations, wanted: Mapping[str, Collection[Span]], sized:
 
 
 def _is_whole(can: Operations, spans: Collection[Span], sized: bool) -> bool:
-    """Whether the whole value must be read, or is wanted anyway."""
+    """Whether the whole value must be read, or is wanted in any case."""
     if can.get_partial_values is None:
         return bool(spans) or can.size is None
     if _WHOLE in spans:
@@ -151,7 +152,7 @@ def _is_whole(can: Operations, spans: Collection[Span], sized: bool) -> bool:
 
 
 def _is_native(can: Operations, span: Span) -> bool:
-    """Whether get_partial_values takes it as it is. Of a span from the end that ends before the end, its answer for a short value is not settled."""
+    """Whether get_partial_values takes it unchanged. For a span from the end that ends before the end, its result for a short value is not defined."""
     start, length = span
     return start >= 0 or (can.suffix_ranges and (length < 0 or length >= -start))
 
@@ -163,7 +164,7 @@ def _whole_values(can: Operations, keys: Sequence[str]) -> list[bytes | None]:
 
 
 def _ranges(can: Operations, asked: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
-    """get_partial_values, with its answers checked. For a range without a byte one is asked for: whether the key is there, only the object knows."""
+    """get_partial_values, with its results checked. For an empty range one byte is requested: only the object knows whether the key exists."""
     ask = can.get_partial_values
     if not asked:
         return []
@@ -171,7 +172,7 @@ def _ranges(can: Operations, asked: Sequence[tuple[str, tuple[int, int | None]]]
         raise StoreError("the store cannot be read", key=asked[0][0])
     try:
         answers = list(ask([(key, (start, 1 if length == 0 else length)) for key, (start, length) in asked]))
-    except MISSING_ERRORS:  # one of them is not there, which should have been told by None
+    except MISSING_ERRORS:  # one of them is missing, which should have been returned as None
         if len(asked) == 1:
             return [None]
         return [_ranges(can, [one])[0] for one in asked]
@@ -190,7 +191,7 @@ def _ranges(can: Operations, asked: Sequence[tuple[str, tuple[int, int | None]]]
 
 
 def exists(can: Operations, key: str) -> bool:
-    """Whether a key has a value, by the least that tells it."""
+    """Whether a key has a value, by the cheapest operation."""
     if can.version is not None:
         return _or_none(can.version, key) is not None
     if can.size is not None:
@@ -201,7 +202,7 @@ def exists(can: Operations, key: str) -> bool:
 
 
 def _has_bytes(can: Operations, key: str, count: int) -> bool:
-    """Whether the value of a key, "" where there is none, has at least so many bytes."""
+    """Whether the value of a key, "" for a missing key, has at least this many bytes."""
     if count == 0:
         return True
     if can.size is not None:
@@ -223,12 +224,12 @@ def is_erasable(can: Operations) -> bool:
 
 
 def is_writable(can: Operations) -> bool:
-    """Whether whole values can be stored. Partial writes alone do not shorten a value: then what is longer must be erased before, or at least be known."""
+    """Whether whole values can be stored. Partial writes alone do not shorten a value: a longer one must be erased before, or its size must be known."""
     return can.set is not None or (can.set_partial_values is not None and (is_erasable(can) or is_readable(can)))
 
 
 def put(can: Operations, values: Mapping[str, bytes]) -> None:
-    """Stores whole values. By partial writes an old value that is longer is erased first; where the object cannot, that is a StoreError before anything
+    """Stores whole values. With partial writes an old value that is longer is erased first; if the object cannot erase, that is a StoreError before anything
     is written."""
     if can.set is not None and can.set_values is not None and len(values) > 1:
         can.set_values(values)
@@ -248,8 +249,8 @@ def put(can: Operations, values: Mapping[str, bytes]) -> None:
 
 
 def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
-    """Stores partial values (of each key sorted by start) where they belong. Raises InvalidInputError, before anything is written, for a start beyond the
-    end of the value; of an object that tells neither values nor sizes, nobody knows that end."""
+    """Stores partial values (of each key sorted by start). Raises InvalidInputError, before anything is written, for a start beyond the
+    end of the value. For an object that returns neither values nor sizes, the end is unknown."""
     for key, parts in writes.items() if is_readable(can) or can.size is not None else ():
         reach = needed = 0
         for start, value in parts:
@@ -268,11 +269,11 @@ def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
 
 
 def erase(can: Operations, keys: Sequence[str]) -> None:
-    """Removes keys; those that are not there are no error."""
+    """Removes keys; missing ones are no error."""
     if can.erase_values is not None and keys:
         try:
             can.erase_values(keys)
-        except MISSING_ERRORS:  # who knows how far it came
+        except MISSING_ERRORS:  # some keys may not be removed yet
             if len(keys) > 1:
                 for key in keys:
                     erase(can, [key])
@@ -294,8 +295,8 @@ def is_listable(can: Operations) -> bool:
 
 
 def keys_below(can: Operations, prefix: str) -> list[str]:
-    """All keys that begin with prefix, sorted. "" is asked for as such where the object has no `list`. Raises StoreError where it cannot list at all:
-    the listings below are made of each other, and need one to begin with."""
+    """All keys that begin with prefix, sorted. An object without `list` is called with "". Raises StoreError if it cannot list at all:
+    the listings below are made from each other, and need one of them."""
     if not is_listable(can):
         raise StoreError("the store is not listable", key=prefix or None, hint=_LISTINGS)
     try:
@@ -309,8 +310,8 @@ def keys_below(can: Operations, prefix: str) -> list[str]:
 
 
 def walk(can: Operations, prefix: str) -> Iterator[str]:
-    """The keys that begin with prefix, level by level, in any order: to be left when enough are found. Raises StoreError where the levels have no end,
-    as those of folders that hold themselves."""
+    """The keys that begin with prefix, level by level, in any order, so that the caller can stop early. Raises StoreError if the levels have no end,
+    as those of folders that contain themselves."""
     left = [prefix]
     while left:
         for row in rows_below(can, left.pop()):
@@ -323,7 +324,7 @@ def walk(can: Operations, prefix: str) -> Iterator[str]:
 
 
 def rows_below(can: Operations, prefix: str) -> list[str]:
-    """The keys and the prefixes directly below prefix, sorted; prefixes get the "/" at their end that the object may have left out."""
+    """The keys and the prefixes directly below prefix, sorted. Prefixes get the "/" at their end that the object may have left out."""
     if can.list_dir is None:
         return list(first_level(keys_below(can, prefix), prefix))
     try:
@@ -338,7 +339,7 @@ def rows_below(can: Operations, prefix: str) -> list[str]:
 
 
 def _below(name: str, prefix: str, keys: Iterable[str]) -> set[str]:
-    """The keys of an answer, each once; names that are no keys, such as "a/", are none of ours. Raises StoreError for what does not begin with prefix."""
+    """The keys of a result, each once. Names that are no keys, such as "a/", are left out. Raises StoreError for a key that does not begin with prefix."""
     found: set[str] = set()
     for key in keys:
         try:
@@ -371,7 +372,7 @@ def _value(get: Get, key: str) -> bytes | None:
 
 
 def _bytes(key: str, value: Buffer | None) -> bytes | None:
-    """What an object gave, as bytes that nobody changes."""
+    """The object's value as immutable bytes."""
     try:
         return None if value is None else bytes(flat_buffer(value))
     except InvalidInputError:

@@ -1,6 +1,6 @@
-"""Stores of zarr-python and file systems of fsspec as locations: which objects are such, and the store over each. Neither package is imported to find out.
+"""Stores of zarr-python and file systems of fsspec as locations: how they are recognised, and the store over each. Neither package is imported for that.
 
-The operations themselves are in zarr_operations.py and fsspec_operations.py; what adapts any object with operations is adapted_store.py."""
+The operations themselves are in zarr_operations.py and fsspec_operations.py; adapted_store.py adapts any object with operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frazil.stores.operations import fsspec_operations, zarr_operations
 
     class ZarrStore(Protocol):
-        """A zarr.abc.store.Store, by what tells it from other objects."""
+        """A zarr.abc.store.Store, by the attributes that distinguish it from other objects."""
 
         @property
         def read_only(self) -> bool: ...
@@ -52,7 +52,7 @@ __all__ = ["AnyStore", "store_over"]
 
 
 def store_over(location: object, *, requests_in_flight: int, bytes_in_flight: int) -> tuple[Store, str] | None:
-    """The store over an object of another library or of a user, and the prefix of keys that the object names; None for what is no such object.
+    """The store over an object of another library or of a user, and the prefix of keys that the object names; None for any other object.
 
     location  a zarr.abc.store.Store or a zarr.storage.StorePath; fsspec's FSMap, or (file system, path); a mapping, or a StoreWithPartialAccess
     Raises InvalidInputError for a file system without a path, and for asynchronous ones."""
@@ -70,6 +70,6 @@ def store_over(location: object, *, requests_in_flight: int, bytes_in_flight: in
 
 
 def _is_of(value: object, module: str, name: str) -> bool:
-    """Whether a value is an instance of a class, without importing its module: where that is not imported, no value is."""
+    """Whether a value is an instance of a class, without importing its module: if that is not imported, no value is."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)

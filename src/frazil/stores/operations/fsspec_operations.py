@@ -1,6 +1,6 @@
-"""Operations of a store over a file system of fsspec. Those that are asynchronous inside have many requests under way at once, in fsspec's event loop; others one after the other.
+"""Operations of a store over a file system of fsspec. Asynchronous file systems run many requests at once, in fsspec's event loop; others one after the other.
 
-A folder of the local file system is not adapted: our LocalStore takes its place, as it has versions and conditional writes."""
+A folder of the local file system is not adapted: our LocalStore is used instead, as it has versions and conditional writes."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ _HINT: Final = '(fsspec.filesystem("s3"), "bucket/sea.zarr")'
 
 
 def store_over_map(files: FSMap, requests_in_flight: int) -> Store:
-    """The store over what fs.get_mapper gives."""
+    """The store over the result of fs.get_mapper."""
     return store_over(files.fs, files.root, requests_in_flight)
 
 
 def store_over(files: AbstractFileSystem, path: object, requests_in_flight: int) -> Store:
-    """The store over a folder or prefix of a file system. Raises InvalidInputError where no path is given, and for a file system that was made for coroutines."""
+    """The store over a folder or prefix of a file system. Raises InvalidInputError if no path is given, and for a file system that was created for
+    coroutines."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise InvalidInputError("a file system of fsspec is a location together with a path", hint=_HINT)
     below = os.fspath(path)
-    while isinstance(files, DirFileSystem):  # which cannot be asked for coroutines where the file system below has none
+    while isinstance(files, DirFileSystem):  # it cannot run coroutines if the file system below has none
         files, below = files.fs, str(files._join(below))
     if getattr(files, "asynchronous", False):
         raise InvalidInputError(
@@ -52,7 +53,8 @@ def store_over(files: AbstractFileSystem, path: object, requests_in_flight: int)
 
 
 class FileSystemOperations:
-    """What AdaptedStore needs of a store, over the files below `root`. Listings and sizes that the file system keeps are dropped before it is asked, as others may write."""
+    """The operations that AdaptedStore needs, for the files below `root`. Cached listings and sizes of the file system are dropped before each use, as others
+    may write."""
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class FileSystemOperations:
         loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
         missing: tuple[type[Exception], ...] = (),
     ) -> None:
-        """loop: where coroutines run; None: where the file system says. missing: errors beside FileNotFoundError and the like that say that a file is not there."""
+        """loop: where coroutines run; None: chosen by the file system. missing: errors for missing files, beside FileNotFoundError and the like."""
         self.files: Final = files
         self._loop = loop
         self._missing: tuple[type[Exception], ...] = (*MISSING_ERRORS, *missing)
@@ -87,7 +89,7 @@ class FileSystemOperations:
         ]
 
     def _end_of(self, key_range: tuple[str, tuple[int, int | None]], error: Exception) -> bytes | None:
-        """None of a file that is not there. Some servers refuse a range that begins behind the end of a file, whose bytes are none. Raises the error of all others."""
+        """None for a missing file. Some servers refuse a range that begins beyond the end of a file: then the result is empty. Raises all other errors."""
         key, (start, _) = key_range
         if isinstance(error, self._missing):
             return None
@@ -122,7 +124,7 @@ class FileSystemOperations:
         calls = [(self._path(key), value) for key, value in values.items()]
         answers = self._map("pipe_file", calls)
         for (path, value), answer in zip(calls, answers, strict=True):
-            if isinstance(answer, FileNotFoundError):  # a file system with folders, which need to be there
+            if isinstance(answer, FileNotFoundError):  # a file system with folders, which must exist first
                 self._call("makedirs", self.files._parent(path), True)
                 self._call("pipe_file", path, value)
             elif isinstance(answer, Exception):
@@ -162,14 +164,14 @@ class FileSystemOperations:
         return path.removeprefix(f"{self.root}/" if self.root else "").strip("/")
 
     def _call(self, name: str, *arguments: object) -> Any:
-        """What a method of the file system gives. Raises what it raises."""
+        """The result of a method of the file system. Raises what it raises."""
         answer = self._map(name, [arguments])[0]
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def _map(self, name: str, calls: Sequence[tuple[object, ...]]) -> list[Any]:
-        """What a method of the file system gives for each of the arguments, or the exception that it raises."""
+        """The results of a method of the file system for each of the arguments, or its exceptions."""
         method = getattr(self.files, f"_{name}", None)
         if not self.files.async_impl or not asyncio.iscoroutinefunction(method):
             return [_answer(self.files, name, arguments) for arguments in calls]
@@ -189,5 +191,5 @@ class FileSystemOperations:
 def _answer(files: AbstractFileSystem, name: str, arguments: tuple[object, ...]) -> object:
     try:
         return getattr(files, name)(*arguments)
-    except Exception as error:  # to be judged for each key
+    except Exception as error:  # checked for each key by the caller
         return error

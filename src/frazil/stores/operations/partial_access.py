@@ -1,6 +1,6 @@
 """Partial reading and writing of values, as the Zarr v3 draft has them ("Abstract store interface"), on top of the store port.
 
-What the ranges are is checked in partial_values.py. A store that writes parts of values in its own way is a PartialWriter."""
+The ranges are checked in partial_values.py. A store that writes parts of values in its own way is a PartialWriter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Writes = Mapping[str, list[tuple[int, bytes]]]  # by key: start and bytes, sorte
 
 
 class _Store(Protocol):
-    """What is used of a Store here."""
+    """The methods of Store that are used here."""
 
     @property
     def capabilities(self) -> Capabilities: ...
@@ -49,15 +49,15 @@ class PartialWriter(ABC):
 
     @abstractmethod
     def write_parts(self, writes: Writes) -> None:
-        """As set_partial_values, of ranges that are checked against each other."""
+        """As set_partial_values, for ranges that are checked against each other."""
 
 
 def get_partial_values(store: _Store, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
     """Store.get_partial_values."""
     store.require("readable")
     asked = checked_ranges(key_ranges)
-    single_read = not store.capabilities.local  # neither sizes nor versions are wanted
-    ranges: dict[str, list[int]] = {}  # of each key, by their numbers
+    single_read = not store.capabilities.local  # neither sizes nor versions are needed
+    ranges: dict[str, list[int]] = {}  # for each key, by their numbers
     for number, (key, _, _) in enumerate(asked):
         ranges.setdefault(key, []).append(number)
     values: list[bytes | None] = [None] * len(asked)
@@ -81,7 +81,7 @@ def set_partial_values(store: _Store, key_start_values: Iterable[tuple[str, int,
 
 
 def write_parts(store: _Store, writes: Writes) -> None:
-    """Partial writes, in the way of the store where it has one."""
+    """Partial writes, by the store's own method if it has one."""
     if isinstance(store, PartialWriter):
         store.write_parts(writes)
     else:
@@ -89,7 +89,7 @@ def write_parts(store: _Store, writes: Writes) -> None:
 
 
 def write_by_put(store: _Store, writes: Writes) -> None:
-    """Partial writes by whole values that are read and put."""
+    """Partial writes by reading and putting whole values."""
     store.require("readable")
     store.require("writable")
     names = list(writes)

@@ -1,4 +1,4 @@
-"""Ranges of partial values as users give them, checked, and what writing to them makes of a value. Pure (Zarr v3 draft, Abstract store interface)."""
+"""Ranges of partial values as users give them, checked, and how writes change a value. Pure (Zarr v3 draft, Abstract store interface)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _integer(key: str, what: str, value: int) -> int:
 
 
 def checked_ranges(key_ranges: Iterable[KeyRange]) -> list[tuple[str, int, int]]:
-    """(key, (start, length)) as (key, start, length), a length of None as -1. Raises InvalidInputError for what is none."""
+    """(key, (start, length)) as (key, start, length), a length of None as -1. Raises InvalidInputError for an invalid one."""
     asked: list[tuple[str, int, int]] = []
     for item in key_ranges:
         try:
@@ -74,7 +74,7 @@ def grouped_writes(items: Iterable[KeyStartValue]) -> dict[str, list[tuple[int, 
 
 
 def check_starts(key: str, writes: list[tuple[int, bytes]], size: int) -> None:
-    """Refuses writes (sorted) that would leave a gap behind a value of `size` bytes. Raises InvalidInputError."""
+    """Refuses writes (sorted) that would leave a gap after a value of `size` bytes. Raises InvalidInputError."""
     for start, value in writes:
         if start > size:
             raise InvalidInputError(
@@ -86,7 +86,7 @@ def check_starts(key: str, writes: list[tuple[int, bytes]], size: int) -> None:
 
 
 def patched(key: str, old: bytes, writes: list[tuple[int, bytes]]) -> bytearray:
-    """The value that writes (sorted) make of an old one. Raises InvalidInputError where they leave a gap."""
+    """The old value with writes (sorted) applied. Raises InvalidInputError if they leave a gap."""
     check_starts(key, writes, len(old))
     new = bytearray(old)
     for start, value in writes:

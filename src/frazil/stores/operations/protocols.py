@@ -1,6 +1,6 @@
-"""The ten operations of the Zarr v3 draft ("Abstract store interface") as a user's object has them: their types, and which of them are there.
+"""The ten operations of the Zarr v3 draft ("Abstract store interface") on a user's object: their types, and which of them it has.
 
-What is not there is made of what is, in fallbacks.py; the store of all that is in adapted_store.py."""
+Missing operations are made from others in fallbacks.py; the store over all of them is in adapted_store.py."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ OPERATIONS: Final = (
     "list_dir",
 )
 _EXTRAS: Final = ("size", "sizes", "set_values", "version", "set_if", "erase_if")
-MISSING_ERRORS: Final = (KeyError, FileNotFoundError, NotADirectoryError, IsADirectoryError)  # ways to say: not there
-_WRITES: Final = frozenset({"set", "set_values", "set_partial_values", "set_if"})  # to which nothing can be missing
+MISSING_ERRORS: Final = (KeyError, FileNotFoundError, NotADirectoryError, IsADirectoryError)  # errors for a missing key
+_WRITES: Final = frozenset({"set", "set_values", "set_partial_values", "set_if"})  # to which no key can be missing
 _ASYNCHRONOUS: Final = 0x80 | 0x200  # flags of code: coroutines and asynchronous generators
 
 
 class Readable(Protocol):
-    """The value of a key; None, or an error such as KeyError, where there is none."""
+    """The value of a key; None, or an error such as KeyError, for a missing key."""
 
     def get(self, key: str, /) -> Buffer | None: ...
 
 
 class PartlyReadable(Protocol):
-    """The bytes of each (key, (start, length)), in that order, None for missing keys; a length of None is up to the end. What reaches beyond the end is cut."""
+    """The bytes of each (key, (start, length)), in that order, None for missing keys; a length of None is up to the end. The part beyond the end is cut off."""
 
     def get_partial_values(
         self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]], /
@@ -70,23 +70,23 @@ class Writable(Protocol):
 
 
 class PartlyWritable(Protocol):
-    """Stores each (key, start, value) into the key's value, which is made where there is none, also by an empty one. Ranges do not overlap and leave no gaps."""
+    """Stores each (key, start, value) into the key's value. A missing value is created, also by an empty one. Ranges do not overlap and leave no gaps."""
 
     def set_partial_values(self, key_start_values: Sequence[tuple[str, int, bytes]], /) -> object: ...
 
 
 class Operations:
-    """What an object has: operations of the document, and beyond them
+    """The operations of an object: those of the document, and beyond them
 
-    size           bytes of a key's value, None where there is none
+    size           bytes of a key's value, None for a missing key
     sizes          size of several keys at once, beside `size`
     set_values     set of several keys at once, in a mapping to their values, beside `set`
-    version        bytes (not empty) that change whenever the value does, and never come back; None where there is none
-    set_if         stores a value if the key has this version (b"": if there is none), in one step: the new version, None where it has another
-    erase_if       the same for erase: whether it did
+    version        bytes (not empty) that change whenever the value does, and never come back; None for a missing key
+    set_if         stores a value if the key has this version (b"": if it is missing), in one step: the new version, None if it has another one
+    erase_if       the same for erase: whether it was done
     suffix_ranges  get_partial_values takes a start < 0, which counts from the end
 
-    Failures of the object are StoreErrors; but MISSING_ERRORS are handed on. list_dir gives prefixes without the "/" at their end."""
+    Failures of the object become StoreErrors, but MISSING_ERRORS are passed on. list_dir returns prefixes without the "/" at their end."""
 
     __slots__ = (*OPERATIONS, *_EXTRAS, "suffix_ranges")
 
@@ -115,7 +115,7 @@ class Operations:
 
     @classmethod
     def of(cls, inner: object, without: type | None = None) -> Operations:
-        """The operations of an object; those that it only has from the class `without` are none of its own. A mapping has what mappings can.
+        """The operations of an object; those inherited from the class `without` do not count. A mapping has the operations of mappings.
         Raises InvalidInputError for an object without any, and for asynchronous ones."""
         if isinstance(inner, type):
             raise InvalidInputError(
@@ -147,16 +147,16 @@ def _of_mapping(inner: Mapping[str, Buffer]) -> dict[str, Callable[..., object]]
 
 
 def _with_store_errors(name: str, method: Callable[..., object]) -> Callable[..., object]:
-    """The method, with whatever it raises as an error of ours that says where it came from, and what it lists as a list."""
+    """The method, with its errors as errors of ours that name the method, and its listings as lists."""
     handed_on = (FrazilError, MemoryError) if name in _WRITES else (FrazilError, MemoryError, *MISSING_ERRORS)
 
     def call(*args: object) -> object:
         try:
             answer = method(*args)
             if name in {"list", "list_prefix", "get_partial_values"}:
-                return list(answer)  # type: ignore[call-overload] # which is what is to be found out
+                return list(answer)  # type: ignore[call-overload] # a result of another type raises an error
             if name == "list_dir":
-                pair: tuple[Iterable[str], Iterable[str]] = answer  # type: ignore[assignment] # likewise
+                pair: tuple[Iterable[str], Iterable[str]] = answer  # type: ignore[assignment] # as above
                 return list(pair[0]), [prefix.removesuffix("/") for prefix in pair[1]]
         except handed_on:
             raise
@@ -176,7 +176,7 @@ def _with_store_errors(name: str, method: Callable[..., object]) -> Callable[...
 
 
 def _checked(name: str, answer: object, args: tuple[object, ...]) -> object:
-    """The answer of an operation beyond those of the document; what is listed or read is checked where it is used. Raises StoreError."""
+    """The result of an operation beyond those of the document; listings and values are checked where they are used. Raises StoreError."""
     if name == "size" and answer is not None:
         if isinstance(answer, bool) or not hasattr(answer, "__index__") or index(answer) < 0:
             raise StoreError(f"size gave {answer!r}", key=str(args[0]), hint="a number of bytes, or None")

@@ -1,7 +1,7 @@
 """Operations of a store over any store of zarr-python. Its coroutines run in zarr-python's event loop, in the thread of that loop; our threads wait for them.
 
-A store on a local disk or over a client of obstore is not adapted: ours takes its place, as it has versions and conditional writes. A FsspecStore is adapted by fsspec_operations.py. The other direction, zarr-python over our stores, is
-integrations/zarr."""
+A store on a local disk or over a client of obstore is not adapted: ours is used instead, as it has versions and conditional writes. A FsspecStore is adapted by
+fsspec_operations.py. The other direction, zarr-python over our stores, is integrations/zarr."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ R = TypeVar("R")
 def store_over(
     location: ZarrStore | zarr.storage.StorePath, requests_in_flight: int, bytes_in_flight: int
 ) -> tuple[Store, str]:
-    """The store over a store of zarr-python, and the prefix of the keys that a StorePath has. One that zarr-python may not write is read only here too."""
+    """The store over a store of zarr-python, and the prefix of the keys of a StorePath. A store that zarr-python must not write is read only here too."""
     if isinstance(location, zarr.storage.StorePath):
         store, prefix = store_over(location.store, requests_in_flight, bytes_in_flight)
         inside = location.path.strip("/")
@@ -49,7 +49,7 @@ def store_over(
 
 def _unwrapped(location: ZarrStore, requests_in_flight: int, bytes_in_flight: int) -> tuple[Store, str]:
     target = getattr(location, "target", None)
-    if isinstance(target, Store):  # made by frazil.zarr.as_store
+    if isinstance(target, Store):  # created by frazil.zarr.as_store
         return target, str(location.prefix)
     if type(location) is zarr.storage.LocalStore:
         return LocalStore(os.fspath(location.root)), ""
@@ -60,7 +60,7 @@ def _unwrapped(location: ZarrStore, requests_in_flight: int, bytes_in_flight: in
     if is_of_obstore and is_supported(client):
         return ObjectStore(client, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight), ""
     operations: ZarrOperations | FileSystemOperations
-    if type(location) is zarr.storage.FsspecStore:  # whose listings, sizes and `exists` take folders for values
+    if type(location) is zarr.storage.FsspecStore:  # its listings, sizes and `exists` mistake folders for values
         path = str(location.fs._strip_protocol(location.path)).rstrip("/")
         operations = FileSystemOperations(
             location.fs, path, requests_in_flight, event_loop, location.allowed_exceptions
@@ -71,7 +71,8 @@ def _unwrapped(location: ZarrStore, requests_in_flight: int, bytes_in_flight: in
 
 
 class ZarrOperations:
-    """What AdaptedStore needs of a store: ranges and sizes of many keys in one call, as many requests at once as `requests_in_flight`. What the store does not support is None."""
+    """The operations that AdaptedStore needs: ranges and sizes of many keys in one call, with up to `requests_in_flight` requests at once. Unsupported
+    operations are None."""
 
     suffix_ranges: Final = True
 
@@ -128,7 +129,7 @@ class ZarrOperations:
     async def _delete(self, key: str) -> None:
         try:
             await self.store.delete(key)
-        except MISSING_ERRORS:  # as some stores answer where nothing is there
+        except MISSING_ERRORS:  # some stores raise them for a missing key
             return
 
     def _erase_prefix(self, prefix: str) -> None:
@@ -149,7 +150,7 @@ class ZarrOperations:
         return self._run(listed)
 
     def _list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """zarr-python does not tell keys from prefixes: each name is looked up."""
+        """zarr-python does not distinguish keys and prefixes: each name is looked up."""
 
         async def listed() -> list[str]:
             return [name.strip("/") async for name in self.store.list_dir(prefix)]
@@ -170,7 +171,7 @@ class ZarrOperations:
     # --- the event loop ------------------------------------------------------------------------------------------------------------
 
     def _map(self, call: Callable[[A], Coroutine[object, object, R]], items: Iterable[A]) -> list[R]:
-        """The results of a coroutine function for each item; the first error after all have ended."""
+        """The results of a coroutine function for each item; raises the first error after all have ended."""
 
         async def run() -> list[R]:
             gate = asyncio.Semaphore(self._requests)
@@ -196,14 +197,14 @@ class ZarrOperations:
             )
 
         async def opened() -> R:
-            if not self.store._is_open:  # not all methods of all stores see to it
+            if not self.store._is_open:  # not all methods of all stores open it
                 await self.store._ensure_open()
             return await call()
 
         future = asyncio.run_coroutine_threadsafe(opened(), loop)
         try:
             return future.result()
-        except BaseException:  # Ctrl-C, too: what is under way ends
+        except BaseException:  # Ctrl-C, too: running requests are ended
             future.cancel()
             raise
 

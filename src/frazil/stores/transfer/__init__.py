@@ -1,3 +1,4 @@
-"""Bytes on their way from and to stores: content of what was fetched, spans merged, objects in pages, values put together, appended, copied from store to store, and attempts (retry.py).
+"""Moving bytes from and to stores: reading fetched rows, merging spans, fetching in pages, composing, appending and copying values, and repeating attempts
+(retry.py).
 
 The values that pass through the store port are in stores/values.py."""

@@ -1,4 +1,4 @@
-"""Values put behind those that are there: by the store itself, or as one new value of the old object and the new bytes."""
+"""Appending to values: by the store itself, or as one new value of the old object and the new bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["append_by_put", "append_many"]
 def append_many(
     store: StorePort, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
 ) -> list[Version | Changed]:
-    """As put_many, with each value behind the one that is there (nothing, where nothing is). Published whole, too."""
+    """As put_many, but each value is appended to the present one, if there is one. Published whole, too."""
     if store.capabilities.appendable:
         return store.put_many(names, pieces._replace(append=True), expect)
     return append_by_put(store, names, pieces, expect)
@@ -27,7 +27,7 @@ def append_many(
 def append_by_put(
     store: StorePort, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
 ) -> list[Version | Changed]:
-    """append_many by fetch and put_many. Where the store answers with open files, the system alone copies the old bytes."""
+    """append_many by fetch and put_many. If the store answers with open files, the system copies the old bytes."""
     conditional = store.capabilities.expects
     answers: list[Version | Changed] = [Changed(ABSENT)] * len(names)
     pending = np.arange(len(names))
@@ -35,7 +35,7 @@ def append_by_put(
     for _ in attempts(WRITES):
         wanted = [expect[i] if conditional else ANY for i in pending.tolist()]
         asked = [names[i] for i in pending.tolist()]
-        old_values = store.fetch(asked, whole_spans(len(asked)), expect=wanted)  # kept until put_many compared versions
+        old_values = store.fetch(asked, whole_spans(len(asked)), expect=wanted)  # kept until versions are compared
         present = [version or ABSENT for version in old_values.versions]
         fits = np.array([state != STALE for state in old_values.status], np.bool_)
         again = [number for number in np.flatnonzero(~fits).tolist() if wanted[number] is ANY]

@@ -1,5 +1,5 @@
-"""New values put together from others: pieces picked, chained, and rows of several sources in one table. Pure but for what must be copied:
-two sources with open files cannot be one, so the bytes of one of them are read."""
+"""New values made from others: choosing and concatenating pieces, and rows of several sources in one table. Pure, except for copies that are needed:
+two sources with open files cannot become one, so the bytes of one of them are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["chained", "composed", "joined_sources", "picked", "repeated"]
 
 
 def composed(sources: Sources, rows: Columns, offsets: NDArray[np.integer]) -> Pieces:
-    """Pieces, with columns in the form that the kernel wants."""
+    """Pieces, with columns in the form of the kernel."""
     return Pieces(sources, np.ascontiguousarray(rows), np.ascontiguousarray(offsets, np.int64))
 
 
@@ -51,7 +51,7 @@ def joined_sources(first: Sources, second: Sources, rows: Columns) -> tuple[Sour
 
 
 def chained(first: Pieces, second: Pieces) -> Pieces:
-    """Each value of the first with that of the second behind it; as many of both."""
+    """Each value of the first followed by that of the second; both have as many values."""
     sources, behind = joined_sources(first.sources, second.sources, second.rows)
     counts: Sequence[Columns] = (np.diff(first.offsets), np.diff(second.offsets))
     offsets = np.concatenate(([0], np.cumsum(counts[0] + counts[1])))

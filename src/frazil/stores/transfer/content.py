@@ -1,4 +1,4 @@
-"""From rows to bytes: the content of what was fetched, of what is to be put, and a fetch turned into plain buffers."""
+"""From rows to bytes: the content of fetched spans and of values to be put, and a fetch converted to plain buffers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = [
 
 
 def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | None]:
-    """The bytes of each span, cut to its object; None where its name is not there (or stale). Not for a fetch with `single_read`.
+    """The bytes of each span, clipped to its object; None if its name is missing (or stale). Not for a fetch with `single_read`.
 
-    names, spans are those of the fetch. Raises StoreError where the store brought fewer bytes than the object has."""
+    names, spans are those of the fetch. Raises StoreError if the store returned fewer bytes than the object has."""
     return [None if value is None else bytes(value) for value in read_views(fetched, names, spans)]
 
 
 def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | memoryview | None]:
-    """read_values, without copies of what lies in buffers."""
+    """read_values, without copies of bytes that are in buffers."""
     values: list[bytes | memoryview | None] = []
     from_files: list[tuple[int, int, int, int]] = []
     sizes = fetched.sizes.tolist()
@@ -56,7 +56,7 @@ def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[b
                 )
         else:
             first, count = clip_span(asked, count, sizes[name])
-            # from where the row says, as what has the name may lie in a part of a file; but rows of suffixes may stand as they were asked for
+            # the start of the row counts, as an object may be a part of a file; but rows of suffixes may still have the requested start
             from_files.append((i, blob, start if start >= 0 and count else first, count))
         values.append(value)
     if from_files:
@@ -68,7 +68,7 @@ def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[b
 
 
 def join_pieces(pieces: Pieces) -> list[bytes]:
-    """Each value as bytes of its own; a piece that is a whole `bytes` object is handed on as it is. Raises StoreError for a piece outside its object."""
+    """Each value as separate bytes; a piece that is a whole `bytes` object is not copied. Raises StoreError for a piece outside its object."""
     rows = pieces.rows.tolist()
     offsets = pieces.offsets.tolist()
     in_files = [i for i, row in enumerate(rows) if row[0] >= 0]
@@ -95,7 +95,7 @@ def taken(pieces: Pieces, number: int) -> Pieces:
 
 
 def is_large(value: Pieces, nbytes: int) -> bool:
-    """Whether one value of at least `nbytes` lies in buffers, and would have to be copied to be one piece of memory."""
+    """Whether one value has at least `nbytes`, is in buffers, and would have to be copied to be contiguous."""
     rows = value.rows
     if (rows[:, 0] >= 0).any() or int(rows[:, 2].sum()) < nbytes:
         return False
@@ -103,7 +103,7 @@ def is_large(value: Pieces, nbytes: int) -> bool:
 
 
 def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
-    """The bytes of one value whose pieces lie in buffers, in parts of at most `nbytes`. Raises StoreError for a piece outside its object."""
+    """The bytes of one value whose pieces are in buffers, in parts of at most `nbytes`. Raises StoreError for a piece outside its object."""
     held: list[bytes] = []
     room = nbytes
     for blob, start, length in pieces.rows.tolist():
@@ -122,7 +122,7 @@ def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
 
 
 class ResumableBuffers(list["SourceBuffer"]):
-    """Buffers of a changed answer, with the answer it was made from, which `continue_from` of a later fetch needs."""
+    """Buffers of a changed answer, with the original answer, which `continue_from` of a later fetch needs."""
 
     __slots__ = ("inner",)
 
@@ -132,7 +132,7 @@ class ResumableBuffers(list["SourceBuffer"]):
 
 
 def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetched:
-    """The same answer with a buffer a span and no file. Rows of plain ranges keep the length that was asked for, also where the object has less."""
+    """The same answer with a buffer for each span and no file. Rows of plain ranges keep the requested length, even if the object has less."""
     values = read_values(fetched, names, spans)
     rows = np.empty((len(spans), 3), np.int64)
     for i, (value, (_, start, length)) in enumerate(zip(values, spans.tolist(), strict=True)):
@@ -149,7 +149,7 @@ def _slice(buffer: SourceBuffer, start: int, length: int) -> bytes:
 
 
 def _view(buffer: SourceBuffer, start: int, length: int) -> bytes | memoryview:
-    """A piece, not copied; `bytes` where it is a whole one."""
+    """A piece, not copied; `bytes` if it is a whole one."""
     if isinstance(buffer, bytes) and start == 0 and length == len(buffer):
         return buffer
     return memoryview(flat_buffer(buffer))[start : start + length]

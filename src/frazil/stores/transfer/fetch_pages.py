@@ -1,4 +1,4 @@
-"""Fetches of more objects than may be open together, for stores that bring the bytes of each into memory and then let go of it."""
+"""Fetches of more objects than may be open together, for stores that read the bytes of each into memory and then close it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Fetch = Callable[[Sequence[str], Columns, Sequence[Version | None] | None], Fetc
 
 
 def pages_of(count: int) -> list[Columns]:
-    """The rows of `count` names, as many at a time as may be open."""
+    """The rows of `count` names, in parts of those that may be open."""
     return [np.arange(low, min(low + OPEN_AT_ONCE, count)) for low in range(0, count, OPEN_AT_ONCE)]
 
 
@@ -29,7 +29,7 @@ def fetch_in_pages(
     expect: Sequence[Version | None] | None,
     pages: Sequence[Columns],
 ) -> Fetched:
-    """fetch(names, spans, expect), page by page; a page is rows of names. What it hands out must be buffers; the answer of several pages cannot be continued."""
+    """fetch(names, spans, expect), page by page; a page is rows of names. `fetch` must return buffers. The answer of several pages cannot be continued."""
     if len(pages) < 2:
         return fetch(names, spans, expect)
     buffers: list[SourceBuffer] = []

@@ -1,6 +1,7 @@
-"""Memory for whole values in flight: large ones get pages of their own, which go back to the system as soon as they are dropped.
+"""Memory for whole values in flight: large ones get pages of their own, which are returned to the system as soon as they are dropped.
 
-The C library keeps freed memory in one arena for each of many threads, and reuses it only there: with values of 8 MiB that were 200 MiB. Small buffers are NumPy's."""
+The C library keeps freed memory in one arena for each of many threads, and reuses it only there: with values of 8 MiB these were 200 MiB. Small buffers are
+NumPy's."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ _LARGE: Final = 2**19
 
 
 def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
-    """uint8[nbytes] of any content. Raises MemoryError."""
+    """uint8[nbytes] with undefined content. Raises MemoryError."""
     if nbytes < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(nbytes, np.uint8)
     try:
         return np.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
     except OSError:
-        return np.empty(nbytes, np.uint8)  # which raises MemoryError where there is no memory
+        return np.empty(nbytes, np.uint8)  # which raises MemoryError if memory is short
 
 
 def joined_value(pieces: Pieces) -> bytes | memoryview:

@@ -1,6 +1,6 @@
-"""Spans of one object that lie near each other, asked for as one: what saves requests to stores for which every span is one.
+"""Merging spans of one object that are near each other: this saves requests to stores that need one for each span.
 
-Pure functions over columns. Which stores need it, their capabilities say; the fetch itself is in stores/array_storage/chunk_storage.py."""
+Pure functions over columns. The capabilities of a store say whether it needs this; the fetch itself is in stores/array_storage/chunk_storage.py."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["GAP", "LARGEST", "Merged", "merge_spans"]
 
-GAP: Final = 2**17  # bytes that are sooner read over than skipped by another request
-LARGEST: Final = 2**24  # about the most bytes of a merged span: larger ones are quicker in several requests at once
+GAP: Final = 2**17  # bytes that are read and dropped rather than skipped by another request
+LARGEST: Final = 2**24  # about the most bytes of a merged span: larger ones are faster in several parallel requests
 
 
 class Merged(Record):
-    """spans: int64[k, 3], what to ask for; part: int64[n], for each span wanted the one that it is in; lead: int64[n], its first byte there; length:
-    int64[n], its bytes, -1 where it is a span of its own."""
+    """spans: int64[k, 3], the spans to request; part: int64[n], for each wanted span the merged one that contains it; lead: int64[n], its first byte there;
+    length: int64[n], its bytes, -1 if it was not merged."""
 
     spans: Columns
     part: Columns
@@ -31,7 +31,7 @@ class Merged(Record):
     length: Columns
 
     def cut(self, rows: Columns) -> Columns:
-        """The rows of the spans wanted (int64[n, 3]), from those that were fetched (int64[k, 3])."""
+        """The rows of the wanted spans (int64[n, 3]), from those that were fetched (int64[k, 3])."""
         wanted = rows[self.part]
         inside = (self.length >= 0) & (wanted[:, 0] != MISSING)
         wanted[inside, 1] += self.lead[inside]
@@ -40,8 +40,8 @@ class Merged(Record):
 
 
 def merge_spans(spans: Columns, gap: int = GAP, largest: int = LARGEST) -> Merged | None:
-    """Merges spans, int64[n, 3] of (object, start, length), that overlap, touch or lie at most `gap` bytes apart; None where there are none such.
-    Suffixes and spans up to the end stay as they are."""
+    """Merges spans, int64[n, 3] of (object, start, length), that overlap, touch or are at most `gap` bytes apart; None if there are none.
+    Suffixes and spans up to the end are not merged."""
     if len(spans) < 2:
         return None
     own = (spans[:, 1] < 0) | (spans[:, 2] < 0)
@@ -69,7 +69,7 @@ def merge_spans(spans: Columns, gap: int = GAP, largest: int = LARGEST) -> Merge
 
 
 def _ends(end: Columns, of_one: NDArray[np.bool_]) -> Columns:
-    """For each span of an object the last end so far, as one may lie inside of another."""
+    """For each span of an object the largest end so far, as one may be inside of another."""
     if (end[1:] >= end[:-1])[of_one].all():
         return end
     bounds = [0, *(np.flatnonzero(~of_one) + 1).tolist(), len(end)]

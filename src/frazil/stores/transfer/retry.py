@@ -1,4 +1,4 @@
-"""Repeating what may succeed later: how often, after which pauses, and what for. The caller decides which failures are worth a repetition."""
+"""Repeating operations that may succeed later: how often, and after which pauses. The caller decides which failures are repeated."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 
 class Backoff(Record):
-    """attempts     how often something is tried, 1 or more
-    first, last  seconds: the pause after the first attempt, which doubles with each further one, and the longest. Half of a pause at least is waited, another part of the rest in
-                 each thread and process
-    within       seconds from the end of the first attempt, after which none begins"""
+    """attempts     how often an operation is tried, 1 or more
+    first, last  seconds: the pause after the first attempt, which doubles with each further one, and the longest pause. At least half of a pause is waited; the
+                 other half is random for each thread and process
+    within       seconds from the end of the first attempt, after which no other begins"""
 
     attempts: int
     first: float = 0.0005
@@ -40,13 +40,13 @@ class Backoff(Record):
     within: float = inf
 
 
-READS: Final = Backoff(100)  # of what others replace
-WRITES: Final = Backoff(1000)  # of what others change: each time one of all writers gets through
-FILES: Final = Backoff(10_000, 0.005, 0.05, 1.0)  # while too many are open, which the caller may have opened itself
+READS: Final = Backoff(100)  # of objects that others replace
+WRITES: Final = Backoff(1000)  # of objects that others change: each time, one of all writers succeeds
+FILES: Final = Backoff(10_000, 0.005, 0.05, 1.0)  # while too many are open, perhaps by the caller itself
 FREE_FILES: Final = FILES._replace(
     within=10.0
-)  # by one who holds none; on a busy machine others may need theirs for long
-REQUESTS: Final = Backoff(6, 0.1, 5.0, 180.0)  # to a server that is busy, or whose answer was lost
+)  # by a caller that holds none; on a busy machine others may need theirs for long
+REQUESTS: Final = Backoff(6, 0.1, 5.0, 180.0)  # to a server that is busy, or whose response was lost
 
 
 def attempts(backoff: Backoff) -> Iterator[int]:
@@ -58,7 +58,7 @@ def attempts(backoff: Backoff) -> Iterator[int]:
 
 
 def retry(call: Callable[[], T], backoff: Backoff, again: Callable[[Exception], bool]) -> T:
-    """call(), repeated where it raises an error of which `again` says so. Raises the error of the last attempt. While it waits nothing is kept of an attempt."""
+    """call(), repeated if it raises an error for which `again` is true. Raises the error of the last attempt. While it waits, nothing of an attempt is kept."""
     pauses = _pauses(backoff)
     while True:
         try:
@@ -70,7 +70,7 @@ def retry(call: Callable[[], T], backoff: Backoff, again: Callable[[Exception], 
 
 
 def _pauses(backoff: Backoff) -> Iterator[float]:
-    """The pause after each attempt, seconds, as long as there is to be another one."""
+    """The pause after each attempt, seconds, as long as another attempt follows."""
     end, longest = time.monotonic() + backoff.within, backoff.first
     for _ in range(backoff.attempts - 1):
         if time.monotonic() > end:
@@ -80,7 +80,7 @@ def _pauses(backoff: Backoff) -> Iterator[float]:
 
 
 def replaced(what: str, key: str) -> StoreError:
-    """The error of a reader that made all attempts of READS."""
+    """The error of a reader after all attempts of READS."""
     return StoreError(
         f"{what} replaced {READS.attempts} times while it was read",
         key=key,
@@ -89,13 +89,14 @@ def replaced(what: str, key: str) -> StoreError:
 
 
 def lacks_files(error: BaseException) -> bool:
-    """Whether something failed because too many files are open."""
+    """Whether an operation failed because too many files are open."""
     return isinstance(error, StoreError) and error.errno in {EMFILE, ENFILE}
 
 
 def when_files_are_free(call: Callable[[], T], backoff: Backoff = FILES) -> T:
-    """call(), repeated while it lacks files, until others have closed theirs. It needs few files. backoff: FREE_FILES where the caller holds none, so that others never wait for it"""
-    try:  # as every access to a store comes here
+    """call(), repeated while files are lacking, until others have closed theirs. It needs few files. backoff: FREE_FILES if the caller holds none, so that
+    others never wait for it"""
+    try:  # every access to a store comes here
         return call()
     except StoreError as error:
         if not lacks_files(error):

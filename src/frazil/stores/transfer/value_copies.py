@@ -1,4 +1,5 @@
-"""Values from one store into another, byte for byte, for stores that know no shorter way: fetched, and put. Memory is bounded; what is larger goes piece by piece."""
+"""Copying values from one store into another, byte for byte, by fetch and put, for stores without a shorter way. Memory is bounded; larger values are copied
+piece by piece."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ from frazil.stores.values import (
 
 __all__ = ["copy_by_put", "pieces_of_object", "put_parts"]
 
-_SHORTEST: Final = 2**20  # bytes of a request, where the limit allows it: smaller ones cost as much time
-_REQUESTS: Final = 16  # of one object at once
-_COPIES: Final = Backoff(3)  # of an object that others replace
+_SHORTEST: Final = 2**20  # bytes of a request, if the limit allows it: smaller ones take as long
+_REQUESTS: Final = 16  # for one object at once
+_COPIES: Final = Backoff(3)  # for an object that others replace
 
 
 class _Source(Protocol):
@@ -56,7 +57,7 @@ class _Target(Protocol):
 
 
 def put_parts(target: _Target, name: str, size: int, parts: Iterator[bytes]) -> None:
-    """Stores a value that comes in parts, `size` bytes together, whatever is there. It is published whole, or not at all where `parts` raises. A store without the
+    """Stores a value of `size` bytes that comes in parts, replacing an old one. It is published whole, or not at all if `parts` raises. A store without the
     capability `streams` gets it in one piece of memory."""
     if target.capabilities.streams:
         rows, offsets = np.array([[-1, 0, size]], np.int64), np.array([0, 1], np.int64)
@@ -82,9 +83,9 @@ def copy_by_put(
 def _copy_batch(
     target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
 ) -> list[int]:
-    """first: bytes that are asked for of each object before it is known how large they are; -1: all, which takes no memory."""
+    """first: bytes that are requested of each object before its size is known; -1: all, which takes no memory."""
     sizes, long = _copy_small(target, names, source, sources, first, limit)
-    for row in long:  # when the others are no longer in memory: these need all the room
+    for row in long:  # when the others are no longer in memory, as these need all of it
         sizes[row] = _put_long(target, names[row], source, sources[row], limit)
     return sizes
 
@@ -92,7 +93,7 @@ def _copy_batch(
 def _copy_small(
     target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
 ) -> tuple[list[int], list[int]]:
-    """_copy_batch, but for objects that are larger: the sizes, and the rows of these."""
+    """_copy_batch, except for objects that are larger: returns the sizes, and the rows of the larger ones."""
     fetched = source.fetch(sources, whole_spans(len(names), first))
     for source_name, status in zip(sources, fetched.status, strict=True):
         if status == FOLDER:
@@ -113,7 +114,7 @@ def _copy_small(
 
     for row in found:
         size = int(fetched.sizes[row])
-        if size < 0:  # the store cannot tell
+        if size < 0:  # the store does not know it
             sizes[row] = _put_unmeasured(target, names[row], source, sources[row])
         elif size > (limit if first < 0 else first):
             long.append(row)
@@ -144,7 +145,7 @@ def _put_unmeasured(target: _Target, name: str, source: _Source, source_name: st
 
 
 def _put_long(target: _Target, name: str, source: _Source, source_name: str, limit: int) -> int:
-    """An object that is larger than memory should hold; its size, -1 where it is gone."""
+    """An object that is larger than memory should hold; returns its size, -1 if it was removed."""
     for _ in attempts(_COPIES):
         found = source.fetch([source_name], NO_SPANS)
         if found.status[0] != FOUND:
@@ -164,7 +165,7 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
 
 def pieces_of_object(source: _Source, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
     """The bytes of an object of known size, one after the other, of the version in `found`; at most `limit` of them in memory. Raises ConflictError
-    where it is replaced meanwhile, StoreError."""
+    if it is replaced meanwhile, StoreError."""
     size, version = int(found.sizes[0]), found.versions[0]
     each = max(1, min(max(_SHORTEST, limit // _REQUESTS), limit))
     window = max(1, limit // each) * each
@@ -185,4 +186,4 @@ def pieces_of_object(source: _Source, name: str, found: Fetched, limit: int) -> 
             if value is None or len(value) != length:
                 raise StoreError(f"the store brought less than the {length} bytes that were asked for", key=name)
             yield value
-        del fetched  # before the next ones come
+        del fetched  # before the next ones arrive

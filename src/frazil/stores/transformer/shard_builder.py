@@ -1,4 +1,4 @@
-"""New shards from old ones: what to publish when chunks of a shard are replaced or erased. Columns in, pieces out; no I/O.
+"""New shards from old ones: the bytes to publish when chunks of a shard are replaced or erased. Columns in, pieces out; no I/O.
 
 codecs/sharding/shard.py assembles the shards, as it does those of the array engine (array/shards/shard_assembly.py)."""
 
@@ -18,7 +18,7 @@ __all__ = ["Carried", "Chunks", "appended", "rebuilt", "shard_level", "table_aft
 
 
 class Chunks(Record):
-    """New chunks: their shards, their numbers in the index, their encoded bytes, and how many those are; -1 for one that is erased, which has no pieces."""
+    """New chunks: their shards, their numbers in the index, their encoded bytes, and how many bytes; -1 for an erased chunk, which has no pieces."""
 
     shard: Columns
     number: Columns
@@ -27,7 +27,7 @@ class Chunks(Record):
 
 
 class Carried(Record):
-    """Chunks that stay: their shards, their numbers in the index, and where their bytes lie."""
+    """Chunks that stay: their shards, their numbers in the index, and the places of their bytes."""
 
     shard: Columns
     number: Columns
@@ -37,13 +37,13 @@ class Carried(Record):
 
 def shard_level(counts: tuple[int, ...]) -> Level:
     """Shards of the transformer: the index at the end, offset and nbytes as little-endian uint64, no checksum (Binary shard format).
-    Raises MetadataError for what has no such index."""
+    Raises MetadataError for a shape without such an index."""
     sharding = ShardingIndexed([1] * len(counts), [Bytes()], [Bytes("little")])
     return compile_chain([sharding], ChunkSpec(counts, np.dtype(np.uint8), (), b"\0")).levels[0]
 
 
 def table_after(tables: Columns, new: Chunks) -> Columns:
-    """The indexes with the lengths of new chunks, at offset 0 until they are assembled."""
+    """The indexes with the lengths of new chunks, at offset 0 until the shards are assembled."""
     after = tables.copy()
     after[new.shard, new.number, 0] = np.where(new.length < 0, -1, 0)
     after[new.shard, new.number, 1] = new.length
@@ -51,9 +51,9 @@ def table_after(tables: Columns, new: Chunks) -> Columns:
 
 
 def rebuilt(level: Level, tables: Columns, new: Chunks, carried: Carried) -> Pieces:
-    """Shards without unused space, each with at least one chunk: a chunk that was there stays at its position among the others, new ones come last.
+    """Shards without unused space, each with at least one chunk: an old chunk keeps its position among the others, new ones come last.
 
-    tables: int64[g, total, 2], the old indexes, -1 where there is none"""
+    tables: int64[g, total, 2], the old indexes, -1 for a missing chunk"""
     sources, rows = joined_sources(new.pieces.sources, carried.sources, carried.rows)
     ours = _inner_chunks(new)
     assert ours.first is not None
@@ -69,7 +69,7 @@ def rebuilt(level: Level, tables: Columns, new: Chunks, carried: Carried) -> Pie
 
 
 def appended(level: Level, tables: Columns, sizes: Columns, new: Chunks) -> Pieces:
-    """What comes behind shards of these sizes: the new chunks and a new index, which leaves the old one and what was replaced unused."""
+    """The bytes to append to shards of these sizes: the new chunks and a new index. The old index and replaced chunks become unused."""
     return _pieces(level, new.pieces.sources, _inner_chunks(new), table_after(tables, new), sizes)
 
 

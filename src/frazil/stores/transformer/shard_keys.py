@@ -1,6 +1,6 @@
 """Which keys are chunks of shards: chunk key to shard key and back, prefixes too (sharding storage transformer, Key & value transformation).
 
-Pure functions over keys and coordinates. What a shard holds is in codecs/sharding/shard.py, what is done with it in sharding_store.py."""
+Pure functions over keys and coordinates. The content of a shard is in codecs/sharding/shard.py, its use in sharding_store.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class ChunkRows(Record):
-    """Where chunks lie: the key of each shard, once; for each chunk the row of its shard, and its number in the shard index."""
+    """The places of chunks: the key of each shard, once; for each chunk the row of its shard, and its number in the shard index."""
 
     shards: list[str]
     group: Columns
@@ -29,7 +29,7 @@ class ChunkRows(Record):
 
 
 class ShardKeys:
-    """The chunk keys below `prefix`, of as many dimensions as `counts`, chunks of a shard along each. grid: extent of the chunk grid, where known."""
+    """The chunk keys below `prefix`, with as many dimensions as `counts`, the chunks of a shard along each. grid: extent of the chunk grid, if known."""
 
     __slots__ = ("counts", "grid", "keys", "prefix", "strides")
 
@@ -38,12 +38,12 @@ class ShardKeys:
         self.strides = tuple(prod(counts[axis + 1 :]) for axis in range(len(counts)))
 
     def coordinates(self, key: str) -> tuple[int, ...] | None:
-        """Of the chunk (in the store below: of the shard) that has this key; None where it is no chunk's."""
+        """Coordinates of the chunk (in the store below: of the shard) with this key; None if it is not a chunk key."""
         return self.keys.decode(key[len(self.prefix) :], len(self.counts)) if key.startswith(self.prefix) else None
 
     def chunk_rows(self, keys: Sequence[str], coordinates: Sequence[tuple[int, ...]]) -> ChunkRows:
-        """Where chunks lie."""
-        if not self.counts:  # the chunk's own key is the shard's; the draft has two of them
+        """The places of chunks."""
+        if not self.counts:  # the chunk's own key is the shard's; the draft has two such keys
             shards: Sequence[str] = keys
             number = np.zeros(len(keys), np.int64)
         else:
@@ -55,7 +55,7 @@ class ShardKeys:
         return ChunkRows(list(distinct), group, number)
 
     def shards(self, keys: Iterable[str]) -> tuple[list[str], Columns, list[str]]:
-        """Of keys of the store below: those of shards, their coordinates int64[m, d], and the other keys."""
+        """Splits keys of the store below: those of shards, their coordinates int64[m, d], and the other keys."""
         names: list[str] = []
         found: list[tuple[int, ...]] = []
         others: list[str] = []
@@ -65,7 +65,7 @@ class ShardKeys:
                 others.append(key)
             elif all(
                 i <= _INT64_MAX // count for i, count in zip(at, self.counts, strict=True)
-            ):  # else it has no chunk
+            ):  # otherwise it has no chunk
                 names.append(key)
                 found.append(at)
         return names, np.array(found, np.int64).reshape(len(found), len(self.counts)), others
@@ -73,7 +73,7 @@ class ShardKeys:
     def chunks(
         self, names: Sequence[str], shards: Columns, there: Columns, leading: tuple[int, ...] = ()
     ) -> tuple[list[str], Columns]:
-        """The keys and coordinates of chunks, of those that have these leading coordinates. Of the last shard those beyond 2^63 - 1 are left out, which have
+        """The keys and coordinates of the chunks with these leading coordinates. Coordinates beyond 2^63 - 1, in the last shard, are left out, as they have
         no key. names, shards: keys and coordinates of shards; there:
         int64[n, 2], (row of shards, number) of each chunk."""
         if not self.counts:
@@ -89,14 +89,14 @@ class ShardKeys:
 
     @property
     def nested(self) -> bool | None:
-        """Whether the keys of one chunk may be below a prefix of the grid; None where the encoding does not say how its keys are made."""
+        """Whether the keys of one chunk may be below a prefix of the grid; None if the encoding does not define how its keys are built."""
         if not isinstance(self.keys, SeparatedKeys):
             return None
         return self.keys.separator == "/" and bool(self.counts)
 
     def leading(self, prefix: str) -> tuple[int, ...] | None:
-        """The leading coordinates that a prefix below the data prefix fixes ("c5/" fixes one, of a `default` encoding "c/" none); None where it is no
-        part of the chunk grid. For nested keys alone."""
+        """The leading coordinates that a prefix below the data prefix fixes ("c5/" fixes one, "c/" of a `default` encoding none); None if it is no
+        part of the chunk grid. Only for nested keys."""
         rest = prefix[len(self.prefix) :]
         ndim = len(self.counts)
         for free in range(1, ndim + 1):
@@ -106,12 +106,12 @@ class ShardKeys:
         return None
 
     def partial(self, leading: tuple[int, ...]) -> str:
-        """The prefix that fixes these coordinates, at least one of them and not all; undoes `leading`. For nested keys alone."""
+        """The prefix that fixes these coordinates, at least one of them and not all; the inverse of `leading`. Only for nested keys."""
         return self.head(leading)
 
     def head(self, leading: tuple[int, ...]) -> str:
-        """What the keys begin with that have these leading coordinates. The keys of two such heads lie in the order of those, as a separator comes before
-        every digit. Not for an encoding that does not say how its keys are made."""
+        """The beginning of the keys with these leading coordinates. The keys of two such heads are in the order of the heads, as a separator comes before
+        every digit. Not for an encoding that does not define how its keys are built."""
         zeros = ["0"] * (len(self.counts) - len(leading))
         key = self.keys.encode_one((*leading, *(0 for _ in zeros)), self.prefix)
         return key[: len(key) - sum(map(len, zeros)) - max(len(zeros) - 1, 0)]
@@ -121,8 +121,8 @@ class ShardKeys:
         return tuple(i // count for i, count in zip(leading, self.counts, strict=False))
 
     def expanded(self, leading: tuple[int, ...], shard: int) -> range:
-        """The coordinates along the next dimension of the chunks that a shard with that coordinate may have, below these leading ones of chunks; inside the
-        grid, if that is known."""
+        """The coordinates along the next dimension of the chunks that a shard with this coordinate may have, below these leading coordinates of chunks; inside
+        the grid, if that is known."""
         axis = len(leading)
         first = shard * self.counts[axis]
         last = min(first + self.counts[axis], _INT64_MAX + 1)
@@ -132,5 +132,5 @@ class ShardKeys:
         return range(first, last)
 
     def covers_shards(self, leading: tuple[int, ...]) -> bool:
-        """Whether chunks with these leading coordinates are all those of their shards."""
+        """Whether the chunks with these leading coordinates are all chunks of their shards."""
         return all(count == 1 for _, count in zip(leading, self.counts, strict=False))

@@ -1,7 +1,7 @@
-"""Listing the chunks of shards: which shards are there, which chunks they have, and prefixes of the chunk grid (sharding storage transformer 1.0, list_prefix
+"""Listing the chunks of shards: the existing shards, their chunks, and prefixes of the chunk grid (sharding storage transformer 1.0, list_prefix
 and list_dir).
 
-What a prefix means is in shard_keys.py."""
+The meaning of a prefix is in shard_keys.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ShardListing"]
 
 
 class _Scope(Record):
-    """Shards that may have chunks below a prefix, and the keys below it that are no chunks. leading: the coordinates that the prefix fixes."""
+    """Shards that may have chunks below a prefix, and the other keys below it. leading: the coordinates that the prefix fixes."""
 
     leading: tuple[int, ...]
     names: Sequence[str]
@@ -31,14 +31,14 @@ class _Scope(Record):
 
 
 class ShardListing(Record):
-    """What there is in `inner`, seen through shards."""
+    """The content of `inner`, seen through shards."""
 
     inner: Store
     keys: ShardKeys
     level: Level
 
     def keys_after(self, prefix: str, start_after: str, limit: int | None) -> Iterable[str]:
-        """The keys that begin with a prefix and come after a text, sorted. Of the shards no more indexes are read than `limit` keys ask for."""
+        """The keys that begin with a prefix and come after a text, sorted. Indexes of shards are read only until there are `limit` keys."""
         scope = self._scope(prefix)
         if scope is None:
             return _keys_below(self.inner, prefix, start_after)
@@ -55,8 +55,8 @@ class ShardListing(Record):
         return sorted(found)[:limit]
 
     def rows_below(self, prefix: str) -> Iterable[str]:
-        """The rows directly below a prefix, sorted. Prefixes are those that a shard may have chunks below, unchecked, inside the grid if that is known; keys are those of
-        chunks that are there."""
+        """The rows directly below a prefix, sorted. Prefixes are those below which a shard may have chunks; that is not checked. They are inside the grid if it
+        is known. Keys are those of existing chunks."""
         keys = self.keys
         if keys.nested is None and prefix.startswith(keys.prefix):
             return first_level(self.keys_after(prefix, "", None), prefix)
@@ -78,14 +78,14 @@ class ShardListing(Record):
         return sorted({*chunks, *plain, *expanded, *others})
 
     def _leading(self, prefix: str) -> tuple[int, ...] | None:
-        """The coordinates that a prefix fixes; None where it is above the chunk grid, or beside it."""
+        """The coordinates that a prefix fixes; None if it is above or outside the chunk grid."""
         keys = self.keys
         if prefix == keys.prefix:
             return ()
         return keys.leading(prefix) if keys.nested and prefix.startswith(keys.prefix) else None
 
     def _scope(self, prefix: str) -> _Scope | None:
-        """None where nothing below the prefix is a chunk."""
+        """None if nothing below the prefix is a chunk."""
         keys = self.keys
         leading: tuple[int, ...] = ()
         below = prefix
@@ -106,8 +106,8 @@ class ShardListing(Record):
         return _Scope(leading, names, shards, plain)
 
     def _groups(self, scope: _Scope, start_after: str, lazily: bool) -> Iterator[list[str]]:
-        """The keys of chunks, in groups that are sorted among each other: by the first coordinate that is not fixed, as text. Shards are read when a group of
-        theirs is reached, each once."""
+        """The keys of chunks, in groups that are sorted among each other by the text of the first coordinate that is not fixed. Each shard is read once, when
+        its first group is reached."""
         keys, axis = self.keys, len(scope.leading)
         if not lazily or not keys.counts or keys.nested is None:
             yield self._chunks(scope.names, scope.shards, scope.leading)[0]
@@ -132,7 +132,7 @@ class ShardListing(Record):
             yield read[row].pop(i, [])
 
     def _chunks(self, names: Sequence[str], shards: Columns, leading: tuple[int, ...]) -> tuple[list[str], Columns]:
-        """The keys and coordinates of the chunks that shards have, of those with these leading coordinates."""
+        """The keys and coordinates of the chunks in these shards that have these leading coordinates."""
         found: list[str] = []
         coordinates = [np.zeros((0, len(self.keys.counts)), np.int64)]
         for batch in in_batches(self.level, len(names)):

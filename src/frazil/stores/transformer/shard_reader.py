@@ -1,6 +1,6 @@
-"""Reading shards out of a store: their indexes, then their chunks, both of one version.
+"""Reading shards from a store: their indexes, then their chunks, both of one version.
 
-What an index says is checked in codecs/sharding/shard.py. Writing is in shard_writer.py."""
+The content of an index is checked in codecs/sharding/shard.py. Writing is in shard_writer.py."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["ResumableShards", "Opened", "fetch_chunks", "in_batches", "open_shards"]
 
 _AT_ONCE: Final = 128  # shards that are open together
-_INDEX_BYTES: Final = 2**26  # of the indexes that are in memory together, if they are those of several shards
+_INDEX_BYTES: Final = 2**26  # for the indexes in memory together, if they belong to several shards
 
 
 class Opened(Record):
     """Objects with the indexes of those that are shards.
 
     names    the objects: shards, then others
-    fetched  what the store answered, to be held
-    tables   int64[g, total, 2], start and length of each chunk of the shards, -1 where there is none
+    fetched  the answer of the store, to be held
+    tables   int64[g, total, 2], start and length of each chunk of the shards, -1 for a missing chunk
     """
 
     names: Sequence[str]
@@ -52,7 +52,7 @@ class Opened(Record):
 
 
 class ResumableShards(ResumableBuffers):
-    """The buffers of an answer about chunks, with what it was made from, so that that can be held."""
+    """The buffers of an answer about chunks, with the answers from which it was made, to hold them."""
 
     __slots__ = ("located", "opened")
 
@@ -62,14 +62,14 @@ class ResumableShards(ResumableBuffers):
 
 
 def in_batches(level: Level, count: int) -> Iterator[slice]:
-    """`count` shards, as many at a time as are to be open together."""
+    """`count` shards, in parts of those that are open together."""
     step = max(1, min(_AT_ONCE, _INDEX_BYTES // level.index_codecs.nbytes))
     for low in range(0, count, step):
         yield slice(low, low + step)
 
 
 def open_shards(inner: Store, level: Level, shards: Sequence[str], others: Sequence[str] = ()) -> Opened:
-    """Reads the indexes of shards, in one fetch; `others` are only looked up. A shard that is not there has no chunks.
+    """Reads the indexes of shards, in one fetch; `others` are only looked up. A missing shard has no chunks.
 
     Raises ChecksumError, FormatError with the shard's key."""
     names = [*shards, *others]
@@ -82,7 +82,7 @@ def open_shards(inner: Store, level: Level, shards: Sequence[str], others: Seque
     spans[:, 0] = np.arange(len(shards))
     spans[:, 1:] = level.index_span
     fetched = inner.fetch(names, spans)
-    values = read_values(fetched, names, spans)  # a wrapped store may bring fewer bytes than it should
+    values = read_values(fetched, names, spans)  # a wrapped store may return fewer bytes than it should
     rows = np.array([(-1 - i, 0, len(value or b"")) for i, value in enumerate(values)], np.int64).reshape(-1, 3)
     rows[[value is None for value in values], 0] = MISSING
     sizes = np.ascontiguousarray(fetched.sizes[: len(shards)])
@@ -95,7 +95,7 @@ def open_shards(inner: Store, level: Level, shards: Sequence[str], others: Seque
 
 
 def locate_chunks(opened: Opened, rows: Sequence[int], chunk_rows: ChunkRows, count: int) -> Located:
-    """Where `count` names lie: names[rows[i]] is the chunk of row i of chunk_rows, the others are objects of their own, in order."""
+    """The places of `count` names: names[rows[i]] is the chunk of row i of chunk_rows, the others are objects of their own, in order."""
     kind = np.full(count, STORED, np.uint8)
     position = np.empty(count, np.int64)
     base, length = np.zeros(count, np.int64), np.full(count, -1, np.int64)
@@ -116,7 +116,7 @@ def fetch_chunks(
     spans: Columns,
     expect: Sequence[Version | None] | None,
 ) -> Fetched:
-    """Store.fetch for names that were located: one fetch of what `spans` ask for, none where they ask for nothing. A name whose object was replaced
+    """Store.fetch for names that were located: one fetch for all `spans`, none if there are no spans. A name whose object was replaced
     since it was opened is STALE."""
     first = opened.fetched
     status, versions, sizes = _described(located, first)
@@ -129,11 +129,11 @@ def fetch_chunks(
     if len(asked):
         moved = np.ascontiguousarray(object_spans(located, spans[asked]))
         second = fetch_spans(inner, located.names, moved, continue_from=first)
-        if second.sources.files is not None:  # whose numbers are not those of our names
+        if second.sources.files is not None:  # its numbers are not those of our names
             second = as_buffers(second, located.names, moved)
         sources, rows[asked] = second.sources, second.rows
         replaced = np.array(second.status, np.int64)[located.object] == STALE
-        replaced[spans[asked, 0][second.rows[:, 0] == MISSING]] = True  # gone, where no version could tell
+        replaced[spans[asked, 0][second.rows[:, 0] == MISSING]] = True  # removed, and no version can show it
         for row in np.flatnonzero(replaced & (np.array(status, np.int64) == FOUND)).tolist():
             status[row] = STALE
         rows[replaced[spans[:, 0]]] = MISSING, 0, 0

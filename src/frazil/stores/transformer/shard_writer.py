@@ -1,7 +1,7 @@
-"""Replacing and erasing chunks of shards in a store, so that no other writer's chunks are lost: each shard is replaced under its version, again
-where somebody else was quicker.
+"""Replacing and erasing chunks of shards in a store without losing chunks of other writers: each shard is replaced under its version, and again
+if another writer was faster.
 
-Reading is in shard_reader.py, what a new shard looks like in shard_builder.py."""
+Reading is in shard_reader.py, the layout of new shards in shard_builder.py."""
 
 from __future__ import annotations
 
@@ -47,33 +47,33 @@ else:
 
 __all__ = ["Erased", "Given", "Made", "ShardWriter"]
 
-_LITTLE: Final = 2**16  # unused bytes of a shard for which it is not worth to be rebuilt
+_LITTLE: Final = 2**16  # unused bytes of a shard for which it is not rebuilt
 
 Flags: TypeAlias = "NDArray[np.bool_]"
 Answer = Version | Changed | None
 
 
 class Values(Record):
-    """What becomes of some chunks: their bytes, and how many; -1: erased, and -2: left as it is, both without pieces."""
+    """The new values of some chunks: their bytes, and how many; -1: erased, and -2: left unchanged, both without pieces."""
 
     pieces: Pieces
     length: Columns
 
 
 class Wanted(Protocol):
-    """What a call wants of its chunks, which are numbered as in the call."""
+    """The changes that a call makes to its chunks, which are numbered as in the call."""
 
-    replaces_all: bool  # whether the old chunks play no part
+    replaces_all: bool  # whether the old chunks are not needed
 
     def reads(self, row: int, size: int) -> bool:
         """Whether an old chunk of `size` bytes has to be read."""
 
     def values(self, rows: Columns, old: Sequence[tuple[int, bytes | None]]) -> Values:
-        """old: bytes of each old chunk (-1: there is none), and the chunk, if it was to be read. May raise: then nothing was written."""
+        """old: bytes of each old chunk (-1: none), and the chunk, if it was requested. May raise: then nothing was written."""
 
 
 class Given:
-    """New chunks, whatever the old ones are."""
+    """New chunks that do not depend on the old ones."""
 
     replaces_all = True
 
@@ -89,7 +89,7 @@ class Given:
 
 
 class Erased:
-    """No chunks."""
+    """Chunks to erase."""
 
     replaces_all = True
 
@@ -102,8 +102,8 @@ class Erased:
 
 
 class Made:
-    """Chunks made from the old ones. make: gets the number of a chunk in the call, the bytes of the old one (-1: there is none), and the old one, if `reads`
-    asks for it; gives None for one that is to stay."""
+    """Chunks made from the old ones. make: gets the number of a chunk in the call, the bytes of the old one (-1: none), and the old one, if `reads`
+    requests it; returns None for a chunk that stays."""
 
     replaces_all = False
 
@@ -125,10 +125,10 @@ class Made:
 
 
 class _Batch(Record):
-    """Some shards, and the chunks of the call that are to change in them.
+    """Some shards, and the chunks of the call that change in them.
 
-    names, tables, there, versions, sizes   of each shard: its key, its index (-1: no chunk), whether it is there, its version, its bytes
-    opened               the shards that were read: all but those that are given whole; which: their rows in `names`
+    names, tables, there, versions, sizes   of each shard: its key, its index (-1: no chunk), whether it exists, its version, its bytes
+    opened               the shards that were read: all except those that are replaced completely; which: their rows in `names`
     rows, group, number  of each chunk: its number in the call, its row in `names`, its number in the index
     """
 
@@ -144,7 +144,7 @@ class _Batch(Record):
     number: Columns
 
     def entries(self) -> Columns:
-        """int64[n, 2]: what the old index says of each chunk."""
+        """int64[n, 2]: the entry of each chunk in the old index."""
         return self.tables[self.group, self.number]
 
     def only(self, kept: Flags) -> _Batch:
@@ -152,8 +152,8 @@ class _Batch(Record):
 
 
 class _Kept(Record):
-    """What is kept of old shards. carried: chunks that the call does not touch; rows: int64[n, 3], in the same sources, the old chunk of each one that
-    it does, MISSING where that is not there or not needed; values: of these."""
+    """The parts of old shards that are kept. carried: chunks that the call does not touch; rows: int64[n, 3], in the same sources, the old chunk of each chunk
+    that it changes, MISSING if there is none or it is not needed; values: of these."""
 
     carried: Carried
     rows: Columns
@@ -161,7 +161,7 @@ class _Kept(Record):
 
 
 class ShardWriter(Record):
-    """How shards are written. append: behind what is there, where the store can, and as long as what is lost by it is little, or not more than the part
+    """How shards are written. append: chunks are appended if the store can, as long as the unused bytes are few, or not more than the part
     `unused` of the shard."""
 
     inner: Store
@@ -170,7 +170,7 @@ class ShardWriter(Record):
     unused: float
 
     def change(self, chunk_rows: ChunkRows, expect: Sequence[Version | None], wanted: Wanted) -> list[Answer]:
-        """Changes chunks: for each its new version (None: it was erased, or left as it is), or what had come between."""
+        """Changes chunks. Returns for each its new version (None: it was erased, or left unchanged), or the change of another writer."""
         answers: list[Answer] = [None] * len(expect)
         published: dict[int, Version] = {}
         pending = np.arange(len(expect))
@@ -201,7 +201,7 @@ class ShardWriter(Record):
         answers: list[Answer],
         published: dict[int, Version],
     ) -> Columns:
-        """One attempt, for some chunks of the call. Gives those that have to be done again."""
+        """One attempt, for some chunks of the call. Returns the chunks to be tried again."""
         batch = self._judged(self._opened(chunk_rows, part, expect, wanted), expect, answers)
         appends = self._appends(batch)
         kept = self._kept(batch, appends, wanted)
@@ -231,14 +231,14 @@ class ShardWriter(Record):
         return batch.rows[again]
 
     def _opened(self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], wanted: Wanted) -> _Batch:
-        """The shards of some chunks. Those of which every chunk is given, whatever is there, are not read."""
+        """The shards of some chunks. Shards whose chunks are all given, under any version, are not read."""
         shards, group = np.unique(chunk_rows.group[part], return_inverse=True)
         free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
         given = np.bincount(group[free], minlength=len(shards)) == self.level.total
         replaces_all = wanted.replaces_all
         if (
             isinstance(wanted, Erased) and not self.inner.capabilities.erasable
-        ):  # whether a shard is there decides whether it is replaced
+        ):  # whether a shard exists decides whether it is replaced
             replaces_all = False
         which = np.flatnonzero(~(given & replaces_all))
         names = [chunk_rows.shards[row] for row in shards.tolist()]
@@ -257,7 +257,7 @@ class ShardWriter(Record):
         return _Batch(names, tables, there, versions, sizes, opened, which, part, group, chunk_rows.number[part])
 
     def _judged(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
-        """The chunks that are as expected; the others have their answer."""
+        """The chunks with the expected version; the others get their answer."""
         fits = np.ones(len(batch.rows), np.bool_)
         stored = batch.entries()[:, 0] >= 0
         for position, (row, group) in enumerate(zip(batch.rows.tolist(), batch.group.tolist(), strict=True)):
@@ -280,7 +280,7 @@ class ShardWriter(Record):
         return opened
 
     def _kept(self, batch: _Batch, appends: Flags, wanted: Wanted) -> _Kept | None:
-        """Fetches what is kept, at once; None where a shard was replaced meanwhile."""
+        """Fetches the parts that are kept, in one fetch; None if a shard was replaced meanwhile."""
         entries = batch.entries()
         sizes = entries[:, 1].tolist()
         reads = np.array(
@@ -312,13 +312,13 @@ class ShardWriter(Record):
         return _Kept(Carried(group, number, fetched.sources, fetched.rows[count:]), rows, values)
 
     def _published(self, batch: _Batch, new: Chunks, carried: Carried, appends: Flags) -> dict[int, Answer]:
-        """What became of each shard that has new chunks."""
+        """The result for each shard that has new chunks."""
         after = table_after(batch.tables, new)
         full = (after[:, :, 0] >= 0).any(axis=1)
         touched = np.zeros(len(after), np.bool_)
         touched[new.shard] = True
         outcome: dict[int, Answer] = dict.fromkeys(np.flatnonzero(touched).tolist())
-        changes = np.zeros(len(after), np.bool_)  # erasing what is not there changes nothing
+        changes = np.zeros(len(after), np.bool_)  # erasing a missing chunk changes nothing
         changes[new.shard[(new.length >= 0) | (batch.tables[new.shard, new.number, 0] >= 0)]] = True
         given = np.ones(len(after), np.bool_)
         given[batch.which] = False
@@ -358,7 +358,7 @@ def _named(batch: _Batch, groups: Columns, pieces: Pieces) -> tuple[list[str], P
 
 
 def _of_groups(new: Chunks, carried: Carried, chosen: Flags) -> tuple[Chunks, Carried]:
-    """The chunks of some shards, numbered as those."""
+    """The chunks of some shards, renumbered to these shards."""
     if chosen.all():
         return new, carried
     position = np.cumsum(chosen) - 1

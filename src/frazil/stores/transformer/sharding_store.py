@@ -1,7 +1,7 @@
-"""The sharding storage transformer as a store over a store: below it lie shards, above it the chunks in them (sharding storage transformer 1.0).
+"""The sharding storage transformer as a store over a store: the store below has shards, this one their chunks (sharding storage transformer 1.0).
 
-Which keys are chunks is in shard_keys.py, how they are read in shard_reader.py, how they are replaced in shard_writer.py, and what a shard looks like in
-codecs/sharding/shard.py. The array engine does not come here: it plans the same shards itself."""
+Which keys are chunks is in shard_keys.py, how they are read in shard_reader.py, how they are replaced in shard_writer.py, and the layout of a shard in
+codecs/sharding/shard.py. The array engine does not use this: it plans the same shards itself."""
 
 from __future__ import annotations
 
@@ -55,16 +55,17 @@ __all__ = ["ShardingStore"]
 class ShardingStore(WrappedStore):
     """A store whose keys below `prefix` that are chunk keys are chunks in shards of `inner`; every other key is one of `inner`.
 
-    prefix            where the array's chunks lie: "" or ending in "/"
+    prefix            of the array's chunks: "" or ending in "/"
     keys              the chunk key encoding; shards are named by it too
-    chunks_per_shard  chunks of a shard along each dimension; () without dimensions, where [1] will do too if `grid_shape` is ()
-    grid_shape        extent of the chunk grid, where it is known: list_dir then leaves out prefixes beyond it
-    writing           "rebuild": a changed shard is written anew, without unused space; "append": chunks and a new index are put behind it, so that only
-                      the index is read, if `inner` can append, and until more than the part `unused` of the shard, and 64 KiB, is lost by it
+    chunks_per_shard  chunks of a shard along each dimension; () without dimensions, or [1] if `grid_shape` is ()
+    grid_shape        extent of the chunk grid, if known: list_dir then leaves out prefixes beyond it
+    writing           "rebuild": a changed shard is written again, without unused space; "append": if `inner` can append, chunks and a new index are appended,
+                      so that only the index is read, until more than the part `unused` of the shard, and 64 KiB, is unused
 
-    Chunks can be erased also where `inner` cannot erase; other keys cannot. A shard has its index at its end, without a checksum. The version of a chunk is that of its shard: it changes with every other chunk of the shard, which makes a
-    conditional write fail that need not have, and loses none. Writers of one shard, here and in the array engine, wait for each other.
-    Raises InvalidInputError for arguments that do not fit; FormatError, with the shard's key, where an index makes no sense."""
+    Chunks can be erased even if `inner` cannot erase; other keys cannot. A shard has its index at its end, without a checksum. The version of a chunk is that
+    of its shard: it changes with every other chunk of the shard. So a conditional write may fail without need, but none is lost. Writers of one shard, here and
+    in the array engine, wait for each other.
+    Raises InvalidInputError for arguments that do not fit; FormatError, with the shard's key, for an invalid index."""
 
     __slots__ = ("_keys", "_writer")
 
@@ -126,8 +127,8 @@ class ShardingStore(WrappedStore):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says, of chunks by two fetches of `inner`: the indexes of all their shards, then what they say; with `held` by one. A range of
-        a chunk is cut to it."""
+        """As the port says. Chunks take two fetches of `inner`: the indexes of all their shards, then the chunks; with `held` one. A range of
+        a chunk is clipped to it."""
         if continue_from is not None and isinstance(continue_from.sources.buffers, ResumableShards):
             before = continue_from.sources.buffers
             return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
@@ -165,8 +166,8 @@ class ShardingStore(WrappedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        """As the port says. A shard of which every chunk is given, whatever is there (ANY), is not read; of others the index is, and what is kept."""
-        return self._changed(  # type: ignore[return-value] # every chunk given has a version then
+        """As the port says. A shard whose chunks are all given, with ANY, is not read; of others the index is read, and the parts that are kept."""
+        return self._changed(  # type: ignore[return-value] # every given chunk then has a version
             names,
             expect,
             lambda rows: Given(picked(pieces, rows)),
@@ -176,15 +177,15 @@ class ShardingStore(WrappedStore):
         )
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        """As the port says. A shard without any chunk left is erased; another one is written without them. Where `inner` cannot erase, a shard without any
-        chunk left is written too, with an index that marks all of them missing; other keys there are a StoreError, before anything is changed. A prefix that has whole shards
-        below it is one of `inner`."""
+        """As the port says. A shard without any chunk left is erased; another one is written without the erased chunks. If `inner` cannot erase, a shard
+        without any chunk left is written too, with an index that marks all of them missing; other keys are then a StoreError, before anything is changed. A
+        prefix that has whole shards below it is passed to `inner`."""
         if is_prefix(names):
             self._erase_below(names[0])
             return [None]
         if not self.inner.capabilities.erasable and any(self._keys.coordinates(name) is None for name in names):
             self.inner.require("erasable")
-        return self._changed(  # type: ignore[return-value] # what is erased has no version
+        return self._changed(  # type: ignore[return-value] # an erased chunk has no version
             names,
             expect,
             lambda _: Erased(),
@@ -200,7 +201,7 @@ class ShardingStore(WrappedStore):
         wanted: Callable[[Columns], Wanted],
         relayed: Callable[[Columns], Sequence[Version | Changed | None]],
     ) -> list[Version | Changed | None]:
-        """What became of each name: of chunks and of other keys, whose rows the functions get."""
+        """The result for each name, of chunks and of other keys, whose rows the functions get."""
         rows, chunk_rows = self._chunk_rows(names)
         answers: list[Version | Changed | None] = [None] * len(names)
         plain = np.setdiff1d(np.arange(len(names)), rows)
@@ -214,7 +215,7 @@ class ShardingStore(WrappedStore):
         return answers
 
     def write_parts(self, writes: Writes) -> None:
-        """As the class says. Of the shards the indexes are read, and of the chunks those that are not replaced completely, at once."""
+        """As the class says. Reads the indexes of the shards, and the chunks that are not replaced completely, at once."""
         self.require("readable")
         self.require("writable")
         names = list(writes)
@@ -222,7 +223,7 @@ class ShardingStore(WrappedStore):
         batches = len(list(in_batches(self._writer.level, len(chunk_rows.shards))))
         if (
             0 < len(rows) < len(names) or batches > 1 or len(names) > OPEN_AT_ONCE
-        ):  # what is published at several times is checked before
+        ):  # checked first, as it is published in several steps
             check_all_starts(self, names, writes)
         chunks = set(rows)
         self.inner.set_partial_values(
@@ -249,7 +250,7 @@ class ShardingStore(WrappedStore):
         self._writer.change(self._chunk_rows(names)[1], [None] * len(names), Made(make, reads))
 
     def _erase_below(self, prefix: str) -> None:
-        """Of shards that have chunks elsewhere too the chunks are erased one by one, and of all where `inner` cannot erase."""
+        """Erases the chunks of shards that have chunks elsewhere too one by one; so for all shards if `inner` cannot erase."""
         self.require("writable")
         self.require("listable")
         if not self.inner.capabilities.erasable:
@@ -268,8 +269,8 @@ class ShardingStore(WrappedStore):
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
-        """As the port says: of each shard the index is read, and the keys are those of the chunks that are there. Prefixes in the chunk grid are those that a shard may have chunks
-        below, inside the grid if that is known; whether it has any is not looked up."""
+        """As the port says: the index of each shard is read, and the keys are those of existing chunks. Prefixes in the chunk grid are those below which a
+        shard may have chunks, inside the grid if it is known; whether there are any is not checked."""
         listing = ShardListing(self.inner, self._keys, self._writer.level)
         page = page_of(
             listing.rows_below(prefix) if delimited else listing.keys_after(prefix, after, limit), after, limit
@@ -279,7 +280,7 @@ class ShardingStore(WrappedStore):
     # --- the keys that are chunks ----------------------------------------------------------------------------------------------------
 
     def _chunk_rows(self, names: Sequence[str]) -> tuple[list[int], ChunkRows]:
-        """Which of the names are chunks, and where those lie."""
+        """Which of the names are chunks, and their places."""
         coordinates = self._keys.coordinates
         found = [(row, at) for row, name in enumerate(names) if (at := coordinates(name)) is not None]
         rows = [row for row, _ in found]

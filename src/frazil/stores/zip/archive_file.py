@@ -1,6 +1,6 @@
-"""Changing a zip archive that is a local file: its lock, the journal that undoes what a killed writer left, entries behind the others, and a new directory.
+"""Changing a zip archive that is a local file: its lock, the journal that undoes the changes of a killed writer, appended entries, and a new directory.
 
-The steps, and what a reader finds after each, are in docs/design/069-zip.md. Which entries there are is in entries.py."""
+The steps, and what a reader finds after each, are in docs/design/069-zip.md. The entries are in entries.py."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["JOURNAL", "ArchiveFile", "Journal", "open_archive", "parse_journal"]
 
-JOURNAL: Final = ".journal"  # behind the name of the archive
-_NEW: Final = ".new"  # behind the name of what is not whole yet
+JOURNAL: Final = ".journal"  # added to the name of the archive
+_NEW: Final = ".new"  # added to the name of an unfinished file
 _HEAD: Final = Struct("<8sQQQI")
 _MARK: Final = b"frazil\0\2"
 _PART: Final = 2**24  # bytes that the system copies in one call
@@ -37,7 +37,8 @@ _BUSY: Final = frozenset((errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK))
 
 
 class Journal(Record):
-    """How the end of an archive was before it was changed. inode, born: of the archive, as _kernel.birth_time has it; start: where its directory began; tail: all bytes from there"""
+    """The end of an archive before a change. inode, born: of the archive, as from _kernel.birth_time; start: where its directory began; tail: all bytes from
+    there"""
 
     inode: int
     born: int
@@ -45,11 +46,11 @@ class Journal(Record):
     tail: bytes
 
     def is_of(self, fd: int) -> bool:
-        """Whether it belongs to this open file, and not to one that had the name, or the inode, before."""
+        """Whether it belongs to this open file, and not to an earlier file with the same name or inode."""
         return (self.inode, self.born) == (os.fstat(fd).st_ino, _kernel.birth_time(fd))
 
     def is_of_name(self, name: str, folder: int) -> bool:
-        """As is_of, of the file of a name in an open folder; False where there is none. Raises StoreError."""
+        """As is_of, for a file by its name in an open folder; False if it is missing. Raises StoreError."""
         with _store_errors(name, "read"), suppress(FileNotFoundError):
             with open(name, "rb", opener=partial(os.open, dir_fd=folder)) as file:
                 return self.is_of(file.fileno())
@@ -80,12 +81,12 @@ class ArchiveFile:
         self.path, self.fd, self.sync, self._journaled = path, fd, sync, False
 
     def close(self) -> None:
-        """Frees the lock."""
+        """Releases the lock."""
         os.close(self.fd)
 
     @property
     def is_changed(self) -> bool:
-        """Whether something was written since the archive was whole."""
+        """Whether anything was written since the archive was whole."""
         return self._journaled
 
     @property
@@ -103,7 +104,7 @@ class ArchiveFile:
         return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     def restore(self) -> bool:
-        """Undoes what a killed writer left, or this one: whether there was anything. Raises StoreError, FormatError."""
+        """Undoes the changes of a killed writer, or of this one. Returns whether there were any. Raises StoreError, FormatError."""
         with _store_errors(self.path, "restored"):
             try:
                 with open(self.path + JOURNAL, "rb") as file:
@@ -119,7 +120,7 @@ class ArchiveFile:
             return True
 
     def begin(self, end: int) -> None:
-        """Keeps the old directory in the journal, before anything is written over it. end: of the entries."""
+        """Saves the old directory in the journal, before it is overwritten. end: of the entries."""
         if self._journaled:
             return
         with _store_errors(self.path, "written"):
@@ -146,14 +147,14 @@ class ArchiveFile:
                 at += _write(self.fd, part, at)
 
     def finish(self, directory: bytes, end: int) -> None:
-        """Writes the new directory; the archive is whole after it. Its time of change is a later one, so that it has another version."""
+        """Writes the new directory; then the archive is whole. Its time of change increases, so that its version changes."""
         with _store_errors(self.path, "written"):
             before = os.fstat(self.fd).st_mtime_ns
             _write(self.fd, directory, end)
             os.ftruncate(self.fd, end + len(directory))
             stat = os.fstat(self.fd)
             if stat.st_mtime_ns <= before:
-                with suppress(PermissionError):  # of who may write the file, and does not own it
+                with suppress(PermissionError):  # of a process that may write the file, but does not own it
                     os.utime(self.fd, ns=(stat.st_atime_ns, before + 1))
             self._synced()
             os.unlink(self.path + JOURNAL)
@@ -161,8 +162,8 @@ class ArchiveFile:
             self._journaled = False
 
     def rewrite(self, spans: Sequence[tuple[int, int]], directory: bytes) -> None:
-        """Replaces the archive by one of these spans (start, bytes) of it, one after the other, and a directory. This is still open on the old one."""
-        made = self.path + _NEW  # under the lock only one makes it; what a killed one left is written over
+        """Replaces the archive by a new one with these spans (start, bytes) of it, one after the other, and a directory. This object keeps the old one open."""
+        made = self.path + _NEW  # under the lock only one process creates it; the file of a killed one is overwritten
         with _store_errors(self.path, "rewritten"):
             stat = os.fstat(self.fd)
             fd = os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -197,7 +198,7 @@ class ArchiveFile:
 
 
 def open_archive(path: str, *, sync: bool) -> ArchiveFile:
-    """The archive at an absolute path, locked; an empty one is made where nothing is there. Raises StoreError."""
+    """The archive at an absolute path, locked; a missing one is created empty. Raises StoreError."""
     with _store_errors(path, "written"):
         for _ in attempts(FREE_FILES):
             try:
@@ -224,7 +225,7 @@ def open_archive(path: str, *, sync: bool) -> ArchiveFile:
 
 
 def _create(path: str) -> None:
-    """Makes an empty archive, unless somebody else has made one."""
+    """Creates an empty archive, unless another process has created one."""
     made = f"{path}.{os.getpid()}-{os.urandom(4).hex()}{_NEW}"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
@@ -251,7 +252,7 @@ def _store_errors(path: str, what: str) -> Iterator[None]:
 
 
 def _write(fd: int, part: Buffer, at: int) -> int:
-    rest = memoryview(part).cast("B")  # type: ignore[arg-type] # which all buffers here are
+    rest = memoryview(part).cast("B")  # type: ignore[arg-type] # all buffers here are of this type
     written = 0
     while written < len(rest):
         written += os.pwrite(fd, rest[written : written + 2**30], at + written)

@@ -1,4 +1,5 @@
-"""Where a zip archive is: a file, a key of a store, or the last part of a URL; and what of a location is the archive, and what a path in it. Nothing is opened."""
+"""The place of a zip archive: a file, a key of a store, or a part of a URL; which part of a location is the archive, and which a path in it. Nothing is
+opened."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ __all__ = ["object_of"]
 
 
 def object_of(path: str | os.PathLike[str], store: Store | None, options: Mapping[str, object]) -> tuple[str, Object]:
-    """What the archive is called, and the object that it is. Raises InvalidInputError."""
+    """The name of the archive, and its object. Raises InvalidInputError."""
     named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
     if not named or not isinstance(named, str) or "\0" in named or named.endswith("/"):
         raise InvalidInputError(

@@ -1,6 +1,6 @@
-"""Reading a zip archive in place: its directory, and byte ranges of entries, through any store that reads ranges of the object that the archive is.
+"""Reading a zip archive in place: its directory, and byte ranges of entries, through any store that reads ranges of the archive's object.
 
-A stored entry is a part of that object; where it is a file the kernel reads it there. A deflated entry is inflated whole. Who decides which version is read is zip_store.py."""
+A stored entry is a part of that object; in a file the kernel reads it there. A deflated entry is inflated whole. zip_store.py decides which version is read."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 
 __all__ = ["AnsweredEntries", "Object", "fetch_entries", "load_directory"]
 
-_FEW: Final = 8  # up to so many spans Python's integers are quicker than columns
-_LOCAL_EXTRA: Final = 64  # bytes between name and data that are read together with small entries
+_FEW: Final = 8  # up to this many spans, Python's integers are faster than columns
+_LOCAL_EXTRA: Final = 64  # bytes between name and data that are read with small entries
 
 
 class Object(Record):
-    """The object that an archive is: a key of a store."""
+    """The object of an archive: a key of a store."""
 
     store: Store
     key: str
 
     def fetch(self, spans: Columns, version: Version | None, held: Fetched | None = None) -> Fetched | None:
-        """Byte ranges of it; None where it has another version by now."""
+        """Byte ranges of it; None if it has another version now."""
         fetched = fetch_spans(self.store, [self.key], spans, expect=[version], continue_from=held)
         return fetched if fetched.status[0] == FOUND else None
 
@@ -73,7 +73,8 @@ class AnsweredEntries(ResumableBuffers):
 
 
 def load_directory(archive: Object, seen: Fetched) -> Directory | None:
-    """The directory of the version of the object that was seen; None where it changed meanwhile. Raises FormatError for one that is refused, StoreError."""
+    """The directory of the version of the object that was seen; None if the object changed meanwhile. Raises FormatError for a refused directory,
+    StoreError."""
     version, size = seen.versions[0], int(seen.sizes[0])
     journal = _journal(archive, version) if archive.store.capabilities.local and version is not None else None
     if journal is not None:
@@ -106,7 +107,7 @@ def load_directory(archive: Object, seen: Fetched) -> Directory | None:
 
 
 def _journal(archive: Object, version: Version) -> Journal | None:
-    """The journal of this version of a local archive, if a writer is at it or was killed."""
+    """The journal of this version of a local archive, if a writer is changing it or was killed."""
     name = [archive.key + JOURNAL]
     found = read_values(archive.store.fetch(name, WHOLE), name, WHOLE)[0]
     if found is None:
@@ -130,7 +131,7 @@ def fetch_entries(
     version: Version | None,
     held: Fetched | None,
 ) -> Fetched | None:
-    """As Store.fetch, of entries that were looked up; None where the object does not have the version. held: what was fetched of it before, if anything.
+    """As Store.fetch, for entries that were looked up; None if the object does not have the version. held: an earlier answer for the object, if any.
 
     Raises FormatError, ChecksumError for entries that are damaged, StoreError."""
     versions = entries.versions(found)
@@ -159,7 +160,7 @@ def fetch_entries(
 
 
 def _check_most(asked: Columns, sizes: Columns, names: Sequence[str]) -> None:
-    """A length below -1 says how many bytes of a value are expected at most (values.up_to)."""
+    """A length below -1 gives the most bytes that are expected of a value (values.up_to)."""
     size, most = sizes[asked[:, 0]], -1 - asked[:, 2]
     beyond = np.flatnonzero((most > 0) & (size > most))
     if beyond.size:
@@ -172,7 +173,7 @@ def _check_most(asked: Columns, sizes: Columns, names: Sequence[str]) -> None:
 
 
 class _Reader:
-    """One fetch: what was read of the object so far. held: the last answer for the object, of which files are open."""
+    """One fetch: the parts of the object that were read so far. held: the last answer for the object, whose files are open."""
 
     __slots__ = ("_direct", "buffers", "entries", "found", "held", "inflated", "names", "near", "archive", "version")
 
@@ -189,11 +190,11 @@ class _Reader:
         self.version = version
         self._direct = archive.store.capabilities.direct
         self.buffers: list[SourceBuffer] = [] if held is None else list(held.sources.buffers)
-        self.near: dict[int, int] = {}  # rows of entries that are in a buffer whole: which
+        self.near: dict[int, int] = {}  # rows of entries that are whole in a buffer: the buffer
         self.inflated: dict[int, int] = {}
 
     def _fetch(self, spans: Columns) -> tuple[Fetched, Columns] | None:
-        """Ranges of the object, and their rows among the buffers of this."""
+        """Ranges of the object, and their rows among the buffers of this fetch."""
         fetched = self.archive.fetch(spans, self.version, self.held if self._direct else None)
         if fetched is None:
             return None
@@ -208,7 +209,7 @@ class _Reader:
         return fetched, rows
 
     def _bytes(self, rows: Columns, names: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Columns]:
-        """The bytes of rows, one after the other, and where each begins."""
+        """The bytes of rows, one after the other, and the begin of each."""
         assert self.held is not None
         offsets = np.concatenate(([0], np.cumsum(rows[:, 2])))
         out = np.empty(int(offsets[-1]), np.uint8)
@@ -217,8 +218,8 @@ class _Reader:
         return out, offsets
 
     def prepare(self, wanted: Columns) -> bool:
-        """Finds out where the data of entries begins, by their headers, which must say what the directory does. Small entries of objects that are far are read whole with their headers. Whether
-        the object has the version of the entries."""
+        """Finds where the data of entries begins, from their headers, which must agree with the directory. Small entries of remote objects are read whole with
+        their headers. Returns whether the object has the version of the entries."""
         table = self.found.table
         new = wanted[table[wanted, DATA] < 0]
         if not len(new):
@@ -277,7 +278,7 @@ class _Reader:
                 )
 
     def rows(self, asked: Columns, sizes: Columns) -> Columns | None:
-        """Rows of spans in entries; None where the object has another version by now."""
+        """Rows of spans in entries; None if the object has another version now."""
         table, name = self.found.table, asked[:, 0]
         rows = _resolved(asked, sizes)
         start, length = rows[:, 1], rows[:, 2]
@@ -305,7 +306,8 @@ class _Reader:
         return rows
 
     def _not_beyond(self, rows: Columns, length: Columns, name: Columns) -> Columns:
-        """Rows of stored entries. A range that reaches out of its entry gets a buffer of its own, where reading it fails: behind the entry lies another one."""
+        """Rows of stored entries. A range that ends beyond its entry gets a buffer of its own, where reading it fails: in the archive the next entry
+        follows."""
         beyond = np.flatnonzero(rows[:, 2] != length)
         if not len(beyond):
             return rows
@@ -319,7 +321,8 @@ class _Reader:
         return rows
 
     def check_whole(self, name: Columns, rows: Columns, sizes: Columns) -> None:
-        """Compares what is stored and read whole with the checksum of the directory. Of a part of an entry nothing can be said; what is deflated was compared."""
+        """Compares stored entries that were read whole with the checksum of the directory. A part of an entry cannot be checked; inflated entries were checked
+        before."""
         table = self.found.table
         whole = np.flatnonzero(
             (table[name, METHOD] == 0) & (rows[:, 1] >= 0) & (rows[:, 2] == sizes[name]) & (sizes[name] > 0)
@@ -354,7 +357,7 @@ class _Reader:
 
 
 def _resolved(asked: Columns, sizes: Columns) -> Columns:
-    """Spans in entries, with starts and lengths that count from their begin; not cut to the entry."""
+    """Spans in entries, with starts and lengths relative to their begin; not clipped to the entry."""
     rows = asked.copy()
     if len(asked) > _FEW:
         rows[:, 1], rows[:, 2] = resolve_spans(asked[:, 1], asked[:, 2], sizes[asked[:, 0]])
@@ -366,7 +369,7 @@ def _resolved(asked: Columns, sizes: Columns) -> Columns:
 
 
 def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:
-    """What was deflated, which has `size` bytes. Raises FormatError, ChecksumError; no more than `size` bytes are made."""
+    """Inflates `size` bytes. Raises FormatError, ChecksumError; no more than `size` bytes are allocated."""
     machine = zlib.decompressobj(-15)
     try:
         value = machine.decompress(flat_buffer(packed), size + 1)

@@ -1,6 +1,6 @@
-"""The central directory of a zip archive: from bytes to columns, a row for each entry, and what is refused of it (docs/design/069-zip.md). Pure.
+"""The central directory of a zip archive: from bytes to columns, a row for each entry, and the checks that refuse it (docs/design/069-zip.md). Pure.
 
-Directories that are written, and the local headers, are in headers.py."""
+Directories that are written, and local headers, are in headers.py."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _FIELDS: Final = np.dtype(
         ("external", "<u4"), ("header", "<u4"),
     ]
 )  # fmt: skip
-_FULL, _FULL16 = 2**32 - 1, 2**16 - 1  # the number is in a zip64 field
+_FULL, _FULL16 = 2**32 - 1, 2**16 - 1  # such a number is in a zip64 field
 _LENGTHS: Final = Struct("<4s24xHHH").unpack_from
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED: Final = 0x2041  # encrypted, strongly, or with its header masked
 _PATCH: Final = 0x20
 _UTF8: Final = 0x800
-_RATIO: Final = 1032  # a byte of deflate becomes no more bytes than that
+_RATIO: Final = 1032  # the most bytes that one deflated byte becomes
 
 
 class End(Record):
-    """What the records at the end say: where the directory begins, its bytes, its entries."""
+    """The values of the end records: where the directory begins, its bytes, its entries."""
 
     start: int
     length: int
@@ -53,14 +53,14 @@ class Directory(Record):
     """The entries of an archive, sorted by their keys; columns are int64[n].
 
     rows      the row of each key
-    header    where the local header begins; data: where the data does, -1 as long as the header was not looked at
+    header    where the local header begins; data: where the data does, -1 until the header is read
     stored    bytes in the archive; size: bytes of the value
-    bound     where something else begins: what is of the entry lies before it
+    bound     where the next item begins: the entry ends before it
     name      bytes of the name in the archive
-    record    int64[n, 3], where the entry's record begins and ends in `raw`, the directory as it is in the archive; and where in it the header's place is, 4 bytes, or 8 behind byte 46 of the
-              record
+    record    int64[n, 3], where the entry's record begins and ends in `raw`, the directory as it is in the archive; and the position of the header's place in
+              it: 4 bytes, or 8 if it is after byte 46 of the record
     end       where the directory begins
-    records   how many the directory has, also of folders and of entries that others of the same name replaced"""
+    records   how many the directory has, including folders and entries that later ones of the same name replaced"""
 
     keys: Sequence[str]
     rows: Mapping[str, int]
@@ -80,7 +80,7 @@ class Directory(Record):
 
 
 def find_end(tail: bytes, size: int) -> End | None:
-    """The end of an archive of `size` bytes, from its last bytes; None where no record of an end is there. Raises FormatError for one that is refused."""
+    """The end of an archive of `size` bytes, from its last bytes; None without an end record. Raises FormatError for a refused one."""
     at = tail.rfind(b"PK\5\6")
     while at >= 0:
         if at + END.size <= len(tail) and at + END.size + END.unpack_from(tail, at)[-1] == len(tail):
@@ -119,7 +119,7 @@ def _checked_end(tail: bytes, at: int, before: int) -> End:
 
 
 def parse_directory(raw: bytes, end: End) -> Directory:
-    """Raises FormatError with the key for what is refused."""
+    """Raises FormatError with the key for a refused directory."""
     starts = _record_starts(raw, end.entries)
     table = np.frombuffer(raw, np.uint8)[starts[:, None] + np.arange(CENTRAL.size)]
     fields = np.ascontiguousarray(table).view(_FIELDS).reshape(-1)
@@ -131,7 +131,7 @@ def parse_directory(raw: bytes, end: End) -> Directory:
     _refuse(fields, names, stored, size)
     bound = _bounds(header, header + FIXED + name + stored, end.start, names)
     keys = [_key(text, utf8) for text, utf8 in zip(names, ((fields["flags"] & _UTF8) != 0).tolist(), strict=True)]
-    rows = {key: row for row, key in enumerate(keys) if key is not None}  # of several of one name the last one
+    rows = {key: row for row, key in enumerate(keys) if key is not None}  # of several with one name the last
     ordered = sorted(rows)
     pick = np.array([rows[key] for key in ordered], np.int64)
     ends = np.append(starts, len(raw))[1:]
@@ -178,7 +178,7 @@ def _take_zip64(
     offset: Columns,
     names: Sequence[bytes],
 ) -> None:
-    """Puts the large numbers of records (size, stored, header) in their columns, and in `offset` where that of the header is."""
+    """Puts the large numbers of records (size, stored, header) into their columns, and the position of the header's number into `offset`."""
     large = np.flatnonzero(
         (fields["size"] == _FULL)
         | (fields["stored"] == _FULL)
@@ -224,7 +224,7 @@ def _refuse(fields: NDArray[np.void], names: Sequence[bytes], stored: Columns, s
 
 
 def _bounds(header: Columns, ends: Columns, directory: int, names: Sequence[bytes]) -> Columns:
-    """Where something else begins behind each entry. ends: where each ends at the earliest."""
+    """Where the next item after each entry begins. ends: where each entry ends at the earliest."""
     order = np.argsort(header, kind="stable")
     following = np.append(header[order], directory)[1:]
     wrong = np.flatnonzero((ends[order] > following) | (ends[order] < header[order]))
@@ -241,7 +241,7 @@ def _bounds(header: Columns, ends: Columns, directory: int, names: Sequence[byte
 
 
 def _key(name: bytes, utf8: bool) -> str | None:
-    """The key of an entry; None of a folder."""
+    """The key of an entry; None for a folder."""
     try:
         text = name.decode("ascii" if name.isascii() else "utf-8" if utf8 else "cp437")
     except UnicodeDecodeError:
@@ -252,7 +252,7 @@ def _key(name: bytes, utf8: bool) -> str | None:
 
 
 def check_name(text: str, kind: type[FormatError | InvalidInputError]) -> None:
-    """Raises an error of this kind for names that other programs may take for a place outside of the archive, or for another one in it."""
+    """Raises an error of this kind for names that other programs may take for a place outside of the archive, or for another name in it."""
     if "\\" in text:
         raise kind(
             "a name in a zip archive has a backslash",

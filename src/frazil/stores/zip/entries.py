@@ -1,4 +1,4 @@
-"""Which entries an archive has: those of its directory, and what was written since. No I/O."""
+"""The entries of an archive: those of its directory, and those written since. No I/O."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ _ABSENT: Final = np.full(9, -1, np.int64)
 class Found(Record):
     """Entries that were looked up, a row for each name.
 
-    table  int64[n, 9]: header, data, stored, size, method, crc, bound, name and flags as in a Directory; all -1 where nothing is there. Of what was written since, the header is not looked at: data is known
-    row    int64[n], of the directory; -1 of what is not in it"""
+    table  int64[n, 9]: header, data, stored, size, method, crc, bound, name and flags as in a Directory; all -1 for a missing entry. The headers of entries
+           written since are not read, as data is known
+    row    int64[n], of the directory; -1 for an entry that is not in it"""
 
     table: Columns
     row: Columns
 
 
 class Entries:
-    """The entries of one version of an archive. One thread changes them; others may look up meanwhile.
+    """The entries of one version of an archive. One thread changes them; others may look entries up meanwhile.
 
-    directory  what was read
+    directory  as it was read
     version    of the archive: of the file, or of the object
-    changed    what was written since, by key; None of what was erased
-    end        where the next entry goes
-    settled    whether the archive cannot have changed without another version since it was read"""
+    changed    the entries written since, by key; None for an erased one
+    end        where the next entry is written
+    settled    whether a change of the archive since it was read must have changed its version"""
 
     __slots__ = ("_sorted", "changed", "directory", "end", "live", "mark", "settled", "version")
 
     def __init__(self, directory: Directory, version: Version | None, mark: bytes, *, settled: bool) -> None:
-        """mark: what versions of entries begin with."""
+        """mark: the beginning of the versions of entries."""
         self.directory, self.version, self.mark, self.settled = directory, version, mark, settled
         self.changed: dict[str, Entry | None] = {}
         self.end = directory.end
         self.live = int(
             (FIXED + directory.name + directory.stored).sum()
-        )  # bytes of entries, without what lies between
+        )  # bytes of entries, without gaps between them
         self._sorted: Sequence[str] | None = directory.keys
 
     # --- looking up ------------------------------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ class Entries:
         return Found(table, row)
 
     def versions(self, found: Found) -> list[Version | None]:
-        """The version of each entry. Equal ones mean equal bytes: of one file, which no other has the inode of while it is open, or of one object."""
+        """The version of each entry. Equal ones mean equal bytes: of one file, whose inode no other file has while it is open, or of one object."""
         if self.version is None:
             return [None] * len(found.row)
         columns = (found.table[:, number].tolist() for number in (HEADER, SIZE, CRC))
@@ -134,7 +135,7 @@ class Entries:
         return 0 if row < 0 else FIXED + int(self.directory.name[row] + self.directory.stored[row])
 
     def directory_bytes(self) -> bytes:
-        """The directory as it is to be written at `end`, with its end records."""
+        """The directory to be written at `end`, with its end records."""
         here = self.directory
         gone = [here.rows[key] for key in list(self.changed) if key in here.rows]
         if not gone and here.records == len(here.keys):

@@ -1,6 +1,6 @@
 """The headers of a zip archive, as bytes (APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.12 to 4.3.16): made for new entries, and compared for entries that are read.
 
-Pure. What the directory as a whole says is in directory.py."""
+Pure. The directory as a whole is in directory.py."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ _HEAD: Final = np.dtype(
         ("size", "<u4"), ("name", "<u2"), ("extra", "<u2"),
     ]
 )  # fmt: skip
-_FULL, _FULL16 = 2**32 - 1, 2**16 - 1  # the number is in a zip64 field
+_FULL, _FULL16 = 2**32 - 1, 2**16 - 1  # such a number is in a zip64 field
 _UTF8: Final = 0x800
-_DESCRIPTOR: Final = 0x8  # the numbers come behind the data
+_DESCRIPTOR: Final = 0x8  # the numbers are after the data
 _ENCRYPTED: Final = 0x2041
 _UNIX: Final = 3 << 8
 _MODE: Final = 0o100644 << 16
 
 
 class Entry(Record):
-    """An entry of this store's own making: its bytes are stored as they are.
+    """An entry written by this store: its bytes are stored unchanged.
 
-    header, data  where its header begins, and its data; size: bytes of the data; record: its record in the directory"""
+    header, data  where its header and its data begin; size: bytes of the data; record: its record in the directory"""
 
     header: int
     data: int
@@ -85,7 +85,7 @@ def central_record(name: bytes, header: int, size: int, crc: int, stamp: int) ->
 
 
 def end_records(start: int, length: int, count: int) -> bytes:
-    """What follows the directory, whose first byte is at `start`."""
+    """The end records, which follow the directory, whose first byte is at `start`."""
     before = b""
     if start >= _FULL or length >= _FULL or count >= _FULL16:
         before = END64.pack(b"PK\6\6", END64.size - 12, _UNIX | 45, 45, 0, 0, count, count, length, start)
@@ -95,7 +95,7 @@ def end_records(start: int, length: int, count: int) -> bytes:
 
 
 def dos_stamp(seconds: float) -> int:
-    """A time as archives have it: local, in steps of two seconds, from 1980 to 2107."""
+    """A time in the form of archives: local, in steps of two seconds, from 1980 to 2107."""
     year, month, day, hour, minute, second = time.localtime(seconds)[:6]
     year = min(max(year - 1980, 0), 127)
     return (year << 9 | month << 5 | day) << 16 | hour << 11 | minute << 5 | second // 2
@@ -111,7 +111,7 @@ class HeadFault(Record):
 def head_fault(heads: NDArray[np.uint8], told: dict[str, Columns]) -> HeadFault | None:
     """The first local header that disagrees with the directory. heads: uint8[n, 30]; told: of the directory flags, method, crc, stored, size and name (bytes), int64[n].
 
-    Numbers that stand behind the data, or in a zip64 field, are not compared: the directory has them too."""
+    Numbers after the data, or in a zip64 field, are not compared: the directory has them too."""
     fields = np.ascontiguousarray(heads).view(_HEAD)[:, 0]
     behind = (fields["flags"] & _DESCRIPTOR) != 0
     checks = [

@@ -1,4 +1,4 @@
-"""A zip archive without what is not used any more: its entries in a new file, one behind the other, and the directory of that."""
+"""A zip archive without unused parts: its entries in a new file, one after the other, and a new directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST: Final = 24
 
 
 def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
-    """Replaces an archive that is whole. tail: all from its directory on, which begins at `start`. Raises StoreError, and the archive is as it was."""
+    """Replaces an archive that is whole. tail: all bytes from its directory on, which begins at `start`. Raises StoreError; then the archive is unchanged."""
     end = find_end(tail, start + len(tail))
     assert end is not None, "the archive is whole"
     directory = parse_directory(tail[: end.length], end)
@@ -32,7 +32,7 @@ def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
 
 
 def _moved(directory: Directory, order: Columns, lengths: Columns) -> bytes:
-    """The directory of the entries, in this order, one behind the other."""
+    """The directory of the entries, in this order, one after the other."""
     places = np.concatenate(([0], np.cumsum(lengths))).tolist()
     records: list[bytes] = []
     for row, place in zip(order.tolist(), places[:-1], strict=True):

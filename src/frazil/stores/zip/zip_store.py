@@ -1,6 +1,6 @@
 """The store in a zip archive: its keys are the names of entries. It reads archives wherever ranges can be read, and changes those that are local files.
 
-How bytes are read is in archive_reader.py, how a file is changed in archive_file.py; what readers find meanwhile is told in docs/design/069-zip.md."""
+How bytes are read is in archive_reader.py, how a file is changed in archive_file.py; what readers find meanwhile is described in docs/design/069-zip.md."""
 
 from __future__ import annotations
 
@@ -52,23 +52,24 @@ from frazil.stores.zip.rewritten_archive import rewrite_archive
 
 __all__ = ["ZipStore"]
 
-_ROOM: Final = 2**20  # bytes of an archive that may be dead beside as many as are alive
-_MERGED: Final = 4096  # entries that were written since, from which they are taken into the columns of the directory
+_ROOM: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
+_MERGED: Final = 4096  # from this many new entries on, they are merged into the columns of the directory
 
 
 class ZipStore(Store):
     """Keys as entries of a zip archive, such as x.zarr.zip.
 
     path       a file; or the URL of one in a bucket or on a web server, which is only read: then options of ObjectStore may follow
-    store      of which `path` is a key, in place of a file or a URL; only read
-    sync       what is written is on the medium, not only handed to the system, when a write returns
+    store      the store of the key `path`, in place of a file or a URL; only read
+    sync       when a write returns, its values are on the medium, not only in the system's memory
     read_only  writes raise ReadOnlyError
 
-    Entries are read where they lie, by ranges; deflated ones are inflated whole. Written entries are stored as they are: chunks are compressed already. After each call that writes the archive is whole,
-    and other programs can read it. `with ZipStore(path) as store:` writes the directory once, at the end: quicker for many calls; until then readers find the old archive, with this library, and
-    other writers are refused. A key has one entry, also after it was written twice; what is not used any more is removed when it is more than what is used and 1 MiB.
-    A writer that is killed leaves the old archive: this library reads it, and the next write restores the file. Versions are of entries. Keys have no backslash. Safe in many threads; pickles (by path).
-    Raises InvalidInputError for a path that makes no sense; FormatError, with the key, for an archive that is damaged or dangerous."""
+    Entries are read in place, by ranges; deflated ones are inflated whole. Written entries are stored without compression: chunks are compressed already. After
+    each call that writes, the archive is whole, and other programs can read it. `with ZipStore(path) as store:` writes the directory once, at the end: this is
+    faster for many calls. Until then readers with this library find the old archive, and other writers are refused. A key has one entry, even if it was written
+    twice. Unused parts are removed when they are more than the used ones and 1 MiB. A writer that is killed leaves the old archive: this library reads it, and
+    the next write restores the file. Versions are of entries. Keys have no backslash. Safe in many threads; pickles (by path).
+    Raises InvalidInputError for an invalid path; FormatError, with the key, for an archive that is damaged or dangerous."""
 
     __slots__ = ("_entries", "_file", "_held", "_lock", "_made", "_object", "_process", "path", "read_only", "sync")
 
@@ -112,12 +113,12 @@ class ZipStore(Store):
 
     @property
     def location(self) -> tuple[Store, str]:
-        """The store that the archive is in, and its key there."""
+        """The store of the archive, and its key there."""
         return self._object.store, self._object.key
 
     @property
     def file(self) -> str | None:
-        """The path of the archive, where it is a local file."""
+        """The path of the archive, if it is a local file."""
         inner = self._object.store
         return os.path.join(inner.path, self._object.key) if isinstance(inner, LocalStore) else None
 
@@ -155,15 +156,15 @@ class ZipStore(Store):
                 self.close()
 
     def close(self) -> None:
-        """Writes the directory, where that is still to be done: the archive is whole after it. What is done with the store later begins anew."""
+        """Writes the directory, if it is not yet written: then the archive is whole. Later calls open it again."""
         with self._exclusive():
             if self._file is not None:
                 self._finish(self._file)
 
     def clear(self) -> None:
-        """Puts an empty archive in the place of the one that is there, under its lock: readers find the old one or the new one. An empty file is replaced too.
+        """Replaces the archive by an empty one, under its lock: readers find the old one or the new one. An empty file is replaced too.
 
-        Raises FormatError for a file that is no zip archive, StoreError for a folder and where another writer has the archive; nothing is changed then."""
+        Raises FormatError for a file that is no zip archive, StoreError for a folder and if another writer has the archive; nothing is changed then."""
         self.require("writable")
         with self._exclusive():
             self.close()
@@ -173,7 +174,7 @@ class ZipStore(Store):
             file = open_archive(self.file, sync=self.sync)
             try:
                 if not file.is_empty:
-                    file.restore()  # and no journal is left, which would be restored into a later file
+                    file.restore()  # removes the journal, which would otherwise be restored into a later file
                     self._refreshed()
                 file.rewrite((), end_records(0, 0, 0))
             finally:
@@ -181,11 +182,12 @@ class ZipStore(Store):
                 file.close()
 
     def _exclusive(self) -> AbstractContextManager[object]:
-        """The lock of this store. In a forked child it is a new one, as another thread of the parent may have held it; an archive that is being written stays the parent's."""
+        """The lock of this store. In a forked child it is a new one, as another thread of the parent may have held it; an archive that is being written stays
+        with the parent."""
         if self._process != os.getpid():
             self._lock, self._process, self._held = threading.RLock(), os.getpid(), 0
             if self._file is not None:
-                self._file.close()  # which leaves the lock of the file to the parent
+                self._file.close()  # the parent keeps the lock of the file
                 self._file = self._entries = None
         return self._lock
 
@@ -221,7 +223,7 @@ class ZipStore(Store):
         raise replaced("the zip archive was", self._object.key)
 
     def _nothing(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
-        """The answer where no archive is."""
+        """The answer without an archive."""
         entries = Entries(NO_ENTRIES, ABSENT, b"", settled=True)
         status = [STALE if wanted else ABSENT_KEY for wanted in expect or [None] * len(names)]
         rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
@@ -247,17 +249,17 @@ class ZipStore(Store):
         )
 
     def _look(self) -> Fetched:
-        """The archive as it is now. Raises StoreError where a folder is in its place."""
+        """The archive as it is now. Raises StoreError if a folder is in its place."""
         seen = self._object.store.fetch([self._object.key], NO_SPANS)
         if seen.status[0] == FOLDER:
             raise StoreError("a folder lies where a zip archive should", path=self.path, hint="open it as a folder")
         return seen
 
     def _refreshed(self) -> Entries:
-        """The entries of the archive as it is now; under the lock of this store."""
+        """The entries of the archive as it is now. Needs the lock of this store."""
         entries = self._entries
         if self._file is not None and entries is not None:
-            return entries  # nobody else changes it
+            return entries  # no other process changes it
         for _ in attempts(READS):
             seen = self._look()
             version = seen.versions[0] if seen.status[0] == FOUND else ABSENT
@@ -270,7 +272,7 @@ class ZipStore(Store):
         raise replaced("the zip archive was", self._object.key)
 
     def _loaded(self, seen: Fetched, version: Version | None) -> Entries | None:
-        """None where the archive changed meanwhile."""
+        """None if the archive changed meanwhile."""
         if version == ABSENT:
             return Entries(NO_ENTRIES, ABSENT, b"", settled=True)
         try:
@@ -285,7 +287,8 @@ class ZipStore(Store):
         return Entries(directory, version, self._mark(version), settled=not recent)
 
     def _mark(self, version: Version | None) -> bytes:
-        """What versions of entries begin with: of a file that grows its inode, else a digest of the version of the object, as caches on disk keep no long versions."""
+        """The beginning of the versions of entries: for a file, which is appended to, its inode; else a digest of the version of the object, as caches on disk
+        keep no long versions."""
         if self.file is not None:
             return (version or b"")[:8]
         return blake2b(version or b"", digest_size=16).digest()
@@ -317,7 +320,7 @@ class ZipStore(Store):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        """As the port says. All values of a call are there after it, or, where it fails, none."""
+        """As the port says. All values of a call are stored, or, if it fails, none."""
         self.require("writable")
         for name in names:
             check_name(name, InvalidInputError)
@@ -376,7 +379,7 @@ class ZipStore(Store):
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[ArchiveFile, Entries]]:
-        """While the archive is changed by nobody else; afterwards it is whole, but inside of `with`. Where the block fails the archive is as it was."""
+        """While no other process changes the archive. Afterwards it is whole, unless inside of `with`. If the block fails, the archive is as before."""
         with self._exclusive():
             file = self._file or self._opened()
             self._file = file
@@ -385,7 +388,7 @@ class ZipStore(Store):
                 yield file, self._entries
             except BaseException:
                 if self._held:
-                    self._entries.version = file.version()  # what was begun lies behind the entries
+                    self._entries.version = file.version()  # the unfinished data is after the entries
                 else:
                     self._give_up(file)
                 raise
@@ -412,7 +415,7 @@ class ZipStore(Store):
             file.close()
 
     def _finish(self, file: ArchiveFile) -> None:
-        """Writes the directory, where something changed, and frees the archive."""
+        """Writes the directory, if anything changed, and releases the archive."""
         entries = self._entries
         assert entries is not None
         if not file.is_changed:
@@ -429,7 +432,7 @@ class ZipStore(Store):
         try:
             entries.version, entries.settled = file.version(), True
             if entries.end - entries.live > entries.live + _ROOM:
-                with suppress(StoreError):  # such as a full disk: then the archive stays as large as it is
+                with suppress(StoreError):  # such as a full disk: then the archive is not made smaller
                     rewrite_archive(file, directory, entries.end)
                 self._entries = None
             elif len(entries.changed) > max(_MERGED, len(entries.directory.keys)):
@@ -453,7 +456,7 @@ def _entry(name: bytes, value: bytes, at: int, stamp: int) -> tuple[Entry, bytes
 
 
 def _joined(parts: list[bytes]) -> list[bytes]:
-    """Small parts as one, for fewer calls of the system."""
+    """Joins small parts, for fewer system calls."""
     return [b"".join(parts)] if sum(map(len, parts)) <= 2**20 else parts
 
 

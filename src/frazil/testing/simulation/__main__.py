@@ -8,7 +8,7 @@ from frazil.testing.simulation.simulation import Simulation
 
 
 def main(arguments: list[str]) -> None:
-    """arguments: a seed, and names of what is left out."""
+    """arguments: a seed, and the names of faults, acts and tasks to leave out."""
     report = Simulation(int(arguments[0]), without=arguments[2:]).run()
     sys.stdout.write("\n".join([*report.trace, f"{report.commits} commits in {report.steps} steps\n"]))
 

@@ -1,6 +1,6 @@
-"""What simulated clients do: sessions that are committed, functions that are run, forks, readers, tags, resets; and what they may be told when something goes wrong.
+"""The work of simulated clients: sessions that are committed, functions that are run, forks, readers, tags, resets; and the errors that faults may cause in them.
 
-Each notes in the ledger what it asks for and what it is told (ledger.py). What comes as an error that no fault explains is a defect, and ends the run."""
+Each client records its requests and their results in the ledger (ledger.py). An error that no fault explains is a defect, and ends the run."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 __all__ = ["Program"]
 
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, MemoryError)
-_TOLD: Final = (StoreError, CommitUnknownError, *_INTERRUPTS)  # what faults may come out as
+_TOLD: Final = (StoreError, CommitUnknownError, *_INTERRUPTS)  # errors that faults may cause
 _TRIES: Final = 3
 
 
 class Program:
-    """One client from its start to its end. open: opens the repository anew"""
+    """One client from its start to its end. open: opens the repository again"""
 
     def __init__(self, world: World, client: Client, ledger: Ledger, open: Callable[[], Repository]) -> None:  # noqa: A002
         self.world, self.client, self.ledger, self.open, self.plan = world, client, ledger, open, world.plan
         self.random = world.random
         self.made = 0
-        self.session: tuple[Session, Side] | None = None  # goes on after its commit
+        self.session: tuple[Session, Side] | None = None  # used again after its commit
         self.handles: dict[str, Array] = {}
         self.readers: list[tuple[Session, str]] = []
         self.rescuer = Rescuer(world, ledger)
         self.since = 0  # simulated time when the oldest session began
 
     def run(self) -> None:
-        """Does its tasks. Raises AssertionError, or whatever no fault explains."""
+        """Runs its tasks. Raises AssertionError, or any error that no fault explains."""
         repo: Repository | None = None
         every = {
             "work": self._work,
@@ -78,7 +78,7 @@ class Program:
                 self.session = None
 
     def _is_old(self) -> bool:
-        """Whether a collection may have removed what a session of this client rests on."""
+        """Whether a collection may have removed objects that a session of this client needs."""
         return self.ledger.collected and self.world.scheduler.now - self.since >= WAIT_NS
 
     def _token(self) -> str:
@@ -88,7 +88,7 @@ class Program:
     # --- a session -----------------------------------------------------------------------------------------------------------------
 
     def _work(self, repo: Repository) -> None:
-        """Some changes in a session, which is committed."""
+        """Makes some changes in a session, and commits it."""
         session, side = self.session or self._begin(repo)
         self.session = None
         began, token = session.snapshot_id, self._token()
@@ -112,7 +112,7 @@ class Program:
         return session, Side(state, state)
 
     def _go_on(self, session: Session) -> None:
-        """The session shows what it committed, and is used again."""
+        """The session must show what it committed, and is used again."""
         state = self.ledger.state(session.snapshot_id)
         self._compare(session, Side(state, state))
         self.handles.clear()
@@ -123,7 +123,7 @@ class Program:
         assert told is None, f"a session of {self.client.name} shows something else than it did: {told}"
 
     def _change(self, session: Session, side: Side, token: str) -> Side:
-        """Up to four changes, of which some are made in a fork, others by two threads."""
+        """Up to four changes. Some are made in a fork, others by two threads."""
         for number in range(self.random.randrange(1, 5)):
             act = choose(self.random, self.plan.acts, shapes(side.state))
             if act is None:
@@ -145,7 +145,7 @@ class Program:
             self.handles.clear()
         act_on(root, act, self.handles)
         if act.name in ("append", "write") and "handles" in self.plan.tasks and act.path not in self.handles:
-            self.handles[act.path] = root[act.path]  # type: ignore[assignment] # an array: it was written
+            self.handles[act.path] = root[act.path]  # type: ignore[assignment] # an array, because it was written
 
     def _act_in_fork(self, session: Session, act: Act) -> None:
         fork = session.fork()
@@ -158,7 +158,7 @@ class Program:
             self.handles.clear()
 
     def _act_by_two(self, session: Session, side: Side, act: Act, token: str, number: int) -> Side:
-        """Two threads write halves of a box, often of one chunk."""
+        """Two threads write two halves of a box, often in one chunk."""
         low, high = act.box[0]
         middle = (low + high) // 2
         halves = [
@@ -179,7 +179,7 @@ class Program:
         return side
 
     def _rebase(self, session: Session, side: Side) -> Side:
-        """Follows the branch, if nothing conflicts."""
+        """Rebases the session to the tip of the branch, if nothing conflicts."""
         try:
             session.rebase("disjoint")
         except ConflictError:
@@ -188,7 +188,7 @@ class Program:
         return self._rebased(session, side)
 
     def _rebased(self, session: Session, side: Side) -> Side:
-        """The session must show what comes of a rebase without conflicts."""
+        """The session must show the result of a rebase without conflicts."""
         self.handles.clear()  # others may have moved their arrays
         tip = self.ledger.state(session.snapshot_id)
         if tip is side.base:
@@ -201,14 +201,15 @@ class Program:
         return side._replace(base=tip, state=told[None])
 
     def _solve(self, session: Session, side: Side) -> Side:
-        """Follows the branch, and answers conflicts: what is answered with a side is as this side has it, and what is in no conflict as both have it."""
+        """Rebases the session to the tip of the branch, and solves conflicts: a conflict that is solved with a side has the values of this side, all else those
+        of both sides."""
         name = self.random.choice(("ours", "theirs", "either"))
         answered: dict[str, set[str]] = {"ours": set(), "theirs": set()}
 
         def solver(conflict: Conflict) -> Answer:
             answer = self.random.choice(("ours", "theirs")) if name == "either" else name
             answered[answer].add(conflict.path.strip("/"))
-            return answer  # type: ignore[return-value] # one of the two
+            return answer  # type: ignore[return-value] # one of the two sides
 
         try:
             session.rebase(solver)
@@ -233,7 +234,7 @@ class Program:
         return side._replace(base=tip, state=state, resized=side.resized | side.appended)
 
     def _commit(self, session: Session, request: Request) -> bool:
-        """Whether the changes were committed; tries again where that is not known."""
+        """Whether the changes were committed; tries again if that is not known."""
         for _ in range(_TRIES):
             rebase = self.random.choice((None, "disjoint", "disjoint"))
             try:
@@ -255,7 +256,7 @@ class Program:
                 request.committed(snapshot)
                 self.ledger.state(snapshot)
                 return True
-            if not session.has_changes:  # it was committed, and the interrupt came when old files were removed
+            if not session.has_changes:  # committed: the interrupt came while old files were removed
                 break
             self._maybe_compare(session, request)
             if self.random.random() < 0.3:
@@ -264,7 +265,7 @@ class Program:
         return False
 
     def _solve_conflict(self, session: Session, request: Request) -> bool:
-        """Answers the conflicts of a commit; whether something is left to be committed."""
+        """Solves the conflicts of a commit; returns whether there are changes left to commit."""
         side = request.side
         if side is None or "solve" not in self.plan.tasks or request.status != "open" or request.reads:
             return False
@@ -275,14 +276,14 @@ class Program:
         return request.side is not side and request.side.state is not request.side.base
 
     def _maybe_compare(self, session: Session, request: Request) -> None:
-        """After a commit that failed the session still has all its changes."""
+        """After a failed commit the session must still have all its changes."""
         if request.side is not None and session.snapshot_id == request.began and self.random.random() < 0.3:
             self._compare(session, request.side)
 
     # --- a function ----------------------------------------------------------------------------------------------------------------
 
     def _run(self, repo: Repository) -> None:
-        """A function of the root, which is called again where others were quicker."""
+        """Runs a function of the root, which is called again if other clients commit first."""
         request = self.ledger.begin(Request(self._token()))
 
         def change(root: Group) -> None:
@@ -310,7 +311,7 @@ class Program:
             request.snapshot = self._find(request)
 
     def _find(self, request: Request) -> str:
-        """The snapshot of a commit whose id was not told."""
+        """The snapshot of a commit whose id is not known."""
         snapshot = self.ledger.find(request.token)
         assert snapshot is not None, f"{request.token} was acknowledged, and is not there"
         return snapshot
@@ -318,7 +319,7 @@ class Program:
     # --- a serializable session ------------------------------------------------------------------------------------------------------
 
     def _rest_on(self, repo: Repository) -> None:
-        """Reads one array and writes another one, serializable; the read is made in the session or in a fork of it."""
+        """Reads one array and writes another one, serializable; the read is in the session or in a fork of it."""
         session = repo.writable_session(isolation="serializable")
         began, token = session.snapshot_id, self._token()
         state = self.ledger.state(began)
@@ -343,7 +344,7 @@ class Program:
     # --- readers and tags ------------------------------------------------------------------------------------------------------------
 
     def _look(self, repo: Repository) -> None:
-        """Reads the tip, and what was opened before."""
+        """Reads the tip, and sessions that were opened before."""
         session = repo.readonly_session()
         self.readers.append((session, session.snapshot_id))
         session, snapshot = reader = self.random.choice(self.readers)
@@ -361,7 +362,7 @@ class Program:
         self.rescuer.rescue(repo, self._token())
 
     def _reset(self, repo: Repository) -> None:
-        """Lets the branch point to another snapshot."""
+        """Points the branch to another snapshot."""
         expect = repo.lookup_branch("main")
         self.ledger.state(expect)
         reset = Reset(expect, self.random.choice(sorted(self.ledger.states.keys() - {expect})))
@@ -382,7 +383,7 @@ class Program:
             reset.status = "committed"
 
     def _tag(self, repo: Repository) -> None:
-        """Names a snapshot."""
+        """Tags a snapshot."""
         name, snapshot = f"tag-{self._token()}", self.random.choice(sorted(self.ledger.states))
         try:
             repo.create_tag(name, snapshot)
@@ -394,5 +395,5 @@ class Program:
 
 
 def _shapes(root: Group) -> Shapes:
-    """The nodes of a hierarchy, as `choose` asks for them."""
+    """The nodes of a hierarchy, in the form that `choose` takes."""
     return {"": None} | {path: node.shape if isinstance(node, Array) else None for path, node in root.members(None)}

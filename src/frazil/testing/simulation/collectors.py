@@ -1,6 +1,6 @@
-"""Simulated collectors: clients that collect garbage and let snapshots expire while others work, hours that pass, and what must be left at the end.
+"""Simulated collectors: clients that collect garbage and expire snapshots while others work, hours that pass, and the check of the objects that are left at the end.
 
-What is dead is found here once more, in the plain way: object by object."""
+The dead objects are determined here again in a simple way: object by object."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ WAIT_NS: Final = 60 * _MINUTE
 _PAUSES: Final = (1, 20, 40, 61, 61, 150)  # minutes
 _KINDS: Final = ("snapshots/", "attributes/", "manifests/", "chunks/")
 _TOLD: Final = (StoreError, CommitUnknownError, KeyboardInterrupt, SystemExit, MemoryError)
-_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)  # everything was written before
+_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)  # later than all writes
 
 
 class Collector:
-    """One client that collects from its start to its end. open: opens the repository anew"""
+    """One client that collects garbage, from its start to its end. open: opens the repository again"""
 
     def __init__(self, world: World, client: Client, open: Callable[[], Repository]) -> None:  # noqa: A002
         self.world, self.client, self.open = world, client, open
 
     def run(self) -> None:
-        """Lets time pass and collects, some times."""
+        """Lets time pass and collects, several times."""
         random = self.world.random
         self.client.collects = True
         try:
@@ -68,13 +68,13 @@ class Collector:
 
 
 def watch(key: str, *, scheduler: Scheduler, ledger: Ledger) -> None:
-    """Takes note of a commit as soon as it is there: a snapshot that nothing leads to any more may be gone when somebody asks."""
+    """Records a commit as soon as it exists: a snapshot that no ref leads to may be removed before the ledger reads it."""
     if not key.startswith(("refs/branch.main/", "state")):
         return
     task = scheduler.current()
     threads = 0 if task is None else task.client.threads
     if task is not None:
-        task.client.threads = 1  # nobody else goes on meanwhile
+        task.client.threads = 1  # no other client runs meanwhile
     try:
         ledger.state(next(ledger.repository.history()).id)
     finally:
@@ -83,7 +83,7 @@ def watch(key: str, *, scheduler: Scheduler, ledger: Ledger) -> None:
 
 
 def check_collected(world: World, repository: Repository) -> None:
-    """Two collections, far enough apart, leave nothing that is dead, and no list; after one that takes away what killed clients left beside the objects."""
+    """Two collections, far enough apart, must leave no dead objects, and no lists; a collection before them removes files that killed clients left beside the objects."""
     world.calm = True
     for hours in (8 * 24, 2, 2):
         world.scheduler.let_pass(hours * 60 * _MINUTE)
@@ -96,7 +96,7 @@ def check_collected(world: World, repository: Repository) -> None:
 
 
 def dead_objects(repository: Repository, names: Iterable[str]) -> list[str]:
-    """Of the names of all files of a repository those of objects that no branch, tag or pin leads to. Raises what reading raises where one is missing."""
+    """The names of all objects of a repository that no branch, tag or pin leads to. Raises the errors of reading if an object is missing."""
     files = repository._files
     there = {name for name in names if name.startswith(_KINDS)}
     starts = [repository.lookup_branch(name) for name in repository.branches]

@@ -1,4 +1,4 @@
-"""Simulated clients that lead branches and tags to snapshots which may be condemned, and commit to such branches from sessions that began long before."""
+"""Simulated clients that point branches and tags to snapshots that may be condemned, and commit to these branches from sessions that began long before."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PREFIX: Final = "side-"
 
 
 class Rescuer:
-    """One client. What it is refused is no defect, as what is condemned may be gone; what it is granted must be there ever after."""
+    """One client. An error is not a defect, because condemned objects may be gone; but after a success the objects must exist for ever."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self.world, self.ledger, self.random = world, ledger, world.random
-        self.session: Session | None = None  # of a side branch, to be committed later
+        self.session: Session | None = None  # of a side branch; committed later
 
     def rescue(self, repo: Repository, token: str) -> None:
-        """Makes a tag or a branch, resets or deletes a branch, writes to one, or commits what was written before."""
+        """Creates a tag or a branch, resets or deletes a branch, writes to one, or commits an earlier write."""
         try:
             self._rescue(repo, token)
         except _REFUSED as error:
@@ -60,7 +60,7 @@ class Rescuer:
                 self.ledger.tags[name] = snapshot
 
     def _snapshot(self, repo: Repository) -> str:
-        """One that is condemned, or was; else any."""
+        """A snapshot that is or was condemned; if there is none, any snapshot."""
         found = condemned_ids(repo._files)["snapshots"]
         names = [encode_id(one) for one in id_list(found)]
         there = [name for name in names if f"snapshots/{name}" in self.world.medium.values]

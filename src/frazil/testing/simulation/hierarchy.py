@@ -1,6 +1,6 @@
-"""A Zarr hierarchy as a plain dict of NumPy arrays, and what clients do to it: the model of a simulation.
+"""A Zarr hierarchy as a plain dict of NumPy arrays, and the changes that clients make to it: the model of a simulation.
 
-Nothing of repositories is used to say what is right. What it means to make two sets of changes one after the other is in merged_changes.py."""
+The model uses no code of repositories. Merging two sets of changes is in merged_changes.py."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ __all__ = [
     "shapes",
 ]
 
-Uid: TypeAlias = "tuple[str, int]"  # of a node, for ever: who made it, and its number there
-Found: TypeAlias = "Mapping[str, tuple[Values | None, dict[str, object]]]"  # what was read: values (None: a group) and attributes, by path
+Uid: TypeAlias = "tuple[str, int]"  # of a node, permanent: its creator, and its number there
+Found: TypeAlias = "Mapping[str, tuple[Values | None, dict[str, object]]]"  # result of reading: values (None: a group) and attributes, by path
 Shapes: TypeAlias = "Mapping[str, tuple[int, ...] | None]"  # of all nodes by path; None: a group
 
 NAMES: Final = ("a", "b", "c")
@@ -47,11 +47,11 @@ KINDS: Final[Mapping[str, Mapping[str, object]]] = {
     "sharded": {"shape": (6, 4), "chunks": (2, 2), "shards": (4, 4), "dtype": "i2", "fill_value": 0},
     "empty": {"shape": (0, 2), "chunks": (2, 2), "dtype": "i4", "fill_value": 0},
 }
-_LONGEST: Final = 3000  # elements along the first axis, above which nothing is appended
+_LONGEST: Final = 3000  # elements along the first axis; longer arrays are not appended to
 
 
 class Node(Record):
-    """values: None for a group; chunk: the shape of what is stored as one; uid: the same wherever the node is moved"""
+    """values: None for a group; chunk: the shape of what is stored as one object; uid: stays the same when the node is moved"""
 
     uid: Uid
     values: Values | None = None
@@ -65,11 +65,11 @@ State: TypeAlias = "Mapping[str, Node]"  # by path; "" is the root
 class Act(Record):
     """One change.
 
-    name    what is done: one of those of `choose`
+    name    the kind of change: one of those of `choose`
     path    of the node
-    to      the path that it is moved to, the kind of the new array, or the name of the attribute
-    box     (first, behind the last) along each axis, of what is written; of an append or a resize the new length alone
-    value   what is written: distinct in all acts of a run"""
+    to      the new path, the kind of the new array, or the name of the attribute
+    box     (first, behind the last) along each axis of the written box; only the new length for an append or a resize
+    value   the written value: different in all acts of a run"""
 
     name: str
     path: str
@@ -79,19 +79,19 @@ class Act(Record):
 
 
 def shapes(state: State) -> Shapes:
-    """The nodes of a state, as `choose` asks for them."""
+    """The nodes of a state, in the form that `choose` takes."""
     return {path: None if node.values is None else node.values.shape for path, node in state.items()}
 
 
 def above(path: str) -> Iterator[str]:
-    """The paths of the groups that a node lies in, the root last."""
+    """The paths of the groups above a node, the root last."""
     while path:
         path = path.rpartition("/")[0]
         yield path
 
 
 def choose(random: Random, names: Sequence[str], present: Shapes) -> Act | None:
-    """A change, of one of these names, that can be made where these nodes are; None where the one that was thought of cannot."""
+    """A change with one of these names that is possible with these nodes; None if the change that was drawn is not."""
     name, value = random.choice(names), random.randrange(1, 100_000)
     if name in ("array", "group"):
         path = random.choice(PATHS)
@@ -103,7 +103,7 @@ def choose(random: Random, names: Sequence[str], present: Shapes) -> Act | None:
     arrays = sorted(path for path, shape in present.items() if shape)
     if not arrays:
         return None
-    path = min(random.choice(arrays), random.choice(arrays))  # the first ones more often, so that changes meet
+    path = min(random.choice(arrays), random.choice(arrays))  # the first ones more often, so that changes conflict
     shape = present[path] or ()
     if name in ("append", "unappend"):
         return (
@@ -136,7 +136,7 @@ def _choose_place(random: Random, present: Shapes, name: str) -> Act | None:
 
 
 def _is_free(present: Shapes, path: str) -> bool:
-    """Whether a node can be put there."""
+    """Whether a node can be created there."""
     return path not in present and all(present.get(up) is None for up in above(path))
 
 
@@ -186,7 +186,7 @@ def _write(array: Array, act: Act) -> None:
 
 
 def read(root: Group) -> dict[str, tuple[Values | None, dict[str, object]]]:
-    """All that is in a hierarchy: values (None: a group) and attributes by path. The root is ""."""
+    """The content of a hierarchy: values (None: a group) and attributes by path. The root is ""."""
     found: dict[str, tuple[Values | None, dict[str, object]]] = {"": (None, dict(root.attrs))}
     for path, node in root.members(None):
         found[path] = (np.asarray(node[...]) if isinstance(node, Array) else None, dict(node.attrs))
@@ -194,7 +194,7 @@ def read(root: Group) -> dict[str, tuple[Values | None, dict[str, object]]]:
 
 
 def difference(found: Found, state: State) -> str | None:
-    """How what was read differs from a state; None where it does not."""
+    """How the result of reading differs from a state; None if it does not."""
     if sorted(found) != sorted(state):
         return f"nodes are {sorted(found)}, not {sorted(state)}"
     for path, node in state.items():
@@ -219,7 +219,7 @@ def _told(values: Values) -> str:
 
 
 def acted(state: State, act: Act, maker: str, number: int) -> dict[str, Node]:
-    """The state after a change. maker, number: of uids of new nodes, distinct for each call"""
+    """The state after a change. maker, number: for the uids of new nodes, different for each call"""
     made = dict(state)
     if act.name in ("group", "array"):
         node = Node((maker, number * 8))

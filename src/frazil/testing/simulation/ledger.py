@@ -1,10 +1,10 @@
-"""What clients were told of their commits, what must then be in the repository, and the check that it is: the invariants of a simulation.
+"""The results of all commits as the clients know them, the required content of the repository, and its check: the invariants of a simulation.
 
-1. The history of a branch is one line, and each commit in it was asked for.
-2. A commit that was acknowledged is there exactly once, or was behind a snapshot from which the branch was reset; one that was refused is not; any other is complete
-   or absent. A reset that was acknowledged happened, and one that was refused did not.
-3. Every snapshot is readable, at any time, and holds what the model says.
-4. A serializable commit rests on nothing that others changed before it."""
+1. The history of a branch is one line, and each commit in it was requested.
+2. A commit that was acknowledged exists exactly once, or was behind a snapshot from which the branch was reset; one that was refused does not exist; any other
+   is complete or absent. A reset that was acknowledged happened, and one that was refused did not.
+3. Every snapshot is readable, at any time, and has the content of the model.
+4. A serializable commit depends on nothing that others changed before it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Ledger", "Request", "Reset"]
 
 Status: TypeAlias = Literal["open", "committed", "refused", "unknown"]
 
-_STEPS: Final = 2  # tips that a session is rebased to at most before its last one, in a run with resets
+_STEPS: Final = 2  # most tips that a session is rebased to before its last one, in a run with resets
 
 
 class Read(Record):
@@ -39,11 +39,11 @@ class Read(Record):
 
 
 class Request:
-    """One set of changes that a client wants to commit, however often it tries.
+    """One set of changes that a client wants to commit, with all its tries.
 
     token   in the properties of the commit
-    began   the snapshot that the session began from, and `side` what it did since; of a function that is run on whatever tip there is, None and its `acts`
-    status  what the client was told. Once a try had no known outcome, "refused" of a later one does not say that none happened"""
+    began   the snapshot that the session began from, and `side` its changes since; None for a function that is run on any tip, whose changes are `acts`
+    status  the result that the client got. After a try with an unknown outcome, "refused" of a later one does not mean that none happened"""
 
     def __init__(self, token: str, began: str | None = None, side: Side | None = None) -> None:
         self.token, self.began, self.side = token, began, side
@@ -53,24 +53,24 @@ class Request:
         self.snapshot: str | None = None
 
     def committed(self, snapshot: str) -> None:
-        """The client was told that this snapshot is its commit."""
+        """The client got this snapshot as its commit."""
         self.status, self.snapshot = "committed", snapshot
 
     def refused(self) -> None:
-        """The client was told that nothing was committed."""
+        """The client got an error that means that nothing was committed."""
         if self.status != "unknown":
             self.status = "refused"
 
     def unknown(self) -> None:
-        """The client was told nothing for certain."""
+        """The client does not know whether anything was committed."""
         self.status = "unknown"
 
     def saw(self, uid: Uid, values: Values) -> None:
-        """The commit rests on these values, which begin at the first element of the node."""
+        """The commit depends on these values, which begin at the first element of the node."""
         self.reads.append(Read(uid, values))
 
     def outcomes(self, parent: State, ways: Callable[[str], Iterable[Sequence[State]]]) -> Iterator[State]:
-        """What the commit may hold behind a parent. ways: the tips that a session may have been rebased to since a snapshot, the last of them the parent"""
+        """The possible contents of the commit behind a parent. ways: the tips that a session may have been rebased to since a snapshot, the last of them the parent"""
         if self.side is not None and self.began is not None:
             yield from outcomes(self.side, ways(self.began))
             return
@@ -81,7 +81,7 @@ class Request:
 
 
 class Reset:
-    """A request to let the branch point from one snapshot to another. status: as that of a Request"""
+    """A request to point the branch from one snapshot to another. status: as that of a Request"""
 
     def __init__(self, expect: str, target: str) -> None:
         self.expect, self.target = expect, target
@@ -89,9 +89,9 @@ class Reset:
 
 
 class Ledger:
-    """All requests of a run, and the states of all snapshots that were looked at.
+    """All requests of a run, and the states of all snapshots that were checked.
 
-    repository  sees what is there, and nothing goes wrong with it"""
+    repository  a view of the stored data without any faults"""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -101,15 +101,15 @@ class Ledger:
         self.parents: dict[str, str] = {}
         self.tokens: dict[str, str] = {}  # snapshots by the tokens of their requests
         self.tags: dict[str, str] = {}  # those that were acknowledged
-        self.collected = False  # what no ref leads to may be gone
+        self.collected = False  # True: objects that no ref leads to may be gone
 
     def begin(self, request: Request) -> Request:
-        """Notes a request before anything is sent of it."""
+        """Records a request before it is sent."""
         self.requests[request.token] = request
         return request
 
     def state(self, snapshot: str) -> State:
-        """What a snapshot must hold. It is read, and compared, when it is first asked for, with all before it."""
+        """The required content of a snapshot. At the first call for a snapshot it and all before it are read and compared."""
         if snapshot not in self.states:
             history: list[Commit] = []
             for commit in self.repository.history(snapshot):
@@ -141,7 +141,7 @@ class Ledger:
         self.states[commit.id], self.parents[commit.id], self.tokens[str(token)] = state, before, commit.id
 
     def _parent(self, commit: Commit) -> str | None:
-        """The snapshot before a commit, also where that has expired since."""
+        """The snapshot before a commit, also if it has expired since."""
         if commit.parent is not None or not self.collected:
             return commit.parent
         parent = next(self.repository._files.ancestors(commit.snapshot)).parent
@@ -180,20 +180,20 @@ class Ledger:
         return line
 
     def _resets(self, but: Reset | None = None) -> list[Reset]:
-        """The resets that may have happened, but one."""
+        """The resets that may have happened, except one."""
         return [reset for reset in self.resets if reset.status != "refused" and reset is not but]
 
     def _dropped(self, resets: Sequence[Reset]) -> set[str]:
-        """The snapshots that resets took from the branch."""
+        """The snapshots that resets removed from the branch."""
         return {one for reset in resets for one in {*self._line(reset.expect)} - {*self._line(reset.target)}}
 
     def find(self, token: str) -> str | None:
-        """The snapshot of the commit of a request: on the branch, or seen there before."""
+        """The snapshot of the commit of a request: on the branch, or recorded there before."""
         self.state(next(self.repository.history()).id)
         return self.tokens.get(token)
 
     def check(self, repository: Repository) -> None:
-        """All of it, as somebody sees it who remembers nothing: `repository`."""
+        """Checks everything, with a newly opened `repository` without caches."""
         ids = {commit.id for commit in repository.history()}
         self.state(next(repository.history()).id)
         there = self.reachable(repository) if self.collected else self.states.keys()
@@ -228,7 +228,7 @@ class Ledger:
         return self.collected and snapshot not in self.reachable(self.repository)
 
     def _check_reset(self, reset: Reset, ids: set[str]) -> None:
-        """The branch was reset: its target is there, and what was the tip is not, unless other resets explain it."""
+        """If the branch was reset, its target exists, and the former tip does not, unless other resets explain it."""
         others = self._resets(but=reset)
         assert reset.target in ids | self._dropped(others), f"the branch was reset to {reset.target}, which is gone"
         brought = {one for other in (reset, *others) for one in self._line(other.target)}

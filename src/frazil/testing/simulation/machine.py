@@ -1,7 +1,7 @@
-"""What simulated clients take from their machine: clocks that differ, pauses, random bytes and locks, all of them decided by the seed.
+"""The machines of simulated clients: clocks that differ, pauses, random bytes and locks, all of them decided by the seed.
 
-While a simulation runs, time.time, time.time_ns, time.sleep, os.urandom, threading.Lock and threading.RLock ask here first. Threads that are not simulated get what they
-always get."""
+While a simulation runs, time.time, time.time_ns, time.sleep, os.urandom, threading.Lock and threading.RLock are replaced by functions of this module. Threads that are not
+simulated get the original results."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from frazil.testing.simulation.scheduler import EPOCH, Scheduler, Task
 
 __all__ = ["SimulatedLock", "simulated_machine"]
 
-_one_at_a_time = allocate_lock()  # the names that are replaced belong to the process
+_one_at_a_time = allocate_lock()  # the replaced names are global in the process
 
 
 class SimulatedLock:
-    """A lock for simulated threads: who waits for it lets others run. reentrant: one thread may take it several times"""
+    """A lock for simulated threads: a thread that waits for it lets others run. reentrant: one thread may take it several times"""
 
     def __init__(self, scheduler: Scheduler, *, reentrant: bool) -> None:
         self._scheduler, self._reentrant = scheduler, reentrant
@@ -30,7 +30,7 @@ class SimulatedLock:
         self._count = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Takes the lock; False where it is taken and `blocking` is not asked for, or a time was given: time does not pass for who waits."""
+        """Takes the lock; False if it is taken and `blocking` is False or a timeout is given: time does not pass while a thread waits."""
         task = self._scheduler.current()
         if self._count and not (self._reentrant and self._owner is task):
             if not blocking or timeout >= 0:
@@ -41,16 +41,16 @@ class SimulatedLock:
         return True
 
     def release(self) -> None:
-        """Gives the lock back."""
+        """Releases the lock."""
         self._count -= 1
         if not self._count:
             self._owner = None
 
     def locked(self) -> bool:
-        """Whether anybody has it."""
+        """Whether a thread has it."""
         return self._count > 0
 
-    def _is_owned(self) -> bool:  # as the locks of Python have it
+    def _is_owned(self) -> bool:  # a method of Python's locks
         return self._count > 0 and self._owner is self._scheduler.current()
 
     def __enter__(self) -> bool:
@@ -111,6 +111,6 @@ def simulated_machine(scheduler: Scheduler) -> Iterator[None]:
 
 
 def _asked_by_python() -> bool:
-    """Whether the lock is one that Python's own modules make for themselves."""
+    """Whether Python's own modules create the lock for themselves."""
     module = str(sys._getframe(2).f_globals.get("__name__"))
     return module.partition(".")[0] in sys.stdlib_module_names

@@ -1,6 +1,6 @@
-"""Where simulated values are kept: a bucket, whose operations are single requests that may arrive late, and a disk, which loses at a crash what was not synced.
+"""The storage of simulated values: a bucket, whose operations are single requests that may arrive late, and a disk, which loses unsynced data at a crash.
 
-Both are tables of values with versions, below the store port. Which operation fails, and when, is decided above them, in store.py."""
+Both are tables of values with versions, below the store port. store.py decides which operation fails, and when."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Medium:
 
     def __init__(self) -> None:
         self.values: dict[str, Value] = {}
-        self.modified: dict[str, int] = {}  # when each was put, by the clock of the medium, ns since 1970
+        self.modified: dict[str, int] = {}  # when each was put, on the clock of the medium, ns since 1970
         self.clock: Callable[[], int] = int
-        self.at_put: Callable[[str], object] = str  # is told the key of what was put
+        self.at_put: Callable[[str], object] = str  # gets the key of each put
         self._written = 0
 
     def get(self, key: str) -> Value | None:
@@ -32,7 +32,7 @@ class Medium:
         return self.values.get(key)
 
     def put(self, key: str, data: bytes, expect: Version | None) -> Version | Changed:
-        """Stores a value if the key has the version `expect` (None: whatever it has)."""
+        """Stores a value if the key has the version `expect` (None: any)."""
         present = self._version(key)
         if expect is not None and expect != present:
             return Changed(present)
@@ -44,7 +44,7 @@ class Medium:
         return version
 
     def erase(self, key: str, expect: Version | None) -> Changed | None:
-        """Removes a key if it has the version `expect` (None: whatever it has)."""
+        """Removes a key if it has the version `expect` (None: any)."""
         present = self._version(key)
         if expect is not None and expect != present:
             return Changed(present)
@@ -52,7 +52,7 @@ class Medium:
         return None
 
     def sync(self, key: str) -> None:
-        """Makes what was done in the folder of a key last."""
+        """Makes the changes in the folder of a key durable."""
 
     def crash(self, random: Random) -> None:
         """The machine stops, and starts again."""
@@ -63,14 +63,14 @@ class Medium:
 
 
 class Bucket(Medium):
-    """An object store. What was answered lasts. A request that failed may arrive at any later time."""
+    """An object store. Acknowledged changes are durable. A failed request may arrive at any later time."""
 
     capabilities = Capabilities(conditional_erase=False)
     late = True
 
 
 class Disk(Medium):
-    """A local disk. Values are written and synced before they get their name; names last when their folder was synced, and each that was not
+    """A local disk. Values are written and synced before they get their name; names are durable when their folder was synced. Each name that was not
     may be lost or not at a crash, independently of others."""
 
     capabilities = Capabilities(direct=True)

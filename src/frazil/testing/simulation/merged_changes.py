@@ -1,7 +1,7 @@
-"""Two sets of changes made one after the other, on the plain hierarchies of hierarchy.py: what a commit holds that was rebased without a conflict.
+"""Two sets of changes made one after the other, on the plain hierarchies of hierarchy.py: the content of a commit that was rebased without a conflict.
 
-The rules are those of docs/design/014-conflicts.md. Where they say that two changes conflict, there is no outcome here. What must be left of two sides where a solver
-answered conflicts is at the end."""
+The rules are those of docs/design/014-conflicts.md. If two changes conflict according to them, there is no outcome here. The end of the file has the required
+remains of two sides after a solver solved their conflicts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Side", "lost", "merged", "moved", "outcomes", "places", "state_of"]
 
 
 class Side(Record):
-    """What a session did.
+    """The changes of a session.
 
-    base, state         where it began, and what it shows now
-    appended, resized   arrays that acts of these names changed: one that did both may count as an append or not"""
+    base, state         the states before and after them
+    appended, resized   arrays that acts of these names changed: an array with both may count as appended or not"""
 
     base: State
     state: State
@@ -32,7 +32,7 @@ class Side(Record):
     resized: frozenset[Uid] = frozenset()
 
     def after(self, act: Act, maker: str, number: int) -> Side:
-        """The side when one more change is made; maker, number as for `acted`."""
+        """The side after one more change; maker, number as for `acted`."""
         side = self._replace(state=acted(self.state, act, maker, number))
         if act.name == "append":
             return side._replace(appended=self.appended | {self.state[act.path].uid})
@@ -41,12 +41,12 @@ class Side(Record):
         return side
 
     def began(self) -> Side:
-        """A side that begins where this one is."""
+        """A side that begins at the state of this one."""
         return Side(self.state, self.state)
 
 
 def outcomes(side: Side, ways: Iterable[Sequence[State]]) -> Iterator[dict[str, Node]]:
-    """What a commit may hold. ways: states that the session may have been rebased to, one after the other, the last of them the parent of the commit"""
+    """The possible contents of a commit. ways: states that the session may have been rebased to, one after the other, the last of them the parent of the commit"""
     for way in ways:
         yield from _along(side, way)
 
@@ -60,7 +60,7 @@ def _along(side: Side, tips: Sequence[State]) -> Iterator[dict[str, Node]]:
 
 
 def merged(side: Side, theirs: State) -> Iterator[dict[str, Node]]:
-    """What may come out where a side meets another state, if nothing conflicts: one outcome, or some where an array was both appended to and resized."""
+    """The possible results of a side on another state, if nothing conflicts: one, or several if an array was both appended to and resized."""
     unclear = sorted(side.appended & side.resized)
     for choice in product((True, False), repeat=len(unclear)):
         appended = (side.appended - side.resized) | {uid for uid, said in zip(unclear, choice, strict=True) if said}
@@ -102,7 +102,7 @@ def _merged(side: Side, theirs: State, appended: frozenset[Uid]) -> dict[str, No
 
 
 def _values(was: Values, own: Values, theirs: Values, *, appends: bool) -> Values | None:
-    """The values of an array that two sides changed; None where its shapes conflict."""
+    """The values of an array that two sides changed; None if its shapes conflict."""
     if appends and _grew(was, own) and _grew(was, theirs):
         made = np.concatenate([theirs, own[len(was) :]])
         return _laid_over(made, was, own[: len(was)])
@@ -115,7 +115,7 @@ def _values(was: Values, own: Values, theirs: Values, *, appends: bool) -> Value
 
 
 def _laid_over(made: Values, was: Values, own: Values) -> Values:
-    """`made`, with all elements that are other in `own` than they were (0 beyond the end)."""
+    """`made`, with all elements that differ between `own` and `was` (0 beyond the end)."""
     before = np.zeros(own.shape, was.dtype)
     common = _common(before, was)
     before[common] = was[common]
@@ -136,7 +136,8 @@ def _grew(was: Values, now: Values) -> bool:
 
 
 def lost(base: State, state: State, other: State, found: Found, spared: Collection[str]) -> Iterator[str]:
-    """What a side did, from base to state, and is not in what was found. other: the other side, which may have moved what this one changed;  spared: paths that are not looked at, with all above and beneath them"""
+    """The changes of a side, from base to state, that are not in what was found. other: the other side, which may have moved nodes that this one changed;
+    spared: paths that are not checked, with all paths above and beneath them"""
     was, now = ({node.uid: (path, node) for path, node in one.items()} for one in (base, state))
     elsewhere = {node.uid: path for path, node in other.items()}
     for uid, (path, old) in was.items():
@@ -158,13 +159,13 @@ def lost(base: State, state: State, other: State, found: Found, spared: Collecti
 
 
 def places(paths: Collection[str], *states: State) -> set[str]:
-    """All paths that nodes have in some states which are at these paths in one of them."""
+    """All paths, in any of the states, of nodes that are at one of `paths` in one of the states."""
     uids = {state[path].uid for state in states for path in paths if path in state}
     return {*paths, *(path for state in states for path, node in state.items() if node.uid in uids)}
 
 
 def moved(paths: Collection[str], base: State, state: State) -> set[str]:
-    """Of paths in a state, those of nodes that have another path in the base."""
+    """The paths, of those given, of nodes that have another path in the base."""
     was = {node.uid: path for path, node in base.items()}
     return {path for path in paths if path in state and was.get(state[path].uid, path) != path}
 
@@ -189,7 +190,7 @@ def _lost_of(path: str, old: Node, there: str, new: Node, found: Found) -> Itera
 
 
 def _has(old: Values, new: Values, found: Values) -> bool:
-    """Whether what changed from old to new is in what was found: elements where they were, rows that were appended anywhere behind."""
+    """Whether the changes from old to new are in what was found: elements at their positions, appended rows at any later position."""
     common = tuple(slice(0, min(extents)) for extents in zip(old.shape, new.shape, found.shape, strict=True))
     changed = old[common] != new[common]
     if (found[common][changed] != new[common][changed]).any():
@@ -198,7 +199,7 @@ def _has(old: Values, new: Values, found: Values) -> bool:
         return len(found) <= max(len(old), len(new))
     rows = new[len(old) :]
     starts = range(min(len(old), len(found)), len(found) - len(rows) + 1)
-    # rows of nothing but the fill value may have come by a resize, which writes nothing: both sides may grow an array to one shape
+    # rows of only the fill value may come from a resize, which writes nothing: both sides may grow an array to one shape
     return not rows.any() or any(np.array_equal(found[at : at + len(rows)], rows) for at in starts)
 
 
@@ -211,7 +212,7 @@ def _near(path: str, spared: Collection[str]) -> bool:
 
 
 def state_of(found: Found, ours: State, theirs: State) -> State | None:
-    """What was found, as a state; None where it does not tell which node of the two sides is at a path."""
+    """What was found, as a state; None if it is not clear which node of the two sides is at a path."""
     state: dict[str, Node] = {}
     for path, (values, attributes) in found.items():
         nodes = {side[path].uid: side[path] for side in (ours, theirs) if path in side}

@@ -1,6 +1,6 @@
-"""What a seed decides before a run begins: the store, the faults, how many clients there are, and what they do. A pure function of the seed.
+"""The decisions of a seed before a run begins: the store, the faults, the number of clients, and their work. A pure function of the seed.
 
-Most runs leave some of it out, as faults and changes that meet rarely meet at all where everything happens at once."""
+Most runs leave some of it out, because with everything at once faults and conflicting changes rarely meet."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FAULTS: Final[Mapping[Fault, str]] = {
     "die": "the client ends there",
     "crash": "the machine stops there, with all clients; a disk loses what was not synced",
 }
-ACTS: Final[Mapping[str, int]] = {  # changes that clients make, and how often beside each other
+ACTS: Final[Mapping[str, int]] = {  # changes that clients make, with their relative frequencies
     "write": 4,
     "append": 3,
-    "undo": 1,  # a write, and the values that were there before written over it
+    "undo": 1,  # a write, and then a write of the previous values
     "unappend": 1,  # an append, and a resize back
     "attribute": 1,
     "resize": 1,
@@ -39,10 +39,10 @@ ACTS: Final[Mapping[str, int]] = {  # changes that clients make, and how often b
     "group": 1,
     "remove": 1,
 }
-TASKS: Final[Mapping[str, int]] = {  # what clients do, and how often beside each other; 0: a way to do others
+TASKS: Final[Mapping[str, int]] = {  # tasks of clients, with their relative frequencies; 0: a variant of other tasks
     "work": 3,  # in a session, which is committed
     "run": 1,  # a function by Repository.run
-    "look": 1,  # as a reader, also of what was opened before
+    "look": 1,  # as a reader, also of sessions that were opened before
     "tag": 1,
     "rest": 1,  # read one array and write another in a serializable session
     "fork": 0,  # of a session, for a change
@@ -50,22 +50,23 @@ TASKS: Final[Mapping[str, int]] = {  # what clients do, and how often beside eac
     "threads": 0,  # two in one session
     "handles": 0,  # of arrays, kept while others change them, and used again
     "reset": 1,  # lets the branch point to another snapshot
-    "solve": 0,  # a rebase whose conflicts are answered
-    "collect": 0,  # two more clients collect garbage and let snapshots expire, and hours pass
-    "rescue": 1,  # leads branches beside main, and tags, to what may be condemned, and commits to such branches
+    "solve": 0,  # a rebase whose conflicts are solved
+    "collect": 0,  # two more clients collect garbage and expire snapshots, and hours pass
+    "rescue": 1,  # points branches other than main, and tags, to snapshots that may be condemned, and commits to such branches
 }
 _LATER: Final = (
     "reset",
     "solve",
     "collect",
     "rescue",
-)  # decided last: without them a seed means what it meant before there were such
-_OTHER_FORMAT: Final = 10  # one of so many seeds runs over the second format
+)  # decided last, so that older seeds without them keep their meaning
+_OTHER_FORMAT: Final = 10  # one of this many seeds uses the second format
 _STEPS: Final = 5  # tasks of a client
 
 
 class Plan(Record):
-    """format: of the repository, frazil.testing.memory_format is the second;  acts, tasks: names, as often as they are likely;  rate: probability of a fault at an operation;  switch: of another client going on at a point"""
+    """format: of the repository, the second one is frazil.testing.memory_format;  acts, tasks: names, repeated by their frequency;  rate: probability of a fault
+    at an operation;  switch: probability that another client runs at a point"""
 
     seed: int
     kind: Kind
@@ -85,9 +86,9 @@ class Plan(Record):
 
 
 def make_plan(seed: int, kind: Kind | None = None, without: Collection[str] = ()) -> Plan:
-    """The plan of a seed. kind: None lets the seed decide;  without: names of faults, acts and tasks that are left out, whatever the seed says.
+    """The plan of a seed. kind: None lets the seed decide;  without: names of faults, acts and tasks that are left out in any case.
 
-    Raises InvalidInputError for a name that is none."""
+    Raises InvalidInputError for an unknown name."""
     for name in without:
         if name not in {*FAULTS, *ACTS, *TASKS}:
             raise InvalidInputError(

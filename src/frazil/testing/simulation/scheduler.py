@@ -1,6 +1,6 @@
-"""Threads of which exactly one runs at a time, and a seeded choice of which: the order of a simulation, and its trace.
+"""Threads of which exactly one runs at a time, chosen by the seed: the order of a simulation, and its trace.
 
-What the threads do is in clients.py; what they take from their machine (clocks, locks, random bytes) in machine.py. Nothing sleeps here."""
+The work of the threads is in clients.py; their clocks, locks and random bytes are in machine.py. Nothing sleeps here."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Final
 __all__ = ["EPOCH", "Client", "Scheduler", "Task"]
 
 EPOCH: Final = 1_700_000_000_000_000_000  # nanoseconds since 1970; when every simulation begins
-_MOST_STEPS: Final = 50_000  # of one run, which takes some hundreds: more is a loop without an end
+_MOST_STEPS: Final = 50_000  # of one run; a normal run has some hundreds: more means an endless loop
 _GAP: Final = 1_000_000  # nanoseconds of simulated time from one step to the next
 
 
 class Client:
-    """One simulated process: its clock, its random bytes, and whether it lives.
+    """One simulated process: its clock, its random bytes, and whether it is alive.
 
     skew     nanoseconds that its clock is ahead of the simulated time
-    death    the exception that every store operation of a dead client raises; None while it lives
-    threads  that it has now
-    collects  garbage, and nothing else"""
+    death    the exception that every store operation of a dead client raises; None while it is alive
+    threads  their current number
+    collects  whether it is a collector of garbage"""
 
     __slots__ = ("collects", "death", "name", "random", "skew", "threads")
 
@@ -35,14 +35,14 @@ class Client:
         self.collects = False
 
     def die(self) -> SystemExit:
-        """Ends the client: nothing that it does from now on reaches the store."""
+        """Ends the client: no later operation of it reaches the store."""
         if self.death is None:
             self.death = SystemExit(f"{self.name} died")
         return self.death
 
 
 class Task:
-    """One thread of a client. waits: whether it can run on, where it cannot always"""
+    """One thread of a client. waits: the condition for which it waits, if there is one"""
 
     __slots__ = ("action", "client", "done", "error", "turn", "waits")
 
@@ -60,10 +60,10 @@ class Task:
 
 
 class Scheduler:
-    """Runs tasks, one at a time, and hands over at points.
+    """Runs tasks, one at a time, and switches between them at points.
 
     seed    decides everything: equal seeds and equal tasks give equal runs
-    switch  probability that another task goes on at a point
+    switch  probability that another task runs at a point
     trace   one line a step: (step, client, what)"""
 
     def __init__(self, seed: str, switch: float = 0.5) -> None:
@@ -73,8 +73,8 @@ class Scheduler:
         self.tasks: list[Task] = []
         self.steps = 0
         self._passed = 0
-        self.broken: str | None = None  # why the run cannot go on
-        self.at_point: Callable[[], None] = _nothing  # what else happens between steps
+        self.broken: str | None = None  # why the run cannot continue
+        self.at_point: Callable[[], None] = _nothing  # called between steps
         self._of_thread: dict[int, Task] = {}
         self._end = allocate_lock()
 
@@ -84,7 +84,7 @@ class Scheduler:
         return self.steps * _GAP + self._passed
 
     def let_pass(self, duration: int) -> None:
-        """Nothing happens for so many nanoseconds."""
+        """Lets time pass in which nothing happens, in nanoseconds."""
         self._passed += duration
 
     def current(self) -> Task | None:
@@ -100,7 +100,7 @@ class Scheduler:
         return task
 
     def run(self) -> None:
-        """Runs all tasks to their ends, those too that they start."""
+        """Runs all tasks to their ends, also tasks that they start."""
         if not any(task.can_run for task in self.tasks):
             return
         self._end.acquire()
@@ -110,12 +110,12 @@ class Scheduler:
         self.tasks.clear()
 
     def note(self, what: str) -> None:
-        """Puts a line into the trace."""
+        """Adds a line to the trace."""
         task = self.current()
         self.trace.append((self.steps, task.client.name if task else "-", what))
 
     def point(self) -> None:
-        """A place where another task may go on first. Raises the death of a client that died meanwhile."""
+        """A place where another task may run first. Raises the death of a client that died meanwhile."""
         task = self.current()
         if task is None:
             return
@@ -135,7 +135,7 @@ class Scheduler:
             self.point()
 
     def wait(self, ready: Callable[[], bool]) -> None:
-        """Lets other tasks run until `ready()`; then this one may. Raises the death of a client that died meanwhile."""
+        """Lets other tasks run until `ready()`, then this one. Raises the death of a client that died meanwhile."""
         task = self.current()
         if task is None or ready():
             return
@@ -155,7 +155,7 @@ class Scheduler:
 
     def _hand_over(self, task: Task) -> None:
         following = self._choose()
-        if following is None:  # nobody can run: locks that wait for each other
+        if following is None:  # no task can run: locks that wait for each other
             self.stop("no task can run: each waits for another")
         elif following is not task:
             following.turn.release()
@@ -166,7 +166,7 @@ class Scheduler:
         return self.random.choice(able) if able else None
 
     def _next(self, task: Task | None) -> None:
-        """Wakes the next task when one has ended, or whoever called run."""
+        """Wakes the next task when one has ended, or the caller of `run` if there is none."""
         following = self._choose()
         if following is None and any(not one.done for one in self.tasks):
             self.stop("no task can run: each waits for another")

@@ -1,4 +1,4 @@
-"""A whole simulated run: a medium, a repository in it, clients, and what must hold during the run and at its end."""
+"""A whole simulated run: a medium, a repository in it, clients, and the invariants during the run and at its end."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from frazil.testing.simulation.store import SimulatedStore, World
 
 __all__ = ["Report", "Simulation"]
 
-_RUNTIME: Final = Runtime(threads=1, requests_in_flight=1)  # no threads but those of the clients
+_RUNTIME: Final = Runtime(threads=1, requests_in_flight=1)  # no threads except those of the clients
 _LIVES: Final = 3  # times that the machine may crash
-_BEFORE: Final = 60  # lines of the trace that a failure shows
+_BEFORE: Final = 60  # lines of the trace that are shown with a failure
 
 
 class Report(Record):
-    """What happened in a run. trace: one line a step, equal for equal seeds;  commits: in the history at the end"""
+    """The result of a run. trace: one line for each step, equal for equal seeds;  commits: in the history at the end"""
 
     seed: int
     trace: tuple[str, ...]
@@ -38,12 +38,12 @@ class Report(Record):
 
 
 class Simulation:
-    """Some clients of one repository, of which one at a time runs, and a store in which anything may go wrong between any two operations. All of it follows from the seed.
+    """Clients of one repository, of which one runs at a time, and a store in which anything may fail between any two operations. The seed decides all of it.
 
     seed      decides the rest: kind, faults, clients, and what they do
     kind      "bucket" or "disk"; None: the seed decides
-    without   names of what is left out, whatever the seed says: of FAULTS, ACTS and TASKS
-    create    makes a repository in a store, and `open` opens it; None: in the format that the seed decides
+    without   names of FAULTS, ACTS and TASKS that are left out in any case
+    create    creates a repository in a store, and `open` opens it; None: in the format that the seed decides
     wrap      a store over the store of each client: for stores over stores, such as caches"""
 
     def __init__(
@@ -67,7 +67,7 @@ class Simulation:
         self._wrap = wrap or (lambda store: store)
 
     def run(self) -> Report:
-        """Runs it. Raises AssertionError, with the seed, the trace, and how to run it again, where an invariant does not hold."""
+        """Runs the simulation. Raises AssertionError, with the seed, the trace, and the command to repeat it, if an invariant does not hold."""
         scheduler = Scheduler(f"scheduler {self.plan.seed}", self.plan.switch)
         world = World(Bucket() if self.plan.kind == "bucket" else Disk(), scheduler, self.plan)
         try:
@@ -91,7 +91,7 @@ class Simulation:
         return self._open(SimulatedStore(world))
 
     def _set_up(self, world: World) -> Ledger:
-        """A repository with a commit, made while nothing goes wrong."""
+        """A repository with a commit, created without faults."""
         client = Client("creator", f"{self.plan.seed}")
         store = SimulatedStore(world, client)
         state: dict[str, Node] = {"": Node(("creator", 0))}

@@ -1,6 +1,6 @@
-"""The store of a simulated client: each operation is a point where others go on first, and where it may fail in any of the ways that stores fail.
+"""The store of a simulated client: each operation is a point where other clients may run first, and where it may fail in any of the ways that stores fail.
 
-The values are in media.py. Which client goes on is the scheduler's choice (scheduler.py)."""
+The values are in media.py. The scheduler chooses the client that runs (scheduler.py)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["SimulatedStore", "World"]
 
 
 _INTERRUPTS: Final[tuple[type[BaseException], ...]] = (KeyboardInterrupt, SystemExit, MemoryError)
-_WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # in which a write of a call that fails may happen
+_WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # the possible results of the writes of a call with this fault
     "fail": ("not",),
     "lose": ("now",),
     "late": ("late",),
@@ -52,26 +52,26 @@ _WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # in which a write of a call 
     "die": ("not", "now", "late", "unsynced"),
     "crash": ("not", "now", "late", "unsynced"),
 }
-_SKEW: Final = 600_000_000_000  # nanoseconds that the clock of a medium may be ahead
+_SKEW: Final = 600_000_000_000  # nanoseconds by which the clock of a medium may be ahead
 _STALL: Final = 0.05  # probability at an operation
-_WRITE: Final = 4  # times more likely a fault is where a condition decides, as there commits are made
+_WRITE: Final = 4  # how many times more likely faults are at conditional writes, because commits use them
 
 
 class World:
-    """What all clients of a simulation share: the medium, the scheduler, and what goes wrong.
+    """The shared state of all clients of a simulation: the medium, the scheduler, and the faults.
 
     faults  of the plan, those that this medium has
-    sent    writes that failed and may still arrive: a key and what happens then"""
+    sent    failed writes that may still arrive: a key and the write"""
 
     def __init__(self, medium: Medium, scheduler: Scheduler, plan: Plan) -> None:
         self.medium, self.scheduler, self.plan = medium, scheduler, plan
         no: Fault = "unsynced" if medium.late else "late"
         self.faults = tuple(fault for fault in plan.faults if fault != no)
         self.sent: list[tuple[str, Callable[[], object]]] = []
-        self.calm = False  # nothing goes wrong any more
+        self.calm = False  # no more faults
         self.crashed = False
-        self.collectors = 0  # that are at work
-        self.collections = 0  # that they made, or tried to make
+        self.collectors = 0  # collectors that are running
+        self.collections = 0  # collections that they made, or tried to make
         scheduler.at_point = self._deliver
         skew = Random(f"medium {plan.seed}").randrange(-_SKEW, _SKEW)
         medium.clock = lambda: EPOCH + skew + scheduler.now
@@ -82,7 +82,7 @@ class World:
         return self.scheduler.random
 
     def fault(self, *, write: bool, conditional: bool) -> Fault | None:
-        """What goes wrong at an operation."""
+        """The fault of an operation, if it has one."""
         rate = self.plan.rate * (_WRITE if conditional else 1)
         if self.calm or not self.faults or self.random.random() >= rate:
             return None
@@ -90,7 +90,7 @@ class World:
         return "fail" if fault in ("lose", "late", "unsynced") and not write else fault
 
     def stall(self, client: Client, *, conditional: bool = False) -> None:
-        """A client may stand still, while others collect garbage some times."""
+        """Stops a client at random, while others collect garbage several times."""
         rate = _STALL * (_WRITE if conditional else 1)
         if self.collectors and not client.collects and self.random.random() < rate:
             until = self.collections + self.random.randrange(1, 5)
@@ -102,12 +102,12 @@ class World:
             self.arrive(self.random.randrange(len(self.sent)))
 
     def arrive(self, number: int) -> None:
-        """A write that was under way happens."""
+        """Does a write that was under way."""
         key, action = self.sent.pop(number)
         self.scheduler.note(f"arrives late: {key}: {action()!r}")
 
     def settle(self) -> None:
-        """All writes that are under way happen, or never will."""
+        """Does each write that is under way, or drops it for ever."""
         while self.sent:
             number = self.random.randrange(len(self.sent))
             if self.random.random() < 0.5:
@@ -130,7 +130,7 @@ class _Write(Record):
 
 
 class SimulatedStore(Store):
-    """A store of one client. client None: one that sees the same values, and to which nothing ever happens."""
+    """A store of one client. client None: a store of the same values without any faults."""
 
     __slots__ = ("__weakref__", "_number", "client", "world")
 
@@ -213,10 +213,10 @@ class SimulatedStore(Store):
             ),
         )
 
-    # --- what happens to them --------------------------------------------------------------------------------------------------------
+    # --- faults ------------------------------------------------------------------------------------------------------------------------
 
     def _before(self, what: str, names: Sequence[str]) -> None:
-        """The point before an operation that changes nothing, and what may go wrong there."""
+        """The point before an operation that changes nothing, with its possible faults."""
         world, client = self.world, self.client
         if client is None:
             return
@@ -230,7 +230,7 @@ class SimulatedStore(Store):
             raise self._error(fault, names)
 
     def _write(self, what: str, writes: Sequence[_Write], *, conditional: bool) -> list[object]:
-        """Does writes one by one, others may go on in between; or as many of them as the fault of the call lets happen."""
+        """Does writes one by one, with points in between; or as many of them as the fault of the call allows."""
         world, client = self.world, self.client
         names = [write.key for write in writes]
         if client is None:
@@ -249,7 +249,7 @@ class SimulatedStore(Store):
             if number:
                 world.scheduler.point()
             answers.append(self._do(write, sync=False))
-        if not world.medium.late:  # names that others see already are not synced yet
+        if not world.medium.late:  # names that others can see already, but that are not synced yet
             world.scheduler.point()
         for name in names:
             world.medium.sync(name)
@@ -264,7 +264,7 @@ class SimulatedStore(Store):
         return answer
 
     def _do_some(self, fault: Fault, writes: Sequence[_Write]) -> None:
-        """Each write of a call that fails happens, will happen, or never does."""
+        """Does each write of a failed call now or later, or drops it."""
         world, random = self.world, self.world.random
         ways = _WAYS[fault]
         if len(writes) > 1 and fault == "fail":
@@ -288,7 +288,7 @@ class SimulatedStore(Store):
             return self.client.die()
         if fault == "interrupt":
             return self.world.random.choice(_INTERRUPTS)("simulated")
-        # a disk knows what it did; who asks a bucket knows only that the answer is lost, or was an error
+        # a disk knows what it did; the client of a bucket knows only that there was no reply, or an error
         done = {"fail": False, "unsynced": True, "lose": None if self.world.medium.late else True}.get(fault)
         return StoreError("a simulated fault", done=done, key=names[0] if names else None, hint="try again")
 
@@ -297,7 +297,7 @@ def _told(names: Sequence[str]) -> str:
     return " ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-# Pickled sessions of a client come back to the same client: stores by number, as long as they live.
+# Pickled sessions of a client refer to the same client after unpickling: stores by number, as long as they live.
 _stores: WeakValues[int, SimulatedStore] = WeakValues()
 _numbers = count()
 

@@ -166,3 +166,6 @@ def test_values_that_references_name_are_copied_from_prefixes(place: Path, capfd
         assert "--virtual-prefix" in capfd.readouterr().err
     assert main(["import", "refs.json", "new.zarr", "--copy", "--virtual-prefix", prefix]) == 0
     assert np.array_equal(frazil.load("new.zarr")["t"], values)
+    np.save(place / "own.npy", values)
+    assert main(["import", "own.npy", "own.zarr", "--virtual-prefix", "file:///elsewhere/"]) == 0
+    assert np.array_equal(next(iter(frazil.load("own.zarr").values())), values)

@@ -1,3 +1,3 @@
 """Commands that read arrays and groups, and change nothing.
 
-Those that change or make arrays are in write/."""
+Commands that change or create arrays are in write/."""

@@ -36,7 +36,7 @@ def run(options: Namespace) -> None:
 
 
 def _arrays(node: Array | Group) -> Iterator[tuple[str, Array]]:
-    """Arrays by path below the node; it itself under ""."""
+    """The arrays below the node by path; the node itself under "", if it is an array."""
     if isinstance(node, Array):
         yield "", node
         return

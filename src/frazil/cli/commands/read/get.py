@@ -1,4 +1,4 @@
-"""`frazil get`: elements as text, CSV, JSON or a .npy file. How they are written is formats.py's."""
+"""`frazil get`: elements as text, CSV, JSON or a .npy file. cli/formats.py writes them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(options: Namespace) -> None:
         with binary_output(output) as stream:
             stream.write(f"{text}\n".encode())
         return
-    mixes = output is None and is_terminal(sys.stdout)  # a bar among the elements would disturb
+    mixes = output is None and is_terminal(sys.stdout)  # a progress bar would mix with the elements
     with Progress("reading", window.nbytes, shows=not mixes) as report, binary_output(output) as stream:
         WRITERS[form](window, stream, report)
 

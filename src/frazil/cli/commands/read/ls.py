@@ -1,4 +1,4 @@
-"""`frazil ls`: what is below a node, or among keys where there is none."""
+"""`frazil ls`: what is below a node, or below a prefix of keys where there is no node."""
 
 from __future__ import annotations
 

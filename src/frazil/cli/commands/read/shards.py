@@ -1,4 +1,4 @@
-"""`frazil shards`: what stored shards look like inside."""
+"""`frazil shards`: the layout inside stored shards."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _lines(found: Shards, most: int, *, pieces: bool) -> list[str]:
 
 
 def _pieces(shard: Shard, most: int) -> list[str]:
-    """A line for each of the first pieces: where it begins, its bytes, what it is."""
+    """A line for each of the first pieces: where it begins, its bytes, its kind."""
     rows = [("start", "bytes", "what")]
     for piece in shard.pieces[:most]:
         what = piece.kind if piece.chunk is None else f"inner chunk {', '.join(map(str, piece.chunk))}"

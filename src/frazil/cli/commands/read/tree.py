@@ -29,7 +29,7 @@ def run(options: Namespace) -> None:
     try:
         node = open_node_of(options)
     except NotFoundError as error:
-        if not is_in_repository(options.location):  # not the usual one: `frazil tree`
+        if not is_in_repository(options.location):  # the usual hint is `frazil tree` itself
             error.hint = "a node is a folder with a zarr.json; `frazil ls` shows what is there"
         raise
     if isinstance(node, Array):

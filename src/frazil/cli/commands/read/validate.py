@@ -1,4 +1,4 @@
-"""`frazil validate`: whether what is stored can be read. What is looked at is in operations/validate/."""
+"""`frazil validate`: whether stored data can be read. The checks are in operations/validate/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil view`: a 2-d selection as a picture. How it is reduced and drawn is in operations/."""
+"""`frazil view`: a 2-d selection as a picture. The reduction and the drawing are in operations/."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def run(options: Namespace) -> None:
 
 
 def _report(path: str, made: Overview) -> dict[str, Json]:
-    """The size of the overview, elements along each side that one of its values stands for, the least and greatest value (null where all are NaN)."""
+    """The size of the overview, the elements along each side of one of its values, the least and greatest value (null where all are NaN)."""
     height, width = made.values.shape
     least, greatest = extremes(made.values) or (None, None)
     return {

@@ -1,4 +1,4 @@
-"""`frazil repo branch`: the branches of a repository, listed, made, moved and deleted."""
+"""`frazil repo branch`: lists, creates, moves and deletes the branches of a repository."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(options: Namespace) -> None:
 
 
 def _change(repo: frazil.Repository, options: Namespace) -> Point:
-    """Where the branch is then, or was when it was deleted."""
+    """Where the branch points afterwards, or pointed when it was deleted."""
     name = options.name
     if options.delete:
         was = repo.lookup_branch(name)

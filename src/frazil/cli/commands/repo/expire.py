@@ -1,4 +1,4 @@
-"""`frazil repo expire`: histories end before snapshots that are too old."""
+"""`frazil repo expire`: cuts histories before snapshots that are too old."""
 
 from __future__ import annotations
 

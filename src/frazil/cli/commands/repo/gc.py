@@ -1,4 +1,4 @@
-"""`frazil repo gc`: what nothing refers to any more is condemned, and later removed."""
+"""`frazil repo gc`: condemns objects that nothing refers to, and removes them later."""
 
 from __future__ import annotations
 

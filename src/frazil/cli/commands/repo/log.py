@@ -1,4 +1,4 @@
-"""`frazil repo log`: the snapshots of a repository, as a list or as a graph. How a graph is drawn is in cli/graph.py."""
+"""`frazil repo log`: the snapshots of a repository, as a list or as a graph. cli/graph.py draws graphs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Names(Record):
-    """What points to a snapshot."""
+    """The branches and tags that point to a snapshot."""
 
     branches: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ def run(options: Namespace) -> None:
         found = ((_file_id(repo, commit), commit) for commit in repo.history(MAIN if reference is None else reference))
     if options.json:
         told = list(islice(found, None if options.number is None else options.number + 1))
-        ids = {commit.id: key for key, commit in told}  # of a parent, too, that is not told itself
+        ids = {commit.id: key for key, commit in told}  # includes the parent of the last commit shown
         shown = told[: options.number]
         say_json([_as_json(key, commit, names.get(key, Names()), ids) for key, commit in shown])
         return
@@ -67,7 +67,7 @@ def run(options: Namespace) -> None:
 
 
 def _names(repo: frazil.Repository) -> dict[str, Names]:
-    """What points to each snapshot; a branch or tag that cannot be read is left out."""
+    """The branches and tags of each snapshot; those that cannot be read are left out."""
     found: dict[str, Names] = {}
     for tag in repo.tags:
         with suppress(DataError, NotFoundError):
@@ -83,7 +83,7 @@ def _names(repo: frazil.Repository) -> dict[str, Names]:
 
 
 def _every_commit(repo: frazil.Repository, tips: Iterable[str]) -> dict[str, Commit]:
-    """All that led to some snapshots, by id; each history is followed as far as it is not known yet."""
+    """All ancestors of some snapshots, and these, by id; each history is followed up to the first known commit."""
     found: dict[str, Commit] = {}
     for tip in tips:
         for commit in repo.history(tip):
@@ -95,7 +95,7 @@ def _every_commit(repo: frazil.Repository, tips: Iterable[str]) -> dict[str, Com
 
 
 def _file_id(repo: frazil.Repository, commit: Commit) -> str:
-    """The id that branches and tags have for a snapshot: of the first one in a repository of the alpha's library another than its own."""
+    """The id that branches and tags have for a snapshot. It differs from its own id only for the first snapshot in a repository of the alpha's library."""
     if commit.parent is None:
         with suppress(NotFoundError, DataError):
             return repo.lookup(commit.id)
@@ -146,7 +146,7 @@ def _as_json(key: str, commit: Commit, names: Names, ids: Mapping[str, str]) -> 
 
 
 def _plain(value: object) -> Json:
-    """A value as JSON; one that only other programs write (bytes, NaN) as text."""
+    """A value as JSON; values that only other programs write (bytes, NaN) as text."""
     try:
         return as_json(value, "metadata")
     except MetadataError:

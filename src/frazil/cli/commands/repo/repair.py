@@ -1,4 +1,4 @@
-"""`frazil repo repair`: new commits and branches in the place of what is damaged."""
+"""`frazil repo repair`: replaces damaged parts by new commits and branches."""
 
 from __future__ import annotations
 

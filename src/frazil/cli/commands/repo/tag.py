@@ -1,4 +1,4 @@
-"""`frazil repo tag`: the tags of a repository, listed and made."""
+"""`frazil repo tag`: lists and creates the tags of a repository."""
 
 from __future__ import annotations
 

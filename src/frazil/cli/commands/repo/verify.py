@@ -1,4 +1,4 @@
-"""`frazil repo verify`: whether all that branches and tags lead to is there."""
+"""`frazil repo verify`: whether everything that branches and tags lead to exists."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Commands that write elements, or make arrays, groups and repositories of what is elsewhere.
+"""Commands that write elements, or create arrays, groups and repositories from other data.
 
-Those that only read are in read/."""
+Commands that only read are in read/."""

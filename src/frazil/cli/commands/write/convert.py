@@ -1,4 +1,4 @@
-"""`frazil convert`: a hierarchy in another dialect. What that takes is in operations/."""
+"""`frazil convert`: a hierarchy in another dialect. The work itself is in operations/."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(options: Namespace) -> None:
         if options.dry_run:
             done = task.preview()
         else:
-            total = task.preview().nbytes if is_terminal(sys.stderr) else 0  # only a bar needs to know beforehand
+            total = task.preview().nbytes if is_terminal(sys.stderr) else 0  # the total is needed only for a bar
             with Progress("converting", total) as report:
                 done = task.run(report)
             if target is not None:

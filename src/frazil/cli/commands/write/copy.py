@@ -1,4 +1,4 @@
-"""`frazil copy`: what lies at one location to another, as the bytes that it is. What that takes is in operations/."""
+"""`frazil copy`: copies the content of one location to another, with unchanged bytes. The work itself is in operations/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil export`: an array or a group as a file of another format, or as plain Zarr. How it is written is in integrations/files/exports/."""
+"""`frazil export`: an array or a group as a file of another format, or as plain Zarr. integrations/files/exports/ writes it."""
 
 from __future__ import annotations
 

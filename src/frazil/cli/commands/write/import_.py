@@ -1,4 +1,4 @@
-"""`frazil import`: files of other formats, into a repository or a plain store. How they are scanned and imported is in integrations/files/."""
+"""`frazil import`: files of other formats, into a repository or a plain store. integrations/files/ scans and imports them."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def run(options: Namespace) -> None:
 
 
 def _explain(options: Namespace, files: list[FileImport], plans: list[Imported]) -> None:
-    """What will be written, with the reason for chunks and shards; on standard error where standard output has a result."""
+    """Prints what will be written, with the reason for chunks and shards; to standard error if standard output has a result."""
     stream = sys.stdout if options.dry_run and not options.json else sys.stderr
     for one, plan in zip(files, plans, strict=True):
         print(
@@ -194,7 +194,7 @@ def _skipped(file: str, part: Skipped) -> str:
 
 
 def _groups(options: Namespace) -> list[str]:
-    """The group of each file: that which was asked for, and of several files one each below it."""
+    """The group of each file: the given one, or one below it for each of several files."""
     if len(options.file) == 1:
         return [options.path]
     names = [PurePath(file).stem for file in options.file]
@@ -204,8 +204,8 @@ def _groups(options: Namespace) -> list[str]:
 
 
 def _files(options: Namespace, groups: list[str], scans: list[ScannedFile]) -> list[FileImport]:
-    """The files with the variables to be imported. Each name of --skip and --variables must be one of a file at least. Raises InvalidInputError for a variable that cannot be
-    imported."""
+    """The files with the variables to import. Each name of --skip and --variables must exist in at least one file. Raises InvalidInputError for a variable that
+    cannot be imported."""
     for flag, names in (("--skip", options.skip), ("--variables", options.variables or ())):
         for name in names:
             if not any(selection.has_variable(scanned, name) for scanned in scans):

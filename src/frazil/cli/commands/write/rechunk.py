@@ -1,4 +1,4 @@
-"""`frazil rechunk`: an array written anew with other chunks, shards or codecs. What that takes is in operations/rechunk/."""
+"""`frazil rechunk`: rewrites an array with other chunks, shards or codecs. The work itself is in operations/rechunk/."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def run(options: Namespace) -> None:
 
 
 def _snapshot(options: Namespace) -> InSession | None:
-    """The point in a repository that SOURCE names. A store that cannot list has none (plain web servers)."""
+    """The point in a repository that SOURCE names; None for a store that cannot list (a plain web server)."""
     listable = resolve(options.source)[0].capabilities.listable
     return in_snapshot(options.source, options.virtual_prefix) if listable else None
 
@@ -99,7 +99,7 @@ def _opened(options: Namespace, source: InSession | None) -> Array:
     if source is None:
         return open_source(options.source, runtime=runtime)
     found = source.session.open(source.path)
-    return open_source(found, runtime=runtime)  # type: ignore[arg-type] # which refuses a group
+    return open_source(found, runtime=runtime)  # type: ignore[arg-type] # refuses a group
 
 
 def _prepared(options: Namespace, array: Array, source: InSession | None, target: InSession | None) -> RechunkTask:

@@ -1,4 +1,4 @@
-"""`frazil set`: elements of an array from a value or a .npy file. How values are read from words and files is values.py's."""
+"""`frazil set`: sets elements of an array to a value or the content of a .npy file. cli/values.py reads values from words and files."""
 
 from __future__ import annotations
 

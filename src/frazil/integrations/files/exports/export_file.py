@@ -1,4 +1,4 @@
-"""frazil.export_file: an array or a group as a file of another format, or as plain Zarr, in one call. What is in such a file is written by hdf5_file.py and other_files.py."""
+"""frazil.export_file: an array or a group as a file of another format, or as plain Zarr, in one call. hdf5_file.py and other_files.py write the content of the files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _STREAMS: Final[dict[Format, Callable[[Exported, IO[bytes], int, Callable[[int],
 
 
 class ExportDone(Record):
-    """What an export wrote: the format, paths of the arrays, and bytes of their elements."""
+    """The result of an export: the format, paths of the arrays, and bytes of their elements."""
 
     format: Format
     arrays: tuple[str, ...]
@@ -65,16 +65,17 @@ def export_file(
     progress: Callable[[int], object] | None = None,
     runtime: Runtime = IMPORTS,
 ) -> ExportDone:
-    """Writes an array, or a group with all below it, as a file of another format; or as plain Zarr, whose chunks are copied as the bytes that they are.
+    """Writes an array, or a group with all nodes below it, as a file of another format; or as plain Zarr, with unchanged chunks.
 
     source       an Array, a Group, or the location of one; in a repository as in "sea.repo@v1/level1"
     destination  the file; for plain Zarr any location
-    format       "netcdf4", "hdf5", "npy" (one array), "npz", "tiff" (one array), "zarr" (as the source has it), "zarr2" (Zarr v2; chunks that it cannot hold are encoded anew); None: by the ending of the name
+    format       "netcdf4", "hdf5", "npy" (one array), "npz", "tiff" (one array), "zarr" (the source's format), "zarr2" (Zarr v2; chunks that it cannot hold are
+                 encoded again); None: by the ending of the name
     path         of the node below the source
     variables, skip  paths of arrays that are written (None: all) and that are left out
-    overwrite    whether a file that is there is replaced
-    progress     called with bytes that were done since the last call;  runtime: bytes_in_flight: bytes that are held (256 MiB)
-    A file appears under its name when it is complete. Raises InvalidInputError where a library is missing, and for arrays that the format cannot hold; AlreadyExistsError,
+    overwrite    whether an existing file is replaced
+    progress     called with bytes done since the last call;  runtime: bytes_in_flight: memory of the export (256 MiB)
+    A file appears under its name when it is complete. Raises InvalidInputError if a library is missing, and for arrays that the format cannot hold; AlreadyExistsError,
     NotFoundError, StoreError, DataError."""
     report = checked_progress(progress)
     chosen = format or _format_of(destination)
@@ -110,7 +111,7 @@ def _node(source: Location | Array | Group, path: str, runtime: Runtime) -> Arra
 
 
 def _check_outside(node: Array | Group, file: str) -> None:
-    """Refuses a file among those of the source, of which it could be one. Raises InvalidInputError."""
+    """Refuses a destination among the files of the source, because it could replace one of them. Raises InvalidInputError."""
     if not is_remote(file):
         source = address_of(node.store, f"{node.path}/" if node.path else "")
         check_no_overlap(source, address_of(LocalStore(file), ""), "choose a file beside the source")

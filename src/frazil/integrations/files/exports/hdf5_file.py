@@ -29,18 +29,18 @@ _LEVEL: Final = 4  # of deflate
 _ALONE: Final = "This is a netCDF dimension but not a netCDF variable. "  # begins the NAME of a scale without variable
 _OWN: Final = frozenset(
     {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict"}
-)  # fmt: skip # attributes by which HDF5 and NetCDF4 say what a dimension is: other values of these names crash the library
+)  # fmt: skip # attributes in which HDF5 and NetCDF4 store dimensions: other values of these names crash the library
 
 
 class Form(Record):
-    """netcdf: whether dimensions are scales; budget: bytes that are held"""
+    """netcdf: whether dimensions are scales; budget: most bytes in memory"""
 
     netcdf: bool
     budget: int
 
 
 def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], object]) -> None:
-    """Writes a new file. Raises InvalidInputError without h5py, and for a data type that the format has not; StoreError, DataError."""
+    """Writes a new file. Raises InvalidInputError without h5py, and for a data type that the format does not have; StoreError, DataError."""
     h5py = load_h5py()
     stored = {path: stored_values(h5py, path, array, netcdf=form.netcdf) for path, array in source.arrays.items()}
     with h5py.File(file, "w", track_order=True) as made:
@@ -96,7 +96,7 @@ def _set_attribute(owner: Any, path: str, name: str, value: object) -> None:
 
 
 def _attribute(value: object) -> object:
-    """An attribute's value as HDF5 has it; what it has not, as JSON text."""
+    """An attribute's value in a type of HDF5; values without one become JSON text."""
     if isinstance(value, bool):
         return np.int8(value)
     if isinstance(value, str):
@@ -122,7 +122,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _add_dimensions(made: Any, source: Exported, datasets: Mapping[str, Any]) -> None:
-    """Makes a scale of each dimension, in the group where it is first met: its coordinate variable, or an empty dataset."""
+    """Creates a scale for each dimension, in the first group that uses it: its coordinate variable, or an empty dataset."""
     scales: dict[tuple[str, str], Any] = {}  # by group and name
     number = 0
     for path in sorted(source.arrays, key=lambda path: (path.count("/"), path)):
@@ -145,7 +145,7 @@ def _dimension_name(name: str | None, length: int) -> str:
 
 
 def _found(name: str, length: int, group: str, scales: Mapping[tuple[str, str], Any]) -> Any:
-    """The dimension of this name and length in the group or above it; None where there is none."""
+    """The dimension of this name and length in the group or above it; None if there is none."""
     while True:
         scale = scales.get((group, name))
         if scale is not None and scale.shape[0] == length:
@@ -163,7 +163,7 @@ def _free_name(
     source: Exported,
     taken: tuple[str | None, ...],
 ) -> str:
-    """The name, or one with a number where another dimension, or an array that is no coordinate of it, has the name."""
+    """The name, or one with a number if another dimension, or an array that is not its coordinate, has the name."""
     tried, count = name, 0
     while True:
         scale = scales.get((group, tried))

@@ -1,4 +1,5 @@
-"""How the elements of an array become those of an HDF5 or NetCDF4 dataset: data type, fill value, attributes of their own, and each slab of values. Pure."""
+"""The conversion of the elements of an array to those of an HDF5 or NetCDF4 dataset: data type, fill value, attributes that describe elements, and each slab of
+values. Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ _AS_DAYS: Final = frozenset({"Y", "M", "W"})  # of datetimes: whole numbers of d
 
 
 class StoredValues(Record):
-    """dtype       of the dataset, as h5py takes it
+    """dtype       of the dataset, in h5py's form
     fill        the dataset's fill value; None: the format's own
-    attributes  that say what the elements mean; an array with others of these names is refused
+    attributes  that describe the elements; an array with other values for these names is refused
     is_text     whether elements are text of variable length, which filters do not compress
     source, as_times  dtype of the array; the dtype in which times are counted, None for others"""
 
@@ -40,7 +41,7 @@ class StoredValues(Record):
     as_times: np.dtype[np.generic] | None = None
 
     def of(self, values: Values, path: str) -> Values:
-        """Values of the array as those of the dataset. Raises InvalidInputError for what the format cannot hold."""
+        """Values of the array as those of the dataset. Raises InvalidInputError for values that the format cannot hold."""
         if self.is_text:
             texts = values.astype(object)
             if any("\0" in text for text in texts.reshape(-1).tolist()):
@@ -57,7 +58,7 @@ class StoredValues(Record):
 
 
 def stored_values(h5py: ModuleType, path: str, array: Array, *, netcdf: bool) -> StoredValues:
-    """How an array is stored. Raises InvalidInputError for a data type that the format has not, and for attributes that say something else of its elements."""
+    """The stored form of an array. Raises InvalidInputError for a data type that the format does not have, and for attributes that contradict the stored form."""
     dtype = array.dtype
     found = None
     if _is_text(array):
@@ -92,7 +93,7 @@ def _is_text(array: Array) -> bool:
 
 
 def _is_plain(dtype: np.dtype[np.generic], kinds: str) -> bool:
-    """Whether the format has these elements, or all fields of a struct."""
+    """Whether the format has a type for these elements, or for all fields of a struct."""
     if dtype.kind == "V":
         fields = [field[0] for field in (dtype.fields or {}).values()]
         return "V" in kinds and bool(fields) and all(_is_plain(field, kinds) for field in fields)
@@ -100,7 +101,7 @@ def _is_plain(dtype: np.dtype[np.generic], kinds: str) -> bool:
 
 
 def _times(dtype: np.dtype[np.generic], fill: np.generic) -> StoredValues | None:
-    """Datetimes and timedeltas, as CF conventions count them and xarray writes them: NaT is the least int64. None for units that they have not."""
+    """Datetimes and timedeltas, as CF conventions count them and xarray writes them: NaT is the smallest int64. None for units that they do not have."""
     unit = np.datetime_data(dtype)[0]  # type: ignore[arg-type] # NumPy's stubs want the kind
     if unit in _AS_DAYS and dtype.kind == "M":
         unit = "D"

@@ -36,13 +36,13 @@ _AXES: Final = {
     "level": "Z",
     "depth": "Z",
 }
-_CLASSIC: Final = 2**32 - 2**25  # bytes of a TIFF file that is no BigTIFF
+_CLASSIC: Final = 2**32 - 2**25  # largest TIFF file that is not BigTIFF, in bytes
 
 Report = Callable[[int], object]
 
 
 def only_array(source: Exported, kind: str) -> Array:
-    """The one array of a file that holds one. Raises InvalidInputError where there are several."""
+    """The one array of a file that holds one. Raises InvalidInputError if there are several."""
     if len(source.arrays) > 1:
         raise InvalidInputError(
             f"a {kind} file holds one array, and there are {len(source.arrays)}",
@@ -67,7 +67,7 @@ def write_npz(source: Exported, file: IO[bytes], budget: int, report: Report) ->
 
 def write_tiff(source: Exported, file: IO[bytes], budget: int, report: Report) -> None:
     """Writes a TIFF file, compressed with deflate: a page for each element of the first dimensions. Raises InvalidInputError without tifffile, for several arrays, and
-    for an array that no TIFF file has; StoreError, DataError."""
+    for an array that TIFF cannot hold; StoreError, DataError."""
     tifffile = load_tifffile()
     array = only_array(source, "TIFF")
     if array.ndim < 2 or not prod(array.shape) or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
@@ -92,7 +92,7 @@ def write_tiff(source: Exported, file: IO[bytes], budget: int, report: Report) -
 
 
 def _pages(array: Array, nbytes: int, report: Report) -> Iterator[Values]:
-    """The pages in C order; many at once where they fit, so that each chunk is decoded few times."""
+    """The pages in C order; as many at once as fit, so that chunks are decoded as few times as possible."""
     page = prod(array.shape[-2:])
     left = np.empty(0, array.dtype)
     for piece in window(array).pieces(max(nbytes, page * array.dtype.itemsize)):

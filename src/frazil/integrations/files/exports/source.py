@@ -1,4 +1,4 @@
-"""What is exported: an array, or the arrays and groups below a group, with the paths that they have in the file. Nothing is written here."""
+"""The nodes to export: an array, or the arrays and groups below a group, with their paths in the file. Nothing is written here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Exported(Record):
-    """groups: by path, "" the root;  arrays: by path; of an array alone, its name"""
+    """groups: by path, "" the root;  arrays: by path; for a single array, by its name"""
 
     groups: dict[str, Group]
     arrays: dict[str, Array]
@@ -29,11 +29,11 @@ class Exported(Record):
 def exported(
     node: Array | Group, name: str, variables: Sequence[str] | None = None, skip: Sequence[str] = ()
 ) -> Exported:
-    """What of a node is exported.
+    """The exported part of a node.
 
     name   of an array that is exported alone and is the root of its hierarchy
     variables, skip  paths of arrays, as for an import
-    Raises InvalidInputError for a name that no array has, and where nothing is left."""
+    Raises InvalidInputError for a name that no array has, and if nothing is left."""
     if isinstance(node, Array):
         return Exported({}, {node.path.rpartition("/")[2] or name: node})
     below = dict(node.members(max_depth=None))

@@ -1,3 +1,3 @@
-"""GRIB files, editions 1 and 2: where their fields are, and the variables that cfgrib makes of them.
+"""GRIB files, editions 1 and 2: the positions of their fields, and the variables that cfgrib combines them into.
 
 Values are decoded by eccodes (`pip install 'frazil[grib]'`)."""

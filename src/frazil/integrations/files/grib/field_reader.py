@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def open_grib(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
 ) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
-    """Readers of variables, by path; each box is a chunk. files: closes what is opened. Raises InvalidInputError without eccodes."""
+    """Readers of variables, by path; each box is a chunk. files: closes opened files. Raises InvalidInputError without eccodes."""
     load_package("eccodes")
     file = files.enter_context(open_file(source))
 

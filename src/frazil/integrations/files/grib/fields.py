@@ -1,8 +1,8 @@
-"""GRIB files, scanned with cfgrib: each variable that it makes of the fields as an array with a field in each chunk, and coordinates; and one field decoded by eccodes.
+"""GRIB files, scanned with cfgrib: each of its variables as an array with a field in each chunk, and coordinates; and the decoding of one field by eccodes.
 
-Damaged messages make eccodes write where it must not, so both run in another process (hdf5/scan_process.py).
-cfgrib says which fields are one variable, and what its dimensions, coordinates and attributes are, as for xarray's engine "cfgrib". Its index files are neither read nor
-written, as they are pickles."""
+Damaged messages make eccodes write outside its memory, so both run in another process (hdf5/scan_process.py).
+cfgrib decides which fields form one variable, with which dimensions, coordinates and attributes, as for xarray's engine "cfgrib". Its index files are neither read nor
+written, because they are pickles."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import FileCheck
     from frazil.metadata.json_text import Json
 
-_DTYPE: Final = np.dtype("<f4")  # of values, as cfgrib has them
-_NOT_KEPT: Final = frozenset({"history"})  # an attribute that says when this machine read the file
-_FIELDS: Final = "field_id_index"  # an attribute of what cfgrib has for values that are fields
+_DTYPE: Final = np.dtype("<f4")  # of values in cfgrib
+_NOT_KEPT: Final = frozenset({"history"})  # an attribute with the time at which this machine read the file
+_FIELDS: Final = "field_id_index"  # the attribute by which cfgrib marks variables whose values are fields
 _PARAMETER: Final = "paramId"
 _SPLIT: Final = (
     "typeOfLevel",
     "stepType",
     "gridType",
     _PARAMETER,
-)  # keys by which fields are parted, the first of several values
+)  # keys that split fields into datasets: the first one with several values
 _FEW_POINTS: Final = (
     2**26
-)  # of a grid, which a field may have whatever its message is like: where all values are the same, a message has none of them
-_POINTS_OF_BYTE: Final = 64  # of a larger grid, for each byte of the message: more than any packing reaches
+)  # of a grid that any message may have: if all values are the same, a message has none of them
+_POINTS_OF_BYTE: Final = 64  # of a larger grid, for each byte of the message: more than any packing achieves
 _TURNED: Final = "alternativeRowScanning"  # whether every other row is stored from its end
 _REASON: Final = "GRIB packs the values of each field in its own way"
 
 
 def load_package(name: str) -> ModuleType:
-    """The package cfgrib or eccodes, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
+    """The package cfgrib or eccodes, which a plain installation does not have. Raises InvalidInputError that names the extra."""
     try:
         return import_module(name)
-    except Exception as error:  # where the library of eccodes is missing, it raises a RuntimeError
+    except Exception as error:  # a RuntimeError if the library of eccodes is missing
         raise InvalidInputError(
             f"GRIB files are read with cfgrib and eccodes; {name} cannot be imported ({error})",
             hint="pip install 'frazil[grib]'",
@@ -66,17 +66,17 @@ def load_package(name: str) -> ModuleType:
 
 
 def load_cfgrib() -> None:
-    """Raises InvalidInputError where a package is missing."""
+    """Raises InvalidInputError if a package is missing."""
     load_package("cfgrib")
 
 
 def scan_grib(file: BinaryIO, name: str, state: FileCheck, step: Callable[[], None] = lambda: None) -> ScannedFile:
-    """The variables of a file that is open for reading. Where they do not go together in one group (other levels, other kinds of steps), each set of them has a group, whose
-    name says what its fields have in common.
+    """The variables of a file that is open for reading. If they do not fit in one group (other levels, other kinds of steps), each set of them has a group, which is
+    named after the common values of its fields.
 
-    All of the file is read, as what a field is stands in each message.
+    The whole file is read, because the description of a field is in its message.
 
-    state  what the file is like;  step: called after each message
+    state  of the file;  step: called after each message
     Raises InvalidInputError without cfgrib and eccodes, FormatError for a damaged message."""
     load_cfgrib()
     fields = _Fields(file, state.size, name, step)
@@ -103,13 +103,13 @@ def scan_grib(file: BinaryIO, name: str, state: FileCheck, step: Callable[[], No
 
 
 class _Fields(Mapping[Field, Any]):
-    """The fields of a file as messages of cfgrib, by where they are."""
+    """The fields of a file as messages of cfgrib, by position."""
 
     def __init__(self, file: BinaryIO, size: int, name: str, step: Callable[[], None]) -> None:
         self._file, self._size, self._name, self._step = file, size, name, step
         self._found: list[Field] = []
 
-    def items(self) -> Iterator[tuple[Field, Any]]:  # type: ignore[override] # all that cfgrib asks of it
+    def items(self) -> Iterator[tuple[Field, Any]]:  # type: ignore[override] # the only method that cfgrib calls
         """All fields, in the order of the file."""
         self._found.clear()
         for at, message in read_messages(self._file, self._size, self._name):
@@ -129,7 +129,7 @@ class _Fields(Mapping[Field, Any]):
 
 
 def _opened(message: bytes, name: str) -> Any:
-    """A message of cfgrib. Raises FormatError for a grid that takes gigabytes to decode, and whose values cannot be in the message."""
+    """A message of cfgrib. Raises FormatError for a grid that takes gigabytes to decode, although the message is too short for its values."""
     eccodes = load_package("eccodes")
     handle = eccodes.codes_new_from_message(message)
     points = eccodes.codes_get(handle, "numberOfDataPoints", int)
@@ -144,7 +144,7 @@ def _opened(message: bytes, name: str) -> Any:
 
 
 def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
-    """The datasets that cfgrib makes of the fields, and the keys whose values each has in common. Raises what cfgrib and eccodes raise."""
+    """The datasets that cfgrib makes of the fields, and the keys with a common value in each. Raises the errors of cfgrib and eccodes."""
     cfgrib = load_package("cfgrib.dataset")
     keys = cfgrib.compute_index_keys()
     index = load_package("cfgrib.messages").FieldsetIndex.from_fieldset(
@@ -160,7 +160,7 @@ def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
         try:
             made = cfgrib.open_from_index(part, errors="raise", cache_geo_coords=False)
         except cfgrib.DatasetBuildError as error:
-            if len(error.args) > 2:  # several values of a key that a dataset has one of
+            if len(error.args) > 2:  # several values of a key, of which a dataset can have only one
                 waiting[:0] = [{**wanted, **more} for more in error.args[2]]
                 continue
             # variables whose coordinates differ
@@ -173,7 +173,7 @@ def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
 
 
 def _group_name(keys: Mapping[str, Any], dataset: Any, taken: Mapping[str, object]) -> str:
-    """A name of the values that the fields of a group have in common; a number behind it where another group has it."""
+    """A name from the common values of the fields of a group; with a number if another group has it."""
     variables = [name for name, variable in dataset.variables.items() if hasattr(variable.data, _FIELDS)]
     told = {**keys, _PARAMETER: "_".join(variables)} if _PARAMETER in keys else keys
     parts = [str(value).replace("/", "_") for value in told.values() if value not in (None, "undef")]
@@ -194,7 +194,7 @@ def _attributes(found: Mapping[str, Any], path: str, skipped: list[Skipped]) -> 
 
 
 def _scanned(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
-    """Raises InvalidInputError for what cannot be an array here."""
+    """Raises InvalidInputError for a variable that cannot be an array here."""
     names = tuple(map(str, variable.dimensions))
     attributes = _attributes(variable.attributes, path, skipped)
     if hasattr(variable.data, _FIELDS):
@@ -237,7 +237,7 @@ def _of_fields(path: str, data: Any, names: tuple[str, ...], attributes: dict[st
 
 
 def decode_field(message: bytes, shape: Sequence[int]) -> NDArray[np.generic]:
-    """The values of a field, as float32, of a shape that ends with those of its grid; NaN where a bitmap says that there is none.
+    """The values of a field, as float32, of a shape that ends with that of its grid; NaN where a bitmap marks missing values.
 
     Raises ChunkDecodeError for a damaged message, InvalidInputError without eccodes."""
     eccodes = load_package("eccodes")

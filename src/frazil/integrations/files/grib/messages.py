@@ -1,6 +1,6 @@
 """The messages of a GRIB file, and the fields in them, as bytes. Nothing is decoded here.
 
-A message of edition 2 may have several fields, which share sections before them. eccodes reads these only in the order of the file, so they are taken apart."""
+A message of edition 2 may have several fields, which share sections before them. eccodes reads these only in the order of the file, so this module splits them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAGIC: Final = b"GRIB"
 
 _END: Final = b"7777"
 _HEADER: Final = {1: 8, 2: 16}  # bytes of section 0, by edition
-_LARGE, _UNIT = 0x800000, 120  # mark in the length of edition 1, which says that it is in units of so many bytes
+_LARGE, _UNIT = 0x800000, 120  # a mark in the length of edition 1, and the unit in bytes of marked lengths
 _WINDOW: Final = 2**16  # bytes that are searched at once for the next message
 _BITMAP, _DATA = 6, 7  # numbers of sections of edition 2
-_BITMAP_BEFORE: Final = 254  # says that the bitmap is that of the field before
+_BITMAP_BEFORE: Final = 254  # means that the bitmap is that of the previous field
 
 
 class Field(Record):
-    """Where a field is: offset and length of its message in bytes, and its number among the fields of the message."""
+    """The position of a field: offset and length of its message in bytes, and its number among the fields of the message."""
 
     offset: int
     length: int
@@ -33,9 +33,9 @@ class Field(Record):
 
 
 def read_messages(file: BinaryIO, size: int, name: str) -> Iterator[tuple[int, bytes]]:
-    """The messages of a file of `size` bytes with their first bytes, in order. What is between messages is passed over, as eccodes does.
+    """The messages of a file of `size` bytes with their first bytes, in order. Bytes between messages are skipped, as eccodes does.
 
-    Raises FormatError for a message that is cut short or of no edition that is known here, OSError."""
+    Raises FormatError for a message that is incomplete or of an unknown edition, OSError."""
     at = _next(file, 0, size)
     while at is not None:
         file.seek(at)
@@ -54,7 +54,7 @@ def read_messages(file: BinaryIO, size: int, name: str) -> Iterator[tuple[int, b
 
 
 def read_field(file: BinaryIO, field: Field, name: str) -> bytes:
-    """A field as a message of its own. Raises FormatError where the file no longer has it, OSError."""
+    """A field as a message of its own. Raises FormatError if the file no longer has it, OSError."""
     file.seek(field.offset)
     found = next(islice(split_fields(file.read(field.length), field.offset, name), field.number, None), None)
     if found is None:
@@ -63,7 +63,8 @@ def read_field(file: BinaryIO, field: Field, name: str) -> bytes:
 
 
 def split_fields(message: bytes, at: int, name: str) -> Iterator[bytes]:
-    """The fields of a message, each as a message of its own; made one after the other, as all may share large sections. at: its first byte, in errors. Raises FormatError."""
+    """The fields of a message, each as a message of its own; created one after the other, because all may share large sections. at: its first byte, for errors.
+    Raises FormatError."""
     fields = [] if len(message) < _HEADER[1] or message[7] != 2 else _sections_of_fields(message, at, name)
     if len(fields) < 2:
         yield message
@@ -100,10 +101,10 @@ def _sections_of_fields(message: bytes, at: int, name: str) -> list[list[tuple[i
 
 
 def _next(file: BinaryIO, at: int, size: int) -> int | None:
-    """The first byte of the next message, from a byte on; None where there is none."""
+    """The first byte of the next message at or behind a position; None if there is none."""
     while at < size:
         file.seek(at)
-        if file.read(len(MAGIC)) == MAGIC:  # as it nearly always is
+        if file.read(len(MAGIC)) == MAGIC:  # true for nearly all messages
             return at
         file.seek(at)
         window = file.read(_WINDOW)
@@ -115,7 +116,7 @@ def _next(file: BinaryIO, at: int, size: int) -> int | None:
 
 
 def _length(file: BinaryIO, header: bytes, at: int, name: str) -> int:
-    """Bytes of the message that begins so."""
+    """Bytes of the message with this header."""
     edition = header[7] if len(header) > 7 else 0
     if edition not in _HEADER or len(header) < _HEADER[edition]:
         raise FormatError(f"the message at byte {at} has the edition {edition}; 1 and 2 are read", key=name)
@@ -126,8 +127,8 @@ def _length(file: BinaryIO, header: bytes, at: int, name: str) -> int:
 
 
 def _large_length(file: BinaryIO, length: int, at: int, name: str) -> int:
-    """Bytes of a message of edition 1 whose length has the mark of large messages: as ECMWF writes them, the length counts units of 120 bytes, and the length of the section
-    of data says by how much the last unit is too long. Raises FormatError."""
+    """Bytes of a message of edition 1 whose length has the mark of large messages, in the form of ECMWF: the length counts units of 120 bytes, and the length of
+    the data section is the excess of the last unit. Raises FormatError."""
     start, flags = at + _HEADER[1], 0
     for number in (1, 2, 3, 4):
         if number in (2, 3) and not flags & (0x80 >> number - 2):
@@ -136,7 +137,7 @@ def _large_length(file: BinaryIO, length: int, at: int, name: str) -> int:
         header = file.read(8)
         size = int.from_bytes(header[:3], "big")
         if number == 4:
-            # the section's own length has more than three bytes: what is there is smaller than a unit
+            # the section's own length has more than three bytes: the stored value is less than a unit
             return (length & ~_LARGE) * _UNIT - size + 4 if size < _UNIT else length
         if len(header) < 8 or size < 6:
             break

@@ -1,3 +1,3 @@
-"""HDF5 and NetCDF4 files: their datasets, types, filters and dimensions, and where their chunks lie.
+"""HDF5 and NetCDF4 files: their datasets, types, filters and dimensions, and the positions of their chunks.
 
-What becomes of the values is decided in imports/."""
+imports/ decides how the values are imported."""

@@ -1,7 +1,7 @@
-"""HDF5 and NetCDF4 files, scanned with h5py: each dataset as an array of Zarr, and where its chunks lie. Data is read only where it lies in no span of the file.
+"""HDF5 and NetCDF4 files, scanned with h5py: each dataset as an array of Zarr, and the positions of its chunks. Data is read only if it is not a span of the file.
 
 Types and filters are in types.py, names of dimensions in dimensions.py. Links are not followed, so that no other file is opened.
-Of a file at a distance those ranges alone are read that HDF5 asks for."""
+Of a remote file only the ranges that HDF5 needs are read."""
 
 from __future__ import annotations
 
@@ -41,14 +41,12 @@ if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
 
 
-# what netCDF and the scales of dimensions keep in attributes for themselves
+# attributes that netCDF and the scales of dimensions use internally
 _OWN: Final = frozenset(
     "REFERENCE_LIST DIMENSION_LIST DIMENSION_LABELS _Netcdf4Dimid _Netcdf4Coordinates _nc3_strict _NCProperties".split()  # noqa: SIM905
 )
 _OF_SCALES: Final = frozenset({"CLASS", "NAME"})
-_HIDDEN: Final = (
-    "_nc4_non_coord_"  # before the name of a variable that is called as a dimension is, and is not its coordinate
-)
+_HIDDEN: Final = "_nc4_non_coord_"  # prefix of a variable with the name of a dimension that is not its coordinate
 _FAILURES: Final = (
     ArithmeticError,
     LookupError,
@@ -57,9 +55,9 @@ _FAILURES: Final = (
     RuntimeError,
     TypeError,
     ValueError,
-)  # that h5py raises for damaged files, and NumPy for the numbers in them
+)  # errors of h5py for damaged files, and of NumPy for the numbers in them
 
-_OTHER_LAYOUT: Final = {  # by kind of dtype, why no codec here reads the bytes of elements
+_OTHER_LAYOUT: Final = {  # by kind of dtype, the reason why no codec here can read the bytes of elements
     "O": "it is text of any length, which lies elsewhere in the file",
     "V": "the members of its elements lie in the file as HDF5 puts them",
 }
@@ -71,12 +69,12 @@ StoredChunk = tuple[tuple[int, ...], int, int, int]  # first element, mask of fi
 def scan_hdf5(
     raw: BinaryIO, name: str, state: FileCheck, *, far: bool = False, step: Callable[[], None] = lambda: None
 ) -> ScannedFile:
-    """All datasets of a file. What cannot be an array here is listed as skipped, with its reason.
+    """All datasets of a file. Datasets that cannot be an array here are listed as skipped, with the reason.
 
-    raw    the file, open for reading;  name: its path, or what messages call it;  state: what it is like
-    far    whether HDF5 reads it through `raw`; a file of this machine it opens itself, by its name
+    raw    the file, open for reading;  name: its path, or its name in messages;  state: of the file
+    far    whether HDF5 reads it through `raw`; it opens a file of this machine itself, by its name
     step   called after each dataset
-    Raises InvalidInputError without h5py, FormatError where it is no HDF5 file or is damaged, OSError where it cannot be read."""
+    Raises InvalidInputError without h5py, FormatError if it is not an HDF5 file or is damaged, OSError if it cannot be read."""
     h5py = load_h5py()
     try:
         file = h5py.File(raw, "r") if far else h5py.File(name, "r", locking="best-effort")
@@ -96,7 +94,7 @@ def scan_hdf5(
 
 
 class _Scan:
-    """One walk through a file, and what it finds."""
+    """One traversal of a file, and its results."""
 
     def __init__(self, module: ModuleType, file: h5py.File, raw: BinaryIO, size: int, step: Callable[[], None]) -> None:
         self.h5py, self.raw, self.size, self.user_block = module, raw, size, int(file.userblock_size)
@@ -122,7 +120,7 @@ class _Scan:
     # --- nodes ---------------------------------------------------------------------------------------------------------------------------
 
     def _walk(self, file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
-        """All datasets, with their paths. Groups are noted on the way."""
+        """All datasets, with their paths. Groups are recorded on the way."""
         root = self.h5py.h5o.get_info(file.id)
         seen: dict[tuple[int, int], str] = {(root.fileno, root.addr): ""}
         stack: list[tuple[str, h5py.Group]] = [("", file)]
@@ -156,7 +154,7 @@ class _Scan:
     def _node(
         self, group: h5py.Group, name: str, path: str, seen: dict[tuple[int, int], str]
     ) -> h5py.Group | h5py.Dataset | None:
-        """The group or dataset of a name; None for a named data type, and for what the walk has met under another name."""
+        """The group or dataset of a name; None for a named data type, and for a node that was found before under another name."""
         if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
             raise InvalidInputError("it is a link to another file or object, and links are not followed")
         check_name(name)
@@ -190,7 +188,7 @@ class _Scan:
     # --- arrays --------------------------------------------------------------------------------------------------------------------------
 
     def _array(self, path: str, dataset: h5py.Dataset) -> ScannedArray:
-        """Raises InvalidInputError for what cannot be an array here."""
+        """Raises InvalidInputError for a dataset that cannot be an array here."""
         if dataset.shape is None:
             raise InvalidInputError("it has no elements (a null dataspace)")
         dtype = data_type_of(self.h5py, dataset.id.get_type())
@@ -231,7 +229,7 @@ class _Scan:
         grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunk_shape, strict=True)]
         said = dataset.attrs.get("_FillValue")
         fill = set_missing_values(attributes, said, dtype, path, self.skipped)
-        # a chunk that is not stored holds the dataset's own fill value, whatever the attribute says
+        # a chunk that is not stored has the dataset's own fill value, even if the attribute differs
         if fill is None or library is not None or len(chunks.offsets) + len(given) < math.prod(grid):
             fill = own_fill
         names = self.dimensions.names(dataset)
@@ -251,7 +249,7 @@ class _Scan:
         )
 
     def _library(self, dataset: h5py.Dataset, filters: list[Filter], reason: str) -> Library:
-        """The HDF5 library as what decodes a dataset. Raises InvalidInputError where it lacks a filter."""
+        """The HDF5 library as the decoder of a dataset. Raises InvalidInputError if it lacks a filter."""
         for number, _, _, name in filters:
             if not is_available(self.h5py, number):
                 raise InvalidInputError(
@@ -267,7 +265,7 @@ class _Scan:
     def _chunks(
         self, dataset: h5py.Dataset, shape: tuple[int, ...], chunk_shape: tuple[int, ...], found: list[StoredChunk]
     ) -> ChunkColumns:
-        """Where the chunks of a chunked dataset lie, in order of coordinates."""
+        """The positions of the chunks of a chunked dataset, in order of coordinates."""
         if not found:
             return no_chunks(len(shape))
         firsts, _, places, sizes = zip(*found, strict=True)
@@ -287,7 +285,7 @@ class _Scan:
         return chunks
 
     def _shift(self, dataset: h5py.Dataset, chunks: ChunkColumns, chunk_shape: tuple[int, ...]) -> int:
-        """What is to be added to places of chunks: older HDF5 libraries tell them without the user block that a file may begin with."""
+        """The offset to add to positions of chunks: older HDF5 libraries report them without the user block that a file may begin with."""
         if not self.user_block or not chunks.offsets.size:
             return 0
         first = tuple((chunks.coordinates[0] * np.array(chunk_shape, np.int64)).tolist())
@@ -300,7 +298,7 @@ class _Scan:
     def _run(
         self, dataset: h5py.Dataset, dtype: np.dtype[np.generic], chunk_shape: tuple[int, ...], fill: np.generic
     ) -> tuple[ChunkColumns, Given]:
-        """Where the chunks of a contiguous dataset lie, and those that its end cuts."""
+        """The positions of the chunks of a contiguous dataset, and those that its end cuts."""
         begin = dataset.id.get_offset()
         if begin is None or dataset.id.get_storage_size() == 0:
             return no_chunks(len(dataset.shape)), ()
@@ -320,7 +318,7 @@ class _Scan:
 
 
 def _fill_value(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> np.generic:
-    """What elements hold that were never written."""
+    """The value of elements that were never written."""
     if dtype == TEXT:
         value = dataset.fillvalue
         return np.str_(text_of(value) if isinstance(value, bytes) else "")
@@ -329,7 +327,7 @@ def _fill_value(dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> np.generi
 
 
 def _odd_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:
-    """What is wrong with the first chunk that was stored without some of the filters; "" where there is none."""
+    """The error for the first chunk that was stored without some of the filters; "" if there is none."""
     for first, mask, _, _ in found:
         if mask:
             lacks = next((i for i in range(len(filters)) if mask >> i & 1), 0)

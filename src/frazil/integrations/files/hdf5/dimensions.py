@@ -1,4 +1,4 @@
-"""The dimensions of datasets in an HDF5 file: their names, by scales, labels or the numbers that netCDF keeps, and how long those are that grow."""
+"""The dimensions of datasets in an HDF5 file: their names, from scales, labels or the numbers that netCDF stores, and the lengths of those that grow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import h5py
 
 
-_ALONE: Final = b"This is a netCDF dimension but not a netCDF variable"  # begins the attribute NAME of such a scale
+_ALONE: Final = b"This is a netCDF dimension but not a netCDF variable"  # beginning of the NAME of such a scale
 
 
 class Scale(Record):
-    """A dimension that has a dataset. number: netCDF's own of it, -1 where there is none."""
+    """A dimension that has a dataset. number: netCDF's number of it, -1 if there is none."""
 
     name: str
     number: int
@@ -26,9 +26,9 @@ class Scale(Record):
 
 
 class Dimensions:
-    """Those of all datasets of one file.
+    """The dimensions of all datasets of one file.
 
-    netCDF has one length for a dimension that grows, the largest of its variables', and the fill value where others end sooner; HDF5 has a length for each."""
+    netCDF has one length for a dimension that grows, the largest of its variables, and the fill value where others end earlier; HDF5 has a length for each."""
 
     def __init__(self, module: ModuleType, datasets: Sequence[h5py.Dataset]) -> None:
         self.h5py = module
@@ -54,7 +54,7 @@ class Dimensions:
             self.by_number.setdefault(scale.number, scale)
 
     def is_alone(self, dataset: h5py.Dataset) -> bool:
-        """Whether a dataset is nothing but a dimension."""
+        """Whether a dataset is only a dimension."""
         if dataset.shape is None or self._address(dataset) not in self.scales:
             return False
         name = dataset.attrs.get("NAME")
@@ -64,7 +64,7 @@ class Dimensions:
         return int(self.h5py.h5o.get_info(dataset.id).addr)
 
     def _scales_of(self, dataset: h5py.Dataset) -> list[Scale | None]:
-        """The scale of each dimension, as far as there is one."""
+        """The scale of each dimension, if there is one."""
         if dataset.shape is None:
             return []
         rank = len(dataset.shape)
@@ -85,7 +85,7 @@ class Dimensions:
         return found
 
     def shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
-        """The shape that netCDF would show."""
+        """The shape of the dataset in netCDF."""
         return tuple(
             [
                 extent if scale is None or limit is not None else max(extent, self.lengths.get(scale.address, 0))
@@ -94,7 +94,7 @@ class Dimensions:
         )
 
     def names(self, dataset: h5py.Dataset) -> tuple[str, ...]:
-        """A name for each dimension. Those that have none in the file are called phony_dim_0 and so on, as netCDF calls them: one name for all of a length, but
+        """A name for each dimension. Dimensions without a name in the file are called phony_dim_0 and so on, as in netCDF: one name for all of a length, but
         never twice in a dataset."""
         names: list[str] = []
         used: dict[int, int] = {}

@@ -1,6 +1,6 @@
-"""Datasets of HDF5 files that the HDF5 library itself decodes, since no codec here does what their filters do.
+"""Datasets of HDF5 files that the HDF5 library itself decodes, because they have filters that no codec here implements.
 
-Filters beyond those of the library come from hdf5plugin, where it is installed."""
+Filters that the library does not have come from hdf5plugin, if it is installed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FAILURES: Final = (ArithmeticError, LookupError, OSError, RuntimeError, TypeErr
 
 
 def is_available(h5py: ModuleType, number: int) -> bool:
-    """Whether the HDF5 library has a filter, with those of hdf5plugin where it is installed."""
+    """Whether the HDF5 library has a filter, including those of hdf5plugin if it is installed."""
     if not h5py.h5z.filter_avail(number):
         try:
             import_module("hdf5plugin")  # registers its filters
@@ -40,12 +40,12 @@ def is_available(h5py: ModuleType, number: int) -> bool:
 def open_hdf5(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
 ) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
-    """Readers of these arrays, by path. files: closes what is opened. Raises InvalidInputError without h5py."""
+    """Readers of these arrays, by path. files: closes opened files. Raises InvalidInputError without h5py."""
     h5py = load_h5py()
     for array in arrays:
         assert array.library is not None
         for number in array.library.filters:
-            is_available(h5py, number)  # registers those of hdf5plugin
+            is_available(h5py, number)  # registers the filters of hdf5plugin
     file: Any
     if source.container is not None:
         file = files.enter_context(h5py.File(files.enter_context(open_file(source)), "r"))
@@ -63,7 +63,7 @@ def open_hdf5(
             if 0 in there:  # a dimension of netCDF may be longer than the dataset
                 return values
             if array.dtype == TEXT and dataset.chunks is not None and not _is_stored(dataset, box):
-                return values  # the library cannot read fill values of text from a file that it may not write
+                return values  # the library cannot read fill values of text from a file that is opened read-only
             ends = [part.start + extent for part, extent in zip(box, there, strict=True)]
             try:
                 dataset.read_direct(

@@ -1,7 +1,7 @@
-"""What libraries do with files that may be damaged is done in another process, with a limit of time: HDF5 and eccodes never come back from some of them, or end the
-process that they run in. HDF5 and GRIB files are scanned so, and fields of GRIB decoded.
+"""A process for the calls of libraries on files that may be damaged, with a time limit: HDF5 and eccodes never return for some of them, or end the
+process that they run in. It scans HDF5 and GRIB files, and decodes fields of GRIB.
 
-The work itself is in datasets.py and in grib/. A file at a distance is read by this process, so that the other one needs no credentials."""
+The work itself is in datasets.py and in grib/. This process reads remote files, so that the other one needs no credentials."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 TIME_LIMIT: Final = 60.0  # seconds
-_LATER: Final = 10.0  # seconds after which a process that nobody has ended ends itself
+_LATER: Final = 10.0  # seconds after which a process that was not ended ends itself
 _KEPT: Final = 2  # processes that wait for the next file
 _READ, _STEP, _DONE, _FAILED = "read", "step", "done", "failed"
 HDF5, GRIB = "hdf5", "grib"  # kinds of files
@@ -50,13 +50,13 @@ _START: Final = (
 def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HDF5) -> ScannedFile:
     """hdf5.scan_hdf5 or grib.scan_grib, by the kind, in another process.
 
-    time_limit  seconds that the library may take for one dataset or field, or between two reads of a file at a distance
-    Raises what that raises, InvalidInputError for a limit that is none, and FormatError where the library takes longer or ends its process."""
+    time_limit  seconds that the library may take for one dataset or field, or between two reads of a remote file
+    Raises the errors of these functions, InvalidInputError for an invalid limit, and FormatError if the library takes longer or ends its process."""
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float) or not 0 < time_limit < float("inf"):
         raise InvalidInputError(f"time_limit is {time_limit!r}; it is a number of seconds above 0")
     _load(kind)
     state, far = state_of(file), isinstance(file, RangedFile)
-    if not _HAS_PROCESSES:  # and so no limit
+    if not _HAS_PROCESSES:  # so there is no limit
         return _scan(kind, file, name, state, far=far, step=lambda: None)
     path = name if far else os.path.abspath(name)  # this process may have moved to another folder
     found = _ask((kind, path, name, state, far, time_limit), file, name, time_limit)
@@ -65,7 +65,7 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HD
 
 
 def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limit: float) -> NDArray[np.generic]:
-    """grib.decode_field in another process. name: of the file, in messages. Raises what that raises, and FormatError where eccodes takes longer or ends its process."""
+    """grib.decode_field in another process. name: of the file, in messages. Raises its errors, and FormatError if eccodes takes longer or ends its process."""
     if not _HAS_PROCESSES:
         return decode_field(message, shape)
     found = _ask((_FIELD, message, tuple(shape), time_limit), None, name, time_limit)
@@ -74,7 +74,7 @@ def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limi
 
 
 def _ask(task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
-    """What the other process answers. Raises the error that it answers."""
+    """The answer of the other process. If it is an error, raises it."""
     process = _idle.pop() if _idle else _Process()
     try:
         found = process.ask(task, file, name, time_limit)
@@ -93,7 +93,7 @@ def _ask(task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit:
 
 
 def _load(kind: str) -> None:
-    """Says so where a library is not installed."""
+    """Raises an error if a library is not installed."""
     if kind == HDF5:
         load_h5py()
     else:
@@ -172,7 +172,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Alarm:
-    """Ends this process where the library does not come back: also if nobody waits for it any more. It is stopped while bytes are awaited."""
+    """Ends this process if the library does not return, even if no process waits for it any more. It is stopped while this process waits for bytes."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -200,8 +200,8 @@ class _RequestedFile(PositionedFile):
 
 
 def work(number: int) -> None:
-    """Does the tasks that come over a connection, until it ends. number: of its file."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C ends
+    """Does the tasks that arrive over a connection, until it ends. number: of its file descriptor."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C
     with Connection(number) as connection, suppress(EOFError, ConnectionError):
         while True:
             kind, *task = connection.recv()
@@ -209,7 +209,7 @@ def work(number: int) -> None:
 
 
 def _decoded(message: bytes, shape: Sequence[int], time_limit: float) -> tuple[str, object]:
-    """The answer to a field."""
+    """The answer for a field."""
     alarm = _Alarm(time_limit + _LATER)
     alarm.set()
     try:
@@ -224,7 +224,7 @@ def _decoded(message: bytes, shape: Sequence[int], time_limit: float) -> tuple[s
 def _scanned(
     connection: Connection[Any, Any], kind: str, path: str, name: str, state: FileCheck, far: bool, time_limit: float
 ) -> tuple[str, object]:
-    """The answer to a file; whatever goes wrong is one, too."""
+    """The answer for a file; any error is an answer, too."""
     alarm = _Alarm(time_limit + _LATER)
 
     def step() -> None:

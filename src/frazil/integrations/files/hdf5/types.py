@@ -1,4 +1,4 @@
-"""HDF5's data types and filters as Zarr's: what is the same, byte for byte, and the refusal of all else by its name. h5py's objects come in, nothing is read."""
+"""HDF5's data types and filters as Zarr's: those that are the same, byte for byte, and errors that name all others. Takes h5py's objects, and reads nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
 
 
-_FILTERS: Final = {  # by number, what HDF5's list of registered filters calls those that are met
+_FILTERS: Final = {  # names from HDF5's list of registered filters, by number
     1: "deflate",
     2: "shuffle",
     3: "fletcher32",
@@ -39,7 +39,7 @@ Filter: TypeAlias = tuple[int, int, tuple[int, ...], bytes]  # number, flags, va
 
 
 def load_h5py() -> ModuleType:
-    """h5py, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
+    """h5py, which a plain installation does not have. Raises InvalidInputError that names the extra."""
     try:
         return import_module("h5py")
     except ImportError as error:
@@ -50,7 +50,7 @@ def load_h5py() -> ModuleType:
 
 
 def data_type_of(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
-    """The dtype of elements of an h5py.h5t.TypeID: as they lie in the file; of compounds the members in their order, with nothing between them; object for text of any
+    """The dtype of elements of an h5py.h5t.TypeID, as they are in the file; of compounds the members in their order, without gaps; object for text of any
     length. Raises InvalidInputError, naming the type, for one that no array here can have."""
     found = _number(h5py, kind)
     if found is not None:
@@ -77,7 +77,7 @@ def _struct(h5py: ModuleType, kind: object) -> np.dtype[np.generic]:
     fields: list[tuple[str, np.dtype[np.generic]]] = []
     for i in range(kind.get_nmembers()):  # type: ignore[attr-defined]
         name = kind.get_member_name(i).decode(errors="surrogateescape")  # type: ignore[attr-defined]
-        if not name or any("\udc80" <= letter <= "\udcff" for letter in name):  # by their names members are read
+        if not name or any("\udc80" <= letter <= "\udcff" for letter in name):  # members are read by their names
             raise InvalidInputError(f"its member {i} has no name in UTF-8")
         try:
             member = data_type_of(h5py, kind.get_member_type(i))  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ def _number(h5py: ModuleType, kind: object) -> np.dtype[np.generic] | None:
 
 
 def _complex(h5py: ModuleType, kind: object) -> np.dtype[np.generic] | None:
-    """The dtype of a pair of floats `r` and `i` with nothing between them, which is how complex numbers are kept."""
+    """The dtype of a pair of floats `r` and `i` without gaps, the usual form of complex numbers."""
     if kind.get_nmembers() != 2 or [kind.get_member_name(i) for i in range(2)] != [b"r", b"i"]:  # type: ignore[attr-defined]
         return None
     real, imaginary = (_number(h5py, kind.get_member_type(i)) for i in range(2))  # type: ignore[attr-defined]
@@ -132,19 +132,19 @@ def _complex(h5py: ModuleType, kind: object) -> np.dtype[np.generic] | None:
 
 
 def filter_name(number: int, name: bytes) -> str:
-    """A filter for messages."""
+    """The name of a filter for messages."""
     known = _FILTERS.get(number) or name.decode(errors="replace").strip("\0")
     return f"{known} (filter {number})" if known else f"filter {number}"
 
 
 def codecs_of(filters: Sequence[Filter], dtype: np.dtype[np.generic]) -> tuple[Mapping[str, Json], ...] | str:
-    """The chain of codecs that does what a pipeline of filters does, in the order of encoding; or which filter no codec does."""
+    """The codecs that do the same as a pipeline of filters, in the order of encoding; or the filter that no codec implements."""
     codecs: list[Mapping[str, Json]] = [bytes_codec(dtype)]
     for number, _, values, name in filters:
         if number == 1 and values and 0 <= values[0] <= 9:
             codecs.append({"name": "numcodecs.zlib", "configuration": {"level": int(values[0])}})
         elif number == 2 and values and values[0] == 1:
-            continue  # bytes of elements of one byte are side by side already
+            continue  # bytes of elements of one byte need no shuffle
         elif number == 2 and values and 0 < values[0] < 2**31:
             codecs.append({"name": "numcodecs.shuffle", "configuration": {"elementsize": int(values[0])}})
         elif number == 3:

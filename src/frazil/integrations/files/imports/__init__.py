@@ -1,3 +1,3 @@
-"""Import: the arrays of a scanned file, copied into a destination or referred to.
+"""Import: the arrays of a scanned file, copied into a destination or referenced.
 
-What is in a file is found by scanner.py and the packages of the formats."""
+scanner.py and the packages of the formats scan files."""

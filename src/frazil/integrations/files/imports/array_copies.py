@@ -1,7 +1,7 @@
-"""Import mode "copy": the arrays of a file written anew, each slab by slab, with chunks, shards and codecs of our choice.
+"""Import mode "copy": the arrays of a file written again, slab by slab, with chunks, shards and codecs of our choice.
 
-A copy into a plain store that was interrupted is continued by the same call: a journal at the destination says that an import is under way, the journal of a rechunk how far
-an array is, and the document of an array, which is written last, that it is complete. In a session nobody sees what is unfinished."""
+The same call continues an interrupted copy into a plain store: a journal at the destination shows that an import is under way, the journal of a rechunk shows the progress
+of an array, and the document of an array, which is written last, shows that it is complete. In a session unfinished arrays are not visible to others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Report = Callable[[int], object]
 
 
 class ArrayCopy(Record):
-    """An array, the path of its copy below the group of the import, and how the copy is laid out."""
+    """An array, the path of its copy below the group of the import, and the layout of the copy."""
 
     array: Array
     path: str
@@ -54,8 +54,8 @@ def copy_arrays(
 ) -> None:
     """Writes the arrays below the group at a path, and the groups with their attributes.
 
-    origin  what is copied, in words: the same for the same file in the same state
-    Raises AlreadyExistsError where something else has the path of an array, ConflictError, InvalidInputError, DataError, StoreError."""
+    origin  describes the source: the same for the same file in the same state
+    Raises AlreadyExistsError if another node has the path of an array, ConflictError, InvalidInputError, DataError, StoreError."""
     if isinstance(destination, Session):
         tasks = [_prepared(copy, destination, group, origin) for copy in copies]
         make_groups(destination.root, group, groups)
@@ -86,7 +86,7 @@ def copy_arrays(
 
 
 def make_groups(root: Group, path: str, groups: dict[str, dict[str, Json]]) -> None:
-    """Makes the groups of a file, with their attributes, below the group at a path. Raises AlreadyExistsError where an array is."""
+    """Creates the groups of a file, with their attributes, below the group at a path. Raises AlreadyExistsError if an array has the path of one."""
     target = root.require_group(path) if path.strip("/") else root
     for name, attributes in groups.items():
         group = target.require_group(name) if name else target
@@ -113,7 +113,7 @@ def joined(group: str, path: str) -> str:
 
 
 def _digest(copies: Sequence[ArrayCopy]) -> str:
-    """Of what is to be written, so that a run with other arguments does not continue this one."""
+    """A digest of the planned writes, so that a run with other arguments does not continue this one."""
     told: Final = repr([(copy.path, copy.array.shape, *copy.layout[:3]) for copy in copies])
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
@@ -129,7 +129,7 @@ def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -
 
 
 def _is_there(store: Store, path: str) -> bool:
-    """Whether an array is there. Its document is written when all its elements are."""
+    """Whether an array is complete. Its document is written after all its elements."""
     try:
         return isinstance(open_node(store, path=path), Array)
     except NotFoundError:

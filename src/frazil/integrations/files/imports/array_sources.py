@@ -1,9 +1,10 @@
-"""The arrays of a scanned file as Arrays that can be read: references to its chunks, or chunks that a library decodes. Nothing of this is kept.
+"""The arrays of a scanned file as Arrays that can be read: references to its chunks, or chunks that a library decodes. Nothing is stored permanently.
 
 The decoding by libraries is in decoded_chunks.py."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 def open_arrays(
     scanned: ScannedFile, source: Source, prefixes: Prefixes | None, runtime: Runtime, files: ExitStack
 ) -> dict[str, Array]:
-    """Each array of the file, by path. prefixes: of locations that chunks may be read from; None: the folder of the file; files: closes what
-    libraries open. Raises InvalidInputError where a library is missing."""
-    places = prefixes or [source.prefix]
+    """Each array of the file, by path. prefixes: of locations that chunks may be read from, beside the folder of the file; files: closes the files that
+    libraries open. Raises InvalidInputError if a library is missing."""
+    own = {} if scanned.refers or source.container is not None else {source.prefix: None}
+    places = {**own, **(prefixes if isinstance(prefixes, Mapping) else dict.fromkeys(prefixes or ()))}
     session = Repository.create(MemoryStore(), virtual_prefixes=places, runtime=runtime).writable_session()
     native = [array for array in scanned.arrays if array.library is None]
     found = session.root.create_arrays({array.path: array.arguments() for array in native}) if native else {}

@@ -1,6 +1,6 @@
-"""Where an import goes: a session of a branch, which is committed at the end, or a plain store.
+"""The destination of an import: a session of a branch, which is committed at the end, or a plain store.
 
-Where nothing is there yet, a name that ends in ".zarr" or ".zarr.zip" becomes a plain store, and any other a new repository."""
+If nothing exists at the location, a name that ends in ".zarr" or ".zarr.zip" becomes a plain store, and any other a new repository."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REFERENCE: Final = ".repo@"  # in the name of a point of a repository
 
 
 class Destination(Record):
-    """target: what is written to;  path: of the group there;  commits: whether the session was opened here, and is to be committed"""
+    """target: the location or session to write to;  path: of the group there;  commits: whether the session was opened here, and is to be committed"""
 
     target: Session | Location
     path: str
@@ -36,7 +36,7 @@ class Destination(Record):
 
 
 def is_plain(location: Location) -> bool:
-    """Whether a location that is no repository is, or would become, a plain store. Raises InvalidInputError where something else is there."""
+    """Whether a location that is not a repository is, or would become, a plain store. Raises InvalidInputError if it is something else."""
     store, prefix = resolve(location)
     if not isinstance(location, str | os.PathLike) or os.fspath(location).rstrip("/").endswith(_PLAIN):
         return True
@@ -61,11 +61,11 @@ def open_destination(
     mode: Mode,
     runtime: Runtime,
 ) -> Destination:
-    """The location of an import; a new repository is made where nothing is there.
+    """Opens the destination of an import; creates a new repository if nothing exists there.
 
     path      of the group, below the one that the location names, as in sea.repo@dev/level2
     prefixes  as `virtual_prefixes` of a repository
-    Raises NotFoundError, InvalidInputError for a location inside of a repository, and for a plain store where the mode needs a repository."""
+    Raises NotFoundError, InvalidInputError for a location inside of a repository, and for a plain store if the mode needs a repository."""
     if isinstance(location, Session):
         return Destination(location, path, commits=False)
     if isinstance(location, Repository):

@@ -1,4 +1,4 @@
-"""frazil.import_file: files of other formats brought into a repository or a plain store, in one call: scanned, planned, written, committed.
+"""frazil.import_file: imports files of other formats into a repository or a plain store, in one call: scan, plan, write, commit.
 
 The steps are in scanner.py, importer.py and destination.py."""
 
@@ -43,7 +43,7 @@ _TIME_LIMIT = 60.0
 
 
 class FileImport(Record):
-    """A scanned file with the variables to be imported, and the group that it goes to."""
+    """A scanned file with the variables to import, and the group for them."""
 
     file: str
     group: str
@@ -126,7 +126,7 @@ def import_files(
     prefixes: Prefixes | None,
     runtime: Runtime,
 ) -> Imported:
-    """Several scanned files, in one commit; arguments and errors as for import_file. Raises InvalidInputError where nothing would be imported."""
+    """Several scanned files, in one commit; arguments and errors as for import_file. Raises InvalidInputError if nothing would be imported."""
     if not any(one.scanned.arrays for one in files):
         raise InvalidInputError(
             "nothing could be imported: there is no array",
@@ -178,18 +178,18 @@ def _imported(
             runtime=runtime,
         )
     except AlreadyExistsError as error:
-        if error.hint is None or "overwrite" in error.hint:  # which an import does not do
+        if error.hint is None or "overwrite" in error.hint:  # imports never overwrite
             error.hint = "choose another group with path="
         raise
 
 
 def _allowed(files: Sequence[FileImport], prefixes: Prefixes | None) -> Mapping[str, Location | None]:
-    """The prefixes that a session needs to refer to these files."""
+    """The prefixes that a session needs for references to these files."""
     allowed: dict[str, Location | None] = {
         folder_prefix(one.file): None for one in files if not (one.scanned.in_memory or is_remote(one.file))
     }
     for url in {url for one in files for array in one.scanned.arrays for url in array.urls}:
-        allowed[url.rpartition("/")[0] + "/"] = None  # to refer to them; whoever reads them allows it anew
+        allowed[url.rpartition("/")[0] + "/"] = None  # only for this session: readers must allow it again
     if isinstance(prefixes, Mapping):
         return {**allowed, **prefixes}
     return {**allowed, **dict.fromkeys(prefixes or ())}

@@ -1,6 +1,6 @@
-"""Import of one scanned file: its arrays are copied, or refer to chunks in the file, which a repository may adopt. Nothing is committed here.
+"""Import of one scanned file: its arrays are copied, or reference chunks in the file, which a repository may adopt. Nothing is committed here.
 
-Files are scanned by scanner.py; where they go is decided in import_file.py."""
+scanner.py scans files; import_file.py chooses the destination."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from frazil.stores.locations import Location, resolve
 Mode: TypeAlias = Literal["copy", "virtual", "adopt"]
 Report: TypeAlias = Callable[[int], object]
 
-_LEAST_CHECKED = 2**40  # bytes of elements below which a variable is copied whatever the size of its file
-_MOST_OF_FILE = 2**20  # bytes of elements for each byte of a file: more than any codec reaches
-IMPORTS = Runtime(bytes_in_flight=2**28)  # what an import may use where nothing else is said
+_LEAST_CHECKED = 2**40  # bytes of elements below which a variable is copied without regard to the size of its file
+_MOST_OF_FILE = 2**20  # bytes of elements for each byte of a file: more than any codec achieves
+IMPORTS = Runtime(bytes_in_flight=2**28)  # the default limits of an import
 
 
 class Imported(Record):
-    """What an import did, or would do.
+    """The result of an import, or of a dry run.
 
     arrays    paths of the arrays, below the group of the import
-    layouts   of each array that is copied: chunks, shards, codecs, and why
-    skipped   what of the file is left out, with paths as in the file
-    nbytes    of the elements;  snapshot: the id of the commit, branch: what it went to; None where nothing was committed"""
+    layouts   of each array that is copied: chunks, shards, codecs, and the reason
+    skipped   parts of the file that are left out, with their paths in the file
+    nbytes    of the elements;  snapshot: the id of the commit, branch: its branch; None if nothing was committed"""
 
     arrays: tuple[str, ...]
     layouts: tuple[ArrayLayout, ...]
@@ -51,23 +51,24 @@ class Imported(Record):
 
 
 def folder_prefix(file: str) -> str:
-    """The prefix of locations that virtual chunks in a file need to be allowed."""
+    """The prefix of locations that must be allowed for virtual chunks in a file."""
     return source_of(file).prefix
 
 
 def remote_prefixes(files: Iterable[str]) -> dict[str, Location]:
-    """The bucket or web server of each remote file, and the one store that all files there are read from. Raises InvalidInputError."""
+    """The bucket or web server of each remote file, and the one store from which all files there are read. Raises InvalidInputError."""
     roots = dict.fromkeys(parse_location(file).root for file in files if is_remote(file))
     return {f"{root}/": resolve(root)[0] for root in roots}
 
 
 def mode_of(scanned: ScannedFile, mode: Mode | None) -> Mode:
-    """The mode of an import where none is given: references are imported as such, values are copied."""
+    """The mode of an import, with the default filled in: references are imported as such, values are copied."""
     return mode or ("virtual" if scanned.refers else "copy")
 
 
 def check_mode(scanned: ScannedFile, file: str, mode: Mode, prefixes: Prefixes | None) -> None:
-    """Refuses what a file of references does not allow: it may name any file of this machine, so values are copied only from places that the user names. Raises InvalidInputError."""
+    """Refuses modes that a file of references does not allow: it may name any file of this machine, so values are copied only from places that the user names.
+    Raises InvalidInputError."""
     if not scanned.refers or mode == "virtual":
         return
     if mode == "adopt":
@@ -83,14 +84,14 @@ def check_mode(scanned: ScannedFile, file: str, mode: Mode, prefixes: Prefixes |
 
 
 def import_size(scanned: ScannedFile, mode: Mode) -> int:
-    """Bytes that an import reports, all in all."""
+    """The total number of bytes that an import reports."""
     if mode == "copy":
         return sum(element_nbytes(array.dtype) * prod(array.shape) for array in scanned.arrays)
     return scanned.size if mode == "adopt" else 0
 
 
 def plan_import(scanned: ScannedFile, mode: Mode, layout: LayoutOptions, runtime: Runtime) -> Imported:
-    """What an import of these variables would make. Raises InvalidInputError for options that do not fit."""
+    """The result of an import of these variables, without writing. Raises InvalidInputError for options that do not fit."""
     budget = runtime.checked().bytes_in_flight
     if mode != "copy" and layout != LayoutOptions():
         raise InvalidInputError("chunks, shards and codecs are those of the file, unless values are copied")
@@ -102,7 +103,7 @@ def plan_import(scanned: ScannedFile, mode: Mode, layout: LayoutOptions, runtime
 
 
 def _check_sizes(scanned: ScannedFile) -> None:
-    """Refuses arrays that are nearly all fill value, such as those of a damaged header: a copy would take years. Raises InvalidInputError."""
+    """Refuses arrays that consist almost only of fill values, such as those of a damaged header: a copy would take years. Raises InvalidInputError."""
     for array in scanned.arrays:
         nbytes = element_nbytes(array.dtype) * prod(array.shape)
         if nbytes > max(_LEAST_CHECKED, _MOST_OF_FILE * scanned.size):
@@ -127,19 +128,19 @@ def import_scanned(
     virtual_prefixes: Prefixes | None = None,
     runtime: Runtime = IMPORTS,
 ) -> Imported:
-    """Makes the groups and arrays of a file below the group at a path, which is made where it is missing; commits nothing.
+    """Creates the groups and arrays of a file below the group at a path, which is created if it does not exist; commits nothing.
 
     destination  a writable Session; or the location of a plain store, for mode "copy"
-    file     its path, or its URL; of a dataset in memory, what to call it
+    file     its path, or its URL; for a dataset in memory, its name
     mode     "copy": values are decoded, and encoded with codecs of ours; "adopt": the file is copied whole, chunks are parts of it; "virtual": chunks are parts of
              the file where it is, which the session's repository must allow (folder_prefix)
-    variables, skip  variables that are imported (None: all), and that are left out, as select_variables takes them
+    variables, skip  variables that are imported (None: all), and that are left out, as for select_variables
     layout   chunks, shards and codecs of copies
-    report   is called with bytes that were done
+    report   is called with bytes done
     virtual_prefixes  as for scan_file
-    runtime  bytes_in_flight: bytes that the import holds, or one shard where that is more
-    Raises InvalidInputError where a remote file is to be adopted, for a variable that cannot be imported and is not left out, and for an array that the
-    repository's format cannot hold; AlreadyExistsError where something has the path of an array, StoreError, also where the file changed meanwhile, and what reading it raises."""
+    runtime  bytes_in_flight: bytes that the import holds, or one shard if that is larger
+    Raises InvalidInputError if a remote file is to be adopted, for a variable that cannot be imported and is not left out, and for an array that the repository's
+    format cannot hold; AlreadyExistsError if another node has the path of an array, StoreError, also if the file changed meanwhile, and errors of reading it."""
     source = Source(file, "") if scanned.in_memory else source_of(file, virtual_prefixes)
     if mode == "adopt" and source.container is not None:
         raise InvalidInputError(
@@ -164,7 +165,7 @@ def import_scanned(
                 copy_arrays(destination, path, dict(scanned.groups), copies, origin, report)
         else:
             _refer(destination, scanned, source, path, mode, report)
-    except DataError as error:  # its values may be wrong, or not be those that were scanned
+    except DataError as error:  # its values may be wrong, or it may have changed since the scan
         _check_state(source, scanned, error)
         raise
     _check_state(source, scanned)
@@ -172,7 +173,7 @@ def import_scanned(
 
 
 def _check_state(source: Source, scanned: ScannedFile, error: DataError | None = None) -> None:
-    """Raises StoreError where the file is not what was scanned."""
+    """Raises StoreError if the file has changed since the scan."""
     if source.state() != scanned.state:
         raise StoreError("the file changed while it was imported", key=source.name) from error
 
@@ -180,7 +181,7 @@ def _check_state(source: Source, scanned: ScannedFile, error: DataError | None =
 def _refer(
     destination: Session | Location, scanned: ScannedFile, source: Source, path: str, mode: Mode, report: Report
 ) -> None:
-    """Arrays whose chunks are parts of the file, or of its copy in the repository."""
+    """Creates arrays whose chunks are parts of the file, or of its copy in the repository."""
     if not isinstance(destination, Session):
         raise InvalidInputError(
             "only a repository refers to chunks in files", hint="import into a repository, or copy the values"
@@ -188,7 +189,7 @@ def _refer(
     check_references(scanned.arrays, source.name)
     make_groups(destination.root, path, dict(scanned.groups))
     target = destination.root[path.strip("/")] if path.strip("/") else destination.root
-    # all of them before any chunk, as their paths may be taken
+    # all arrays before any chunk, because their paths may exist already
     made = [(array, target.create_array(array.path, **array.arguments())) for array in scanned.arrays]  # type: ignore[union-attr, arg-type]
     if not made:
         return

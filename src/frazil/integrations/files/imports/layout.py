@@ -1,6 +1,6 @@
-"""Chunks and shards of imported arrays: what the user asks for, or a choice with its reason. Pure (docs/design/066-import.md).
+"""Chunks and shards of imported arrays: those that the user gives, or a choice with its reason. Pure (docs/design/066-import.md).
 
-Chunks have about 1 MiB. Those of the file are kept, put together or cut, as their size needs. Data that is one run in the file is cut so that a map (the last two
+Chunks have about 1 MiB. Those of the file are kept, joined or cut, depending on their size. Data that is one run in the file is cut so that a map (the last two
 dimensions) and a time series (the others) read about as many chunks. Shards have 32 to 64 MiB, in the order of the file."""
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 AUTO: Final = "auto"
 SAME: Final = "same"
 
-_CHUNK: Final = 2**20  # bytes that a chunk should have
-_LEAST, _MOST = 2**18, 2**22  # bytes of chunks of a file that are kept as they are
-_SHARD: Final = 2**25  # bytes that a shard should have at least
+_CHUNK: Final = 2**20  # target size of a chunk in bytes
+_LEAST, _MOST = 2**18, 2**22  # sizes of a file's chunks that are kept unchanged, in bytes
+_SHARD: Final = 2**25  # smallest target size of a shard in bytes
 
 Extents: TypeAlias = "str | int | Sequence[int] | Mapping[str, int] | None"
 
 
 class LayoutOptions(Record):
-    """What the user asks for.
+    """The layout that the user wants.
 
-    chunks  "auto"; "same": as the file has them; extents along each dimension, for the variables of that rank; or extents by the name of the dimension
+    chunks  "auto"; "same": those of the file; extents along each dimension, for the variables of that rank; or extents by the name of the dimension
     shards  the same, without "same"; None: no shards
-    codecs  "auto"; "same": those that do what the filters of the file do; or as create_array takes them"""
+    codecs  "auto"; "same": those equivalent to the filters of the file; or as for create_array"""
 
     chunks: Extents = AUTO
     shards: Extents = AUTO
@@ -40,7 +40,7 @@ class LayoutOptions(Record):
 
 
 class ArrayLayout(Record):
-    """Of one array. reason: why, in words; it has no control characters"""
+    """The layout of one array. reason: for the choice, in words, without control characters"""
 
     chunks: tuple[int, ...]
     shards: tuple[int, ...] | None
@@ -63,7 +63,7 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     size = prod(chunks) * itemsize
     told = f"chunks {_text(chunks)} of {human(size)}: {reason}"
     wanted = _asked(options.shards, array, "shards")
-    if wanted is not None and isinstance(options.shards, Mapping):  # the others are whole, which is whole chunks here
+    if wanted is not None and isinstance(options.shards, Mapping):  # others are whole, so whole chunks here
         wanted = tuple([-(-extent // chunk) * chunk for extent, chunk in zip(wanted, chunks, strict=True)])
     if options.shards is None:
         return ArrayLayout(chunks, None, _codecs(array, options), told)
@@ -84,7 +84,7 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
 
 
 def choose_chunks(shape: Sequence[int], itemsize: int, stored: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
-    """The chunks of an array, and why. stored: the chunks that the file has; None: its data is one run."""
+    """The chunks of an array, and the reason. stored: the chunks of the file; None: its data is one run."""
     whole = tuple([max(extent, 1) for extent in shape])
     size = prod(whole) * itemsize
     if size <= _CHUNK:
@@ -108,13 +108,13 @@ def choose_chunks(shape: Sequence[int], itemsize: int, stored: Sequence[int] | N
 def choose_shards(
     shape: Sequence[int], chunks: Sequence[int], itemsize: int, stored: Sequence[int] | None, budget: int
 ) -> tuple[int, ...] | None:
-    """The shards of an array of these chunks: whole along the last dimensions first, as its data lies in the file. None where one chunk is all."""
+    """The shards of an array with these chunks: whole along the last dimensions first, the order of data in the file. None if one chunk covers everything."""
     if all(chunk >= extent for chunk, extent in zip(chunks, shape, strict=True)):
         return None
     least, most = max(1, min(_SHARD, budget // 8)), max(1, min(2 * _SHARD, budget // 5))
     covers = [ceil(max(extent, 1) / chunk) * chunk for extent, chunk in zip(shape, chunks, strict=True)]
     shards = list(chunks)
-    if stored is not None:  # so that each chunk of the file is decoded for one shard alone
+    if stored is not None:  # so that each chunk of the file is decoded for only one shard
         common = [min(lcm(chunk, part), cover) for chunk, part, cover in zip(chunks, stored, covers, strict=True)]
         if prod(common) * itemsize <= most:
             shards = common
@@ -130,7 +130,7 @@ def choose_shards(
 
 
 def _asked(extents: Extents, array: ScannedArray, name: str) -> tuple[int, ...] | None:
-    """The extents that the user gives for this array; None where they are to be chosen. Raises InvalidInputError."""
+    """The extents that the user gives for this array; None if they are to be chosen. Raises InvalidInputError."""
     if extents is None or isinstance(extents, str):
         if extents not in (None, AUTO, *([SAME] if name == "chunks" else [])):
             raise InvalidInputError(f"{name} is {extents!r}; it must be extents or {AUTO!r}")
@@ -172,7 +172,7 @@ def _balanced(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
         if not open_groups:
             break
         group = min(open_groups, key=lambda group: prod(parts[axis] for axis in group))
-        # a short dimension of an odd extent is cut unevenly: others first
+        # a short dimension of an odd extent would be cut unevenly, so others come first
         axis = max(group, key=lambda axis: (extent(axis) % 2 == 0 or extent(axis) > 8, extent(axis)))
         parts[axis] = shape[axis] if extent(axis) <= 2 else parts[axis] * 2
     return tuple(map(extent, range(len(shape))))
@@ -186,7 +186,7 @@ def _touched(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, int]
 
 
 def _grown(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Several chunks of the file together, along the dimension of which they have the least part."""
+    """Several chunks of the file joined, along the dimension of which they cover the smallest part."""
     chunks = list(stored)
     while True:
         axes = [axis for axis, extent in enumerate(chunks) if extent < shape[axis]]
@@ -196,7 +196,7 @@ def _grown(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tu
 
 
 def _cut(stored: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Parts of a chunk of the file, none of which lies in two."""
+    """Parts of a chunk of the file; no part is in two chunks."""
     chunks = list(stored)
     while prod(chunks) * itemsize > _CHUNK * 5 // 4:
         axes = [axis for axis, extent in enumerate(chunks) if extent > 1]
@@ -208,7 +208,7 @@ def _cut(stored: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def _factor(number: int) -> int:
-    """The least factor above 1; 8 where it is larger, as such parts would be too unlike."""
+    """The smallest factor above 1; 8 if it is larger, because such parts would be too different."""
     return next((factor for factor in (2, 3, 5, 7) if number % factor == 0), min(8, number))
 
 

@@ -1,4 +1,4 @@
-"""References to chunks in a file, as they are or in the copy that a repository adopts: import modes "virtual" and "adopt".
+"""References to chunks in a file, at its place or in the copy that a repository adopts: import modes "virtual" and "adopt".
 
 Copies of values are in array_copies.py."""
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_references(arrays: Sequence[ScannedArray], file: str) -> None:
-    """Refuses arrays whose chunks no codec here decodes. Raises InvalidInputError."""
+    """Refuses arrays with chunks that no codec here decodes. Raises InvalidInputError."""
     refused = [array for array in arrays if array.library is not None]
     if refused:
         told = "; ".join([f"/{array.path}: {array.library.reason}" for array in refused[:10] if array.library])
@@ -32,7 +32,7 @@ def check_references(arrays: Sequence[ScannedArray], file: str) -> None:
 def set_references(
     session: Session, array: ScannedArray, path: str, source: Source, state: FileCheck, adopted: str = ""
 ) -> None:
-    """Sets the references of one array that exists at a path of the session. Chunks that are no part of a file are stored.
+    """Sets the references of one array that exists at a path of the session. Chunks that are not a part of a file are stored.
 
     state    of the file when it was scanned;  adopted: the id of the copy of the file in the repository; "": chunks stay in the file"""
     chunks = array.chunks

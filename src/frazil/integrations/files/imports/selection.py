@@ -1,4 +1,4 @@
-"""Which variables of a scanned file are imported: those that are named, without those that are skipped. Pure.
+"""The variables of a scanned file to import: those that are named, without those that are skipped. Pure.
 
 A variable that cannot be imported is an error, unless it is skipped or others are named."""
 
@@ -20,7 +20,7 @@ _MOST_NAMED: Final = 10  # variables in one error
 
 
 def is_named(path: str, names: Sequence[str]) -> bool:
-    """Whether one of the names is that of the variable at a path; "*", "?" and "[...]" in names stand for any characters, as in a shell."""
+    """Whether one of the names is that of the variable at a path; "*", "?" and "[...]" in names match any characters, as in a shell."""
     return any(fnmatchcase(path, name.strip("/")) for name in names)
 
 
@@ -32,7 +32,7 @@ def has_variable(scanned: ScannedFile, name: str) -> bool:
 def select_variables(
     scanned: ScannedFile, skip: Sequence[str], file: str, variables: Sequence[str] | None = None
 ) -> ScannedFile:
-    """The file with the variables to be imported; the others are among `skipped`.
+    """The file with the variables to import; the others are added to `skipped`.
 
     skip, variables  paths of variables in the file, "level1/temp", as for is_named; variables None: all
     file             its name in errors
@@ -75,7 +75,7 @@ def _left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -
 
 
 def is_left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> bool:
-    """Whether the user left the variable at a path out."""
+    """Whether the user excluded the variable at a path."""
     return bool(_left_out(path, skip, variables))
 
 

@@ -1,3 +1,3 @@
-"""References to chunks in other files: of kerchunk (JSON, and tables in Parquet), and of the manifests in datasets of VirtualiZarr.
+"""References to chunks in other files: those of kerchunk (JSON, and tables in Parquet), and those of the manifests in datasets of VirtualiZarr.
 
 They become virtual chunks of a repository."""

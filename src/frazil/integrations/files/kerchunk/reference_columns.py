@@ -1,4 +1,4 @@
-"""Arrays whose chunks lie in other files: the references in columns, and the scanned array of such an array's metadata. Where references come from is said in the other modules."""
+"""Arrays whose chunks are in other files: the references in columns, and the scanned array for an array's metadata. The other modules read references."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ChunkReferences(Record):
-    """Of one array: where its chunks lie, the URL of each, and chunks whose bytes are in the references."""
+    """The references of one array: places of its chunks, the URL of each, and chunks whose bytes are in the references."""
 
     columns: ChunkColumns
     urls: tuple[str, ...]
@@ -40,7 +40,7 @@ class ObjectSizes:
         self._known: Final[dict[str, int]] = {}
 
     def size(self, target: str) -> int:
-        """Raises InvalidInputError for a place that may not be asked, StoreError."""
+        """Raises InvalidInputError for a place that is not allowed, StoreError."""
         if target not in self._known:
             if is_remote(target) and not self._prefixes:
                 raise InvalidInputError(
@@ -63,9 +63,9 @@ def virtual_array(
     chunks: Callable[[str, ArrayMetadata], ChunkReferences],
     skipped: list[Skipped],
 ) -> ScannedArray:
-    """The scanned array of metadata, of any dialect. marks: what missing elements have, as a fill value or as an attribute of Zarr v3; None: nothing is missing.
+    """The scanned array of metadata, of any dialect. marks: the value of missing elements, as a fill value or as an attribute of Zarr v3; None: nothing is missing.
 
-    Raises InvalidInputError for what cannot be an array here, and what reading the references raises."""
+    Raises InvalidInputError for metadata that cannot be an array here, and errors of reading the references."""
     if not isinstance(array.chunk_grid, RegularGrid):
         raise InvalidInputError("its chunks have several shapes")
     check_dtype(array.dtype)

@@ -1,4 +1,5 @@
-"""kerchunk's references in Parquet: a folder with `.zmetadata`, and for each array tables of references, `temp/refs.0.parq` and so on, a row for each chunk in C order.
+"""kerchunk's references in Parquet: a folder with `.zmetadata`, and tables of references for each array, `temp/refs.0.parq` and so on, with a row for each chunk
+in C order.
 
 The documents in `.zmetadata` are read by references.py. pyarrow reads the tables (`pip install 'frazil[parquet]'`)."""
 
@@ -36,7 +37,7 @@ def is_table_metadata(document: object) -> TypeGuard[Mapping[str, object]]:
 
 
 def record_size(document: Mapping[str, object], name: str) -> int:
-    """Rows of a table. Raises FormatError for what is no number of rows."""
+    """Rows of a table. Raises FormatError for a value that is not a number of rows."""
     rows = document[_ROWS]
     if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= _MOST_ROWS:
         raise FormatError(f"{_ROWS} is {rows!r}; tables have 1 to {_MOST_ROWS} rows", key=name)
@@ -44,7 +45,7 @@ def record_size(document: Mapping[str, object], name: str) -> int:
 
 
 def load_pyarrow() -> ModuleType:
-    """pyarrow.parquet, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
+    """pyarrow.parquet, which a plain installation does not have. Raises InvalidInputError that names the extra."""
     try:
         return import_module("pyarrow.parquet")
     except ImportError as error:
@@ -55,9 +56,9 @@ def load_pyarrow() -> ModuleType:
 
 
 def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, sizes: ObjectSizes) -> ChunkReferences:
-    """The references of the array at a path, whose chunk grid is `grid`, from tables of `rows` rows. A table that is not there has none.
+    """The references of the array at a path, whose chunk grid is `grid`, from tables of `rows` rows. A missing table has no references.
 
-    source: of `.zmetadata`. Raises FormatError, StoreError, InvalidInputError without pyarrow, and for a place whose size may not be asked."""
+    source: of `.zmetadata`. Raises FormatError, StoreError, InvalidInputError without pyarrow, and for a place that is not allowed, if its size is needed."""
     count = prod(grid)
     if count > rows * _MOST_TABLES:
         raise InvalidInputError(f"its {count} chunks are more than {_MOST_TABLES} tables have")
@@ -94,7 +95,7 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, sizes
 
 
 def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
-    """The columns of the first rows of a table, which has `most` at most, None in `path` or `raw` where there is nothing; None where no table is there."""
+    """The columns of the first rows of a table of at most `most` rows, with None in `path` or `raw` where there is no value; None if the table does not exist."""
     parquet = load_pyarrow()
     try:
         with open_file(source) as file:
@@ -113,18 +114,18 @@ def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:
         if len(content) > _MOST_BYTES or sum(group.total_byte_size for group in groups) > _MOST_BYTES:
             raise FormatError(f"the table has more than {_MOST_BYTES} bytes", key=source.name)
         shares = [name for group in groups for name in _encoded_as("DELTA_BYTE_ARRAY", group)]
-        if shares:  # each value repeats the beginning of the one before it, without taking bytes for that
+        if shares:  # each value repeats the beginning of the previous one, without taking bytes for that
             raise FormatError(
                 f"the column {shares[0]!r} is encoded as DELTA_BYTE_ARRAY, which is not read here", key=source.name
             )
-        # of these each value takes its own bytes, and pyarrow makes no dictionaries of them
+        # in these each value takes its own bytes, and pyarrow makes no dictionaries of them
         alone = {name for group in groups for name in _encoded_as("DELTA_LENGTH_BYTE_ARRAY", group)}
         dictionaries = [name for name in _TEXTS if name not in alone]
         opened = parquet.ParquetFile(io.BytesIO(content), read_dictionary=dictionaries)
         missing = [name for name in _COLUMNS if name not in opened.schema_arrow.names]
         if missing:
             raise FormatError(f"the table has no column {missing[0]!r}", key=source.name)
-        if not rows <= opened.metadata.num_rows <= most:  # rows that are the same take few bytes of a file
+        if not rows <= opened.metadata.num_rows <= most:  # equal rows take few bytes of a file
             raise FormatError(
                 f"the table has {opened.metadata.num_rows} rows; {rows} to {most} are expected", key=source.name
             )
@@ -149,7 +150,7 @@ def _encoded_as(encoding: str, group: Any) -> list[str]:
 
 
 def _values(column: Any, name: str) -> list[Any]:
-    """The values of a column. Those of a dictionary are shared by the rows that have them; together they may not have more bytes than a table."""
+    """The values of a column. Rows share the values of a dictionary; together they may not have more bytes than a table."""
     found: list[Any] = []
     nbytes = 0
     for part in column.chunks:

@@ -1,6 +1,7 @@
-"""Datasets of VirtualiZarr: xarray's, some variables of which are manifests, which say where chunks lie in files. Other variables are in memory, and are encoded as xarray writes them.
+"""Datasets of VirtualiZarr: datasets of xarray in which some variables are manifests, with the places of chunks in files. Other variables are in memory, and are
+encoded as xarray writes them.
 
-Neither package is imported before a dataset of theirs is given: manifests are known by what they have."""
+Neither package is imported here: manifests are recognised by their attributes."""
 
 from __future__ import annotations
 
@@ -42,13 +43,13 @@ _ENCODED: Final = (
     "add_offset",
     "units",
     "calendar",
-)  # attributes that may stand in the encoding of a variable
+)  # attributes that may be in the encoding of a variable
 _COORDINATES: Final = "coordinates"
 _SEPARATOR: Final = re.compile(r"[./]")
 
 
 class VirtualDataset(Protocol):
-    """What is asked of a Dataset or a DataTree of xarray."""
+    """The attributes of a Dataset or a DataTree of xarray that are used here."""
 
     @property
     def variables(self) -> Mapping[Hashable, object]: ...
@@ -64,9 +65,9 @@ def is_dataset(source: object) -> TypeGuard[VirtualDataset]:
 
 
 def scan_dataset(dataset: VirtualDataset) -> ScannedFile:
-    """The variables of a Dataset or a DataTree. Variables that are no manifests are read now.
+    """The variables of a Dataset or a DataTree. Variables that are not manifests are read now.
 
-    Raises InvalidInputError where no variable is a manifest: such a dataset is written by its accessor `frazil`."""
+    Raises InvalidInputError if no variable is a manifest: the accessor `frazil` writes such datasets."""
     nodes: list[Any] = list(getattr(dataset, "subtree", [dataset]))
     groups: dict[str, dict[str, Json]] = {}
     arrays: list[ScannedArray] = []
@@ -98,12 +99,12 @@ def scan_dataset(dataset: VirtualDataset) -> ScannedFile:
 
 
 def is_manifest(variable: object) -> bool:
-    """Whether the chunks of a variable of xarray lie in files. Its data is not read."""
+    """Whether the chunks of a variable of xarray are in files. Its data is not read."""
     return hasattr(getattr(variable, "_data", None), "manifest")
 
 
 def _virtual(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
-    """Raises InvalidInputError for what cannot be an array here."""
+    """Raises InvalidInputError for a variable that cannot be an array here."""
     held = variable._data
     document = {**held.metadata.to_dict(), "attributes": {}}
     try:
@@ -120,7 +121,7 @@ def _virtual(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
 
 
 def _chunks(held: Any, array: ArrayMetadata) -> ChunkReferences:
-    """The references of a manifest. Raises InvalidInputError for what is no place of a file."""
+    """The references of a manifest. Raises InvalidInputError for an invalid place."""
     entries = held.manifest.dict()
     coordinates = np.array(
         [[int(part) for part in _SEPARATOR.split(key)] if array.ndim else [] for key in entries], np.int64
@@ -137,7 +138,7 @@ def _chunks(held: Any, array: ArrayMetadata) -> ChunkReferences:
 
 
 def _loaded(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
-    """A variable whose values are in memory, encoded after the CF conventions as xarray writes it."""
+    """A variable whose values are in memory, encoded with the CF conventions as xarray writes it."""
     variable = import_module("xarray.conventions").encode_cf_variable(variable, name=path)
     values = np.asarray(variable.values)
     check_dtype(values.dtype)
@@ -162,7 +163,7 @@ def _loaded(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
 
 
 def _attributes(found: Iterable[tuple[object, object]], path: str, skipped: list[Skipped]) -> dict[str, Json]:
-    """Attributes as JSON; lists and objects as they are."""
+    """Attributes as JSON; lists and objects stay as they are."""
     attributes: dict[str, Json] = {}
     for name, value in found:
         try:

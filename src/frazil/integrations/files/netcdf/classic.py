@@ -1,4 +1,4 @@
-"""NetCDF classic files (CDF-1, CDF-2, CDF-5), scanned: each variable as an array of Zarr, and where its chunks lie. The bytes of the header are header.py's."""
+"""NetCDF classic files (CDF-1, CDF-2, CDF-5), scanned: each variable as an array of Zarr, and the positions of its chunks. header.py parses the header."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
 
 
-_HEADER_BYTES: Final = (2**18, 2**23, 2**28)  # that are read at first, and where the header goes on
+_HEADER_BYTES: Final = (2**18, 2**23, 2**28)  # to read at first, and if the header is longer
 
-# what is where nothing was written, unless a variable says otherwise; by number of the type
+# default fill values by the number of the type, for variables that define none
 _FLOAT: Final = float.fromhex("0x1.ep+122")
 _FILL: Final = dict(
     enumerate(
@@ -40,14 +40,14 @@ _FILL: Final = dict(
 
 
 def scan_netcdf_classic(file: BinaryIO, name: str) -> ScannedFile:
-    """All variables of a file that is open for reading; `name` is it in messages. Its data is read only where an array cannot be cut into whole chunks.
+    """All variables of a file that is open for reading; `name` is for messages. Its data is read only if an array cannot be cut into whole chunks.
 
-    Raises FormatError for a header that breaks the format, StoreError when the file cannot be read."""
+    Raises FormatError for an invalid header, StoreError when the file cannot be read."""
     state = state_of(file)
     header = _read_header(file, state.size, name)
     skipped: list[Skipped] = []
     arrays: list[ScannedArray] = []
-    room = state.size  # a header that lets variables share their bytes could ask for any number of chunks
+    room = state.size  # limits the number of chunks: a header may let variables share their bytes
     for variable, layout in zip(header.variables, layouts_of(header, state.size), strict=True):
         try:
             _check(variable, layout, state.size, room)
@@ -61,7 +61,7 @@ def scan_netcdf_classic(file: BinaryIO, name: str) -> ScannedFile:
 
 
 def _read_header(file: BinaryIO, size: int, name: str) -> Header:
-    """The header; more of the file is read where what was read does not hold it all."""
+    """The header; reads more of the file if the bytes read so far do not contain all of it."""
     for limit in _HEADER_BYTES[:-1]:
         if limit < size:
             with contextlib.suppress(FormatError):
@@ -83,9 +83,9 @@ def _read(file: BinaryIO, offset: int, length: int, name: str) -> bytes:
 
 
 def layouts_of(header: Header, size: int) -> list[Layout]:
-    """Where each variable lies, in a file of `size` bytes.
+    """The position of each variable, in a file of `size` bytes.
 
-    Records of all record variables take turns: a record of one, filled up to 4 bytes, then one of the next. But a sole record variable has no filling."""
+    The records of all record variables alternate: a record of one, padded to 4 bytes, then one of the next. A single record variable has no padding."""
     layouts = [_layout(header, variable) for variable in header.variables]
     of_records = [layout for layout in layouts if layout.stride is not None]
     if not of_records:
@@ -99,21 +99,21 @@ def layouts_of(header: Header, size: int) -> list[Layout]:
     for layout in layouts:
         if layout.stride is None:
             placed.append(layout)
-        else:  # a run, where nothing lies between the records
+        else:  # a run, without gaps between the records
             shape = (records, *layout.shape[1:])
             placed.append(Layout(shape, layout.itemsize, layout.begin, None if stride == layout.row else stride))
     return placed
 
 
 def _layout(header: Header, variable: Variable) -> Layout:
-    """As if there were no records; stride is 0 where there are."""
+    """The layout without records; stride is 0 for a record variable."""
     lengths = [header.dimensions[number].length for number in variable.dimensions]
     records = bool(lengths) and lengths[0] == 0
     return Layout(tuple(lengths), np.dtype(TYPES[variable.type]).itemsize, variable.begin, 0 if records else None)
 
 
 def _check(variable: Variable, layout: Layout, size: int, room: int) -> None:
-    """Raises InvalidInputError for what cannot be an array of Zarr, and for one that is not whole in a file of `size` bytes, of which others leave `room`."""
+    """Raises InvalidInputError for a variable that cannot be an array of Zarr, and for one that is not whole in a file of `size` bytes, of which others leave `room`."""
     check_name(variable.name)
     check_shape(layout.shape)
     if layout.size and layout.end > size:

@@ -1,7 +1,7 @@
-"""The header of a NetCDF classic file, bytes -> values: CDF-1, CDF-2 (64-bit offset) and CDF-5 (64-bit data), as "The NetCDF Classic Format
-Specification" has them. Pure; what the header says of the data is judged in classic.py.
+"""The header of a NetCDF classic file, bytes -> values: CDF-1, CDF-2 (64-bit offset) and CDF-5 (64-bit data), according to "The NetCDF Classic Format
+Specification". Pure; classic.py checks the header against the data.
 
-A header may be hostile: nothing is allocated for what it claims, only for what it has."""
+A header may be hostile: memory is allocated only for bytes that it contains, not for sizes that it declares."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAGIC: Final = {b"CDF\x01": 1, b"CDF\x02": 2, b"CDF\x05": 5}
-STREAMING: Final = -1  # number of records: as many as the file has
+STREAMING: Final = -1  # a number of records that means: as many as the file has
 CHAR: Final = 2
-# by number, the type as it is in the file
+# the type in the file, by its number
 TYPES: Final = dict(enumerate(("i1", "S1", ">i2", ">i4", ">f4", ">f8", "u1", ">u2", ">u4", ">i8", ">u8"), 1))
 _OF_OLD_FORMATS: Final = 6  # the last number in CDF-1 and CDF-2
 
@@ -31,7 +31,7 @@ _NAME_LIMIT: Final = 2**16
 
 
 class Dimension(Record):
-    """length 0: that of the records."""
+    """length 0: the dimension of records."""
 
     name: str
     length: int
@@ -46,7 +46,7 @@ class Attribute(Record):
 
 
 class Variable(Record):
-    """dimensions are numbers of the header's. begin: the first byte of the data, of its first record."""
+    """dimensions are indexes of the header's dimensions. begin: the first byte of the data, of its first record."""
 
     name: str
     dimensions: tuple[int, ...]
@@ -56,7 +56,7 @@ class Variable(Record):
 
 
 class Header(Record):
-    """records: how many, or STREAMING. end: the first byte behind the header."""
+    """records: their number, or STREAMING. end: the first byte behind the header."""
 
     version: int
     records: int
@@ -67,7 +67,8 @@ class Header(Record):
 
 
 def parse_header(data: bytes, key: str | None = None) -> Header:
-    """The header that a file begins with; `data` holds it all, and may go on. Raises FormatError, with the byte, for what breaks the format or is cut short."""
+    """The header at the beginning of a file; `data` contains all of it, and may be longer. Raises FormatError, with the byte, for a header that is invalid or
+    incomplete."""
     version = MAGIC.get(data[:4])
     if version is None:
         raise FormatError("it is not a NetCDF classic file: those begin with CDF and 1, 2 or 5, at byte 0", key=key)
@@ -117,7 +118,7 @@ class _Reader:
         if found == b"\xff" * self.count_bytes:
             return STREAMING
         self.at = start
-        if self.version != 5:  # which some programs count without a sign
+        if self.version != 5:  # some programs use it without a sign
             return int.from_bytes(self.take(4, "the number of records"), "big")
         return self.number(8, "the number of records")
 
@@ -186,5 +187,5 @@ class _Reader:
         kind = self.type(what)
         self.take(
             self.count_bytes, f"the size of {what}"
-        )  # which is told by its dimensions, and by them alone where it is large
+        )  # redundant: follows from its dimensions, and is not exact for large variables
         return Variable(name, numbers, attributes, kind, self.number(self.offset_bytes, f"the place of {what}"))

@@ -1,4 +1,4 @@
-"""NumPy's files, scanned: where the elements of their arrays lie. Members of a .npz that are compressed are decoded by the zip library.
+"""NumPy's files, scanned: the positions of the elements of their arrays. The zip library decodes compressed members of a .npz.
 
 The header is read by numpy.lib.format, which evaluates no code; objects are pickles, and refused."""
 
@@ -48,14 +48,14 @@ _ENDING: Final = ".npy"
 _HEADERS: Final[dict[tuple[int, int], Any]] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _DAMAGED: Final = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, ValueError, struct.error,
-)  # fmt: skip # what zipfile raises
-_LONGEST_TEXT: Final = 200  # letters of an error
+)  # fmt: skip # errors of zipfile
+_LONGEST_TEXT: Final = 200  # characters of an error message
 _PIECE: Final = 2**20  # bytes
 _LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")  # of a member; lengths of the name and the extra field come last
 
 
 class NpyHeader(Record):
-    """begin: bytes of the header, behind which the elements lie"""
+    """begin: bytes of the header, before the elements"""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -64,7 +64,7 @@ class NpyHeader(Record):
 
 
 def scan_npy(file: BinaryIO, name: str) -> ScannedFile:
-    """The array of a .npy file that is open for reading; it has the name of the file. Raises FormatError where it is damaged."""
+    """The array of a .npy file that is open for reading, named after the file. Raises FormatError if it is damaged."""
     state = state_of(file)
     path = array_name(name)
     arrays, skipped = _scanned(file, state.size, path, 0, name)
@@ -72,7 +72,7 @@ def scan_npy(file: BinaryIO, name: str) -> ScannedFile:
 
 
 def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
-    """The arrays of a .npz file that is open for reading. Raises FormatError where it is damaged or holds no arrays."""
+    """The arrays of a .npz file that is open for reading. Raises FormatError if it is damaged or contains no arrays."""
     state = state_of(file)
     arrays: list[ScannedArray] = []
     skipped: list[Skipped] = []
@@ -93,7 +93,7 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
     except OSError as error:
         if error.errno is not None:
             raise
-        raise FormatError(f"the zip file is damaged: {error}", key=name) from error  # bz2 says it so
+        raise FormatError(f"the zip file is damaged: {error}", key=name) from error  # bz2 reports damage like this
     except _DAMAGED as error:
         raise FormatError(f"the zip file is damaged: {error}", key=name) from error
     if not arrays and all(not part.loses_values for part in skipped):
@@ -106,9 +106,10 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
 
 
 def check_stored(source: Source, arrays: Sequence[ScannedArray]) -> None:
-    """Reads the members of a .npz file that are stored without compression, and compares their checksums: their elements are read as a part of the file, by which no part of a member can be checked.
+    """Reads the members of a .npz file that are stored without compression, and compares their checksums, because their elements are read as parts of the file,
+    which have no checksum.
 
-    Raises ChecksumError, FormatError where the directory is damaged, StoreError."""
+    Raises ChecksumError, FormatError if the directory is damaged, StoreError."""
     stored = [array.path for array in arrays if array.library is None]
     if not stored:
         return
@@ -130,7 +131,7 @@ def check_stored(source: Source, arrays: Sequence[ScannedArray]) -> None:
 
 
 def array_name(name: str) -> str:
-    """The name of the array of a file that has one alone: that of the file, without its ending."""
+    """The name of the array of a file that contains only one: that of the file, without its ending."""
     path = urlsplit(name).path if "://" in name else name
     stem = PurePath(path).name.split(".")[0]
     try:
@@ -178,7 +179,7 @@ def _member(
 def _scanned(
     file: BinaryIO, size: int, path: str, at: int, name: str
 ) -> tuple[tuple[ScannedArray, ...], tuple[Skipped, ...]]:
-    """The array whose header begins at a byte of the file; or why there is none."""
+    """The array whose header begins at a byte of the file; or the reason why there is none."""
     file.seek(at)
     header = read_header(file, name)
     try:
@@ -191,7 +192,7 @@ def _scanned(
 
 
 def read_header(file: IO[bytes], name: str) -> NpyHeader:
-    """The header of an array, where the file is. Raises FormatError."""
+    """The header of an array, at the position of the file. Raises FormatError."""
     start = file.tell()
     try:
         version = npy.read_magic(file)
@@ -200,7 +201,7 @@ def read_header(file: IO[bytes], name: str) -> NpyHeader:
         shape, fortran, dtype = _HEADERS[version](file)
     except (OSError, FrazilError, *_DAMAGED[:3]):
         raise
-    except Exception as error:  # NumPy evaluates a literal of Python, which fails in many ways
+    except Exception as error:  # NumPy evaluates a Python literal, which fails in many ways
         text = f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
         raise FormatError(f"the header of the NumPy file is damaged: {text}", key=name) from error
     return NpyHeader(tuple(map(int, shape)), bool(fortran), dtype, file.tell() - start)
@@ -209,7 +210,7 @@ def read_header(file: IO[bytes], name: str) -> NpyHeader:
 def open_members(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
 ) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
-    """Readers of compressed members, by path. files: frees them at the end. Each is decoded to a temporary file when it is first read."""
+    """Readers of compressed members, by path. files: closes them at the end. Each is decoded to a temporary file when it is first read."""
 
     def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
         found: list[NDArray[np.generic]] = []
@@ -226,7 +227,7 @@ def open_members(
 
 
 def _decoded(source: Source, array: ScannedArray) -> NDArray[np.generic]:
-    """The elements of a compressed member, mapped from a temporary file that nobody else sees."""
+    """The elements of a compressed member, mapped from a temporary file without a name."""
     assert array.library is not None
     expected = int(np.prod(array.shape, dtype=np.int64)) * array.dtype.itemsize
     try:
@@ -241,7 +242,7 @@ def _decoded(source: Source, array: ScannedArray) -> NDArray[np.generic]:
                     raise ChunkDecodeError("its size is not that of its header", key=source.name, path=array.path)
                 spooled.flush()
                 order = "F" if header.fortran else "C"
-                values: NDArray[np.generic] = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # a file is all that it needs
+                values: NDArray[np.generic] = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # it needs only a file
                 return values
     except FrazilError:
         raise

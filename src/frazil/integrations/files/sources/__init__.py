@@ -1,3 +1,3 @@
-"""Where files are, and how their bytes are read: on this machine, or by ranges from a store.
+"""The places of files, and reading of their bytes: on this machine, or by ranges from a store.
 
-What is in them is found by the packages of the formats."""
+The packages of the formats read their content."""

@@ -1,4 +1,4 @@
-"""The part of a file object that is the same wherever its bytes come from: a position, and reads from there. Who has the bytes is a subclass's matter."""
+"""The part of a file object that does not depend on the source of its bytes: a position, and reads from there. Subclasses read the bytes."""
 
 from __future__ import annotations
 

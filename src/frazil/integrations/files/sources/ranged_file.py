@@ -1,6 +1,6 @@
-"""An object of a store as a file that is open for reading: bytes are asked for by ranges, as they are read, and the whole object never is.
+"""An object of a store as a file that is open for reading: bytes are requested by ranges, as they are read, and never the whole object.
 
-For libraries that want a file, such as h5py. What is read near each other is kept in pages; what a reader does not look at is not fetched."""
+For libraries that need a file, such as h5py. Bytes near each other are cached in pages; parts that are not read are not fetched."""
 
 from __future__ import annotations
 
@@ -22,28 +22,26 @@ if TYPE_CHECKING:
     from frazil.stores.values import Version
 
 
-PAGE: Final = 2**16  # bytes that are asked for at least
-_AHEAD: Final = (
-    16  # pages that are asked for at most beyond what is wanted, where a file is read from one page to the next
-)
+PAGE: Final = 2**16  # smallest request in bytes
+_AHEAD: Final = 16  # most pages that are prefetched when a file is read sequentially
 _KEPT: Final = 2**9  # pages
-_LARGE: Final = 2**20  # bytes of a read that is not kept, as it is data, and read once; and of a file that is not small
+_LARGE: Final = 2**20  # bytes of a read that is not cached, as data is read once; and of a file that is not small
 
 
 class RangedFile(PositionedFile):
     """A value of a store, read by ranges, all of one version. One reader at a time.
 
     size, version  of the object when it was opened
-    requests       that were made so far, and bytes_read by them
-    failure        what the store failed with: a library that reads this file may have made something else of it
+    requests       number of requests so far, and bytes_read by them
+    failure        the error of the store: a library that reads this file may have converted it to another one
     """
 
     def __init__(self, store: Store, key: str, name: str) -> None:
-        """name: for messages. Raises StoreError, also where nothing is there."""
+        """name: for messages. Raises StoreError, also if the object does not exist."""
         super().__init__()
         self._store, self._keys, self.name = store, [key], name
-        self._pages: dict[int, bytes] = {}  # the last that was used is the last
-        self._next, self._ahead = -1, 1  # behind the pages that were fetched last, and how many come at once
+        self._pages: dict[int, bytes] = {}  # in order of use, the most recent last
+        self._next, self._ahead = -1, 1  # the page behind those fetched last, and the number to fetch next
         self.failure: FrazilError | None = None
         self.requests, self.bytes_read = 1, 0
         self.size, self.version = _look_up(store, key, name)
@@ -65,7 +63,7 @@ class RangedFile(PositionedFile):
         wanted = range(first, last + 1)
         if any(page not in self._pages for page in wanted):
             self._load([page for page in wanted if page not in self._pages])
-        for page in wanted:  # now these are the last that were used
+        for page in wanted:  # moves them to the end, as the most recently used
             self._pages[page] = self._pages.pop(page)
         found = b"".join([self._pages[page] for page in wanted]) if first != last else self._pages[first]
         while len(self._pages) > _KEPT:
@@ -73,7 +71,7 @@ class RangedFile(PositionedFile):
         return memoryview(found)[start - first * PAGE :][:length]
 
     def _load(self, pages: list[int]) -> None:
-        """Fetches pages, ascending; more behind them where the file is read on from what was fetched last, and all at first of a small file."""
+        """Fetches pages, ascending; also the following ones if the file is read sequentially, and at first all of a small file."""
         self._ahead = min(self._ahead * 2, _AHEAD) if pages[0] == self._next else 1
         end = -(-self.size // PAGE)
         if not self._pages and self.size <= _LARGE:

@@ -1,4 +1,4 @@
-"""Where a file to be scanned is: on this machine, or an object at a distance that is read by ranges; and what state it is in. What is in it, scanner.py finds out."""
+"""The place of a file to be scanned, on this machine or a remote object that is read by ranges; and the state of the file. scanner.py reads its content."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 _TABLES: Final = ".zmetadata"  # beside references in Parquet
-_FOLDERS: Final = (".parq", ".parq/", ".parquet", ".parquet/")  # how the names of such folders end
+_FOLDERS: Final = (".parq", ".parq/", ".parquet", ".parquet/")  # endings of the names of such folders
 
 
 class Source(Record):
     """A file.
 
-    name      as its user called it: a path, or a URL
-    location  for references to it. Links in a path are followed now, as they are not when chunks are read. "": it is a dataset in memory
-    container  where it is read, if it is remote, and its key there; None for a file of this machine
+    name      in the form that the user gave: a path, or a URL
+    location  for references to it. Links in a path are resolved now, because they are not followed when chunks are read. "": it is a dataset in memory
+    container  the store from which it is read, if it is remote, and its key there; None for a file of this machine
     """
 
     name: str
@@ -36,18 +36,18 @@ class Source(Record):
 
     @property
     def prefix(self) -> str:
-        """The prefix of locations that virtual chunks in it need to be allowed."""
+        """The prefix of locations that must be allowed for virtual chunks in it."""
         return self.location.rpartition("/")[0] + "/"
 
     def beside(self, path: str) -> Source:
-        """The file at a path below the folder that this one is in."""
+        """The file at a path below the folder of this one."""
         name, location = (text.rpartition("/")[0] + "/" + path for text in (self.name, self.location))
         if self.container is None:
             return Source(os.path.join(os.path.dirname(self.name), path), location)
         return Source(name, location, self.container, self.key.rpartition("/")[0] + "/" * ("/" in self.key) + path)
 
     def state(self) -> FileCheck:
-        """What the file is like now. Raises StoreError."""
+        """The current state of the file. Raises StoreError."""
         if not self.location:
             return FileCheck(0)
         if self.container is not None:
@@ -57,9 +57,10 @@ class Source(Record):
 
 
 def source_of(file: str | os.PathLike[str], prefixes: Prefixes | None = None) -> Source:
-    """The file at a path or URL; of a folder of references in Parquet, its `.zmetadata`. prefixes: as `virtual_prefixes` of a repository, which also allow redirects and give credentials.
+    """The file at a path or URL; for a folder of references in Parquet, its `.zmetadata`. prefixes: as `virtual_prefixes` of a repository, which also allow
+    redirects and give credentials.
 
-    Raises InvalidInputError for what is neither, and for a URL outside of the prefixes."""
+    Raises InvalidInputError for a value that is neither, and for a URL outside of the prefixes."""
     name = os.fspath(file)
     if not isinstance(name, str) or "\0" in name:
         raise InvalidInputError(f"not the path of a file: {file!r}", hint="give a str or a pathlib.Path")
@@ -83,7 +84,7 @@ def open_file(source: Source) -> BinaryIO:
 
 
 def state_of(file: BinaryIO, source: Source | None = None) -> FileCheck:
-    """The state of an open file; source: which one it is."""
+    """The state of an open file; source: its place."""
     if isinstance(file, RangedFile):
         if source is None or source.container is None:
             return FileCheck(file.size)

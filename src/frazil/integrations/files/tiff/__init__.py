@@ -1,3 +1,3 @@
-"""TIFF and OME-TIFF files: their series, and where the tiles of these lie.
+"""TIFF and OME-TIFF files: their series, and the positions of their tiles.
 
 They are read with tifffile (`pip install 'frazil[tiff]'`)."""

@@ -1,6 +1,6 @@
-"""TIFF files, scanned with tifffile: each series of pages as an array, with its pyramid, and where its tiles lie.
+"""TIFF files, scanned with tifffile: each series of pages as an array, with its pyramid, and the positions of its tiles.
 
-Tiles that are not compressed, or with deflate or zstd and no predictor, are decoded by our codecs; tifffile decodes the others."""
+Our codecs decode tiles without compression, or with deflate or zstd and no predictor; tifffile decodes the others."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _CODECS: Final[dict[int, Mapping[str, Json] | None]] = {  # by the number of the
     34926: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
 }
 _NAMES: Final = {"X": "x", "Y": "y", "Z": "z", "T": "time", "C": "channel", "S": "sample"}
-_FILE_NAME: Final = re.compile(r"""FileName=["']([^"']*)["']""")  # in OME-XML, of the file that has a page
-_MOST_TEXT: Final = 2**16  # letters of a description that is kept
+_FILE_NAME: Final = re.compile(r"""FileName=["']([^"']*)["']""")  # in OME-XML, of the file that contains a page
+_MOST_TEXT: Final = 2**16  # characters of a description that is kept
 
 
 def load_tifffile() -> ModuleType:
-    """tifffile, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
+    """tifffile, which a plain installation does not have. Raises InvalidInputError that names the extra."""
     try:
         return import_module("tifffile")
     except ImportError as error:
@@ -62,15 +62,15 @@ def load_tifffile() -> ModuleType:
 
 
 def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
-    """The series of a file that is open for reading, and their pyramids. A sole array has the name of the file, others are series0, series0_level1, and so on.
+    """The series of a file that is open for reading, and their pyramids. A single array has the name of the file, others are series0, series0_level1, and so on.
 
-    Raises InvalidInputError without tifffile, FormatError where the file is damaged."""
+    Raises InvalidInputError without tifffile, FormatError if the file is damaged."""
     tifffile = load_tifffile()
     state = state_of(file)
     arrays: list[ScannedArray] = []
     skipped: list[Skipped] = []
     try:
-        # a file must not choose which others are opened: those that OME-XML names
+        # a file must not choose which other files are opened, as OME-XML could
         with tifffile.TiffFile(file, _multifile=False) as tiff:
             levels = [(i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)]
             for i, k, level in levels:
@@ -88,7 +88,7 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
 
 
 def _scanned(tiff: Any, series: Any, path: str, place: str, file: BinaryIO, size: int) -> ScannedArray:
-    """Raises InvalidInputError for what cannot be an array here."""
+    """Raises InvalidInputError for a series that cannot be an array here."""
     dtype = np.dtype(series.dtype).newbyteorder(tiff.byteorder)
     shape = tuple(map(int, series.shape))
     check_dtype(dtype)
@@ -126,7 +126,7 @@ def _attributes(series: Any) -> dict[str, Json]:
 
 
 def _undecodable(page: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], inner: tuple[int, ...]) -> str:
-    """Why our codecs do not decode the tiles of a series; "" where they do."""
+    """The reason why our codecs cannot decode the tiles of a series; "" if they can."""
     if int(page.compression) not in _CODECS:
         return f"its tiles are compressed with {getattr(page.compression, 'name', page.compression)}, which no codec here undoes"
     if int(page.predictor) != 1:
@@ -143,7 +143,7 @@ def _undecodable(page: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...],
 
 
 def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], rank: int, size: int) -> ChunkColumns:
-    """Where the tiles of all pages lie. Pages and tiles that are not stored are left out. Raises InvalidInputError where the file ends before."""
+    """The positions of the tiles of all pages. Pages and tiles that are not stored are left out. Raises InvalidInputError if the file ends before."""
     grid = [-(-extent // part) for extent, part in zip(shape, chunk_shape, strict=True)]
     before, inside = grid[: len(grid) - rank], grid[len(grid) - rank :]
     count = math.prod(inside)
@@ -169,7 +169,7 @@ def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], ra
 def open_tiff(
     source: Source, arrays: Sequence[ScannedArray], files: ExitStack
 ) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
-    """Readers of series, by path. files: closes what is opened. Raises InvalidInputError without tifffile."""
+    """Readers of series, by path. files: closes opened files. Raises InvalidInputError without tifffile."""
     tifffile = load_tifffile()
     tiff: Any = files.enter_context(tifffile.TiffFile(files.enter_context(open_file(source)), _multifile=False))
 
@@ -197,7 +197,7 @@ def open_tiff(
 
 
 def _read_tiles(series: Any, box: tuple[slice, ...]) -> NDArray[np.generic]:
-    """A box of a series, from the tiles or strips that it meets."""
+    """A box of a series, from the tiles or strips that it overlaps."""
     keyframe = series.keyframe
     rank = len(keyframe.shape)
     outer, inner = box[: len(box) - rank], box[len(box) - rank :]
@@ -228,7 +228,7 @@ def _read_tiles(series: Any, box: tuple[slice, ...]) -> NDArray[np.generic]:
 
 
 def _tile(keyframe: Any, page: Any, row: int) -> NDArray[np.generic] | None:
-    """A tile of a page, decoded; None where it is not stored."""
+    """A tile of a page, decoded; None if it is not stored."""
     count = page.databytecounts[row]
     if not count:
         return None

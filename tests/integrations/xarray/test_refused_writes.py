@@ -1,0 +1,113 @@
+"""What ds.frazil.write and tree.frazil.write refuse: nothing is created, changed or replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import frazil
+import frazil.xarray
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "options"),
+    [
+        ("t", {}, {"encoding": {"t": {"compressors": 5}}}),
+        ("t", {}, {"encoding": {"t": {"compressors": [{"name": "nowhere", "configuration": {}}]}}}),
+        ("t", {}, {"encoding": {"t": {"fill_value": "x"}}}),
+        ("t", {}, {"chunks": {"time": 2}, "shards": {"time": 5}}),
+        ("__x", {}, {}),
+        ("x.__lock", {}, {}),
+        ("x" * 300, {}, {}),
+        ("t", {"a": object()}, {}),
+    ],
+)
+def test_what_is_refused_replaces_nothing(
+    name: str, attributes: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    """The old dataset was removed before the new one was looked at."""
+    old = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    old.frazil.write(tmp_path / "a")
+    for new in (old.rename(t=name).assign_attrs(attributes), old.rename(t=name)):
+        new[name].attrs = attributes
+        with pytest.raises((ValueError, TypeError, FrazilError)):
+            new.frazil.write(tmp_path / "a", mode="w", **options)
+        xr.testing.assert_identical(xr.open_dataset(tmp_path / "a", engine="frazil"), old)
+
+
+def test_a_tree_is_checked_whole_before_it_replaces_one(tmp_path: Path) -> None:
+    """The root was replaced before the nodes below it were looked at."""
+    old = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    tree = xr.DataTree.from_dict({"/": old, "/b": old + 1})
+    tree.frazil.write(tmp_path / "a")
+    before = {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    bad = xr.DataTree.from_dict({"/": old + 2, "/b": old.assign_attrs(a=object())})
+    for mode in ("w", "a"):
+        with pytest.raises((ValueError, TypeError)):
+            bad.frazil.write(tmp_path / "a", mode=mode)
+        assert before == {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    with pytest.raises((ValueError, TypeError)):
+        bad.frazil.write(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunks": {"zz": 1}}, "'zz', which is not in the dataset"),
+        ({"shards": {"zz": 1}}, "'zz', which is not in the dataset"),
+        ({"encoding": {"zz": {}}}, "'zz', which is not in the dataset"),
+        ({"encoding": 5}, "mapping"),
+        ({"encoding": {"t": 5}}, "castable"),
+        ({"encoding": {"t": {"dtype": "nope"}}}, "dtype"),
+        ({"encoding": {"t": {"chunks": (0, 4)}}}, "at least 1"),
+        ({"group": 5}, "group is 5"),
+        ({"compute": 5}, "compute is 5"),
+        ({"safe_chunks": "x"}, "safe_chunks is 'x'"),
+        ({"align_chunks": 3}, "align_chunks is 3"),
+        ({"progress": 5}, "progress is 5"),
+        ({"append_dim": "zz"}, "append_dim"),
+    ],
+)
+def test_arguments_that_make_no_sense_create_nothing(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    dataset = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    with pytest.raises((InvalidInputError, NotFoundError), match=message):
+        dataset.frazil.write(tmp_path / "a", **options)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_chunk_of_minus_one_is_the_whole_dimension(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"t": (("time", "x"), np.arange(24.0).reshape(6, 4))})
+    dataset.frazil.write(tmp_path / "a", encoding={"t": {"chunks": (-1, 2)}})
+    assert frazil.open(tmp_path / "a")["t"].chunks == (6, 2)
+
+
+def test_the_hint_for_a_group_that_exists_names_modes(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"t": ("time", np.arange(6))})
+    dataset.frazil.write(tmp_path / "a")
+    with pytest.raises(AlreadyExistsError, match='mode="w" replaces'):
+        dataset.frazil.write(tmp_path / "a")
+
+
+def test_a_dimension_without_elements_keeps_its_chunks(tmp_path: Path) -> None:
+    empty = xr.Dataset({"t": (("time", "x"), np.zeros((0, 4)))})
+    empty.frazil.write(tmp_path / "a", encoding={"t": {"chunks": (100, 4)}})
+    empty.frazil.write(tmp_path / "b", chunks={"time": 100})
+    empty.frazil.write(tmp_path / "c", encoding={"t": {"chunks": (-1, 4)}})
+    found = [frazil.open_array(tmp_path / name / "t").chunks for name in "abc"]
+    assert found == [(100, 4), (100, 4), (1, 4)]
+
+
+def test_encodings_and_regions_of_what_is_not_there(tmp_path: Path) -> None:
+    parent = xr.Dataset(coords={"x": ("x", np.arange(4))})
+    tree = xr.DataTree.from_dict({"/": parent, "/b": xr.Dataset({"t": ("x", np.arange(4))})})
+    with pytest.raises(NotFoundError, match="'x', which is not in the dataset"):
+        tree.frazil.write(tmp_path / "a", encoding={"/b": {"x": {"chunks": (2,)}}})
+    with pytest.raises(NotFoundError, match="there is no variable 'x'"):
+        xr.Dataset({"t": ("x", np.arange(4))}, parent.coords).frazil.write(tmp_path / "a", mode="a", region="auto")
+    assert not (tmp_path / "a").exists()
