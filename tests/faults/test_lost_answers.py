@@ -19,6 +19,7 @@ from tests.servers.proxy import FaultProxy, Request
 import frazil
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.transfer.value_copies import put_parts
 from frazil.stores.values import ABSENT, Changed
 
 BRANCH_FILE, TAG_FILE, SHARD = "PUT /refs/branch", "PUT /refs/tag", "PUT /c/0/0"
@@ -124,6 +125,32 @@ def test_creating_and_swapping_values(place: Place, fault: str) -> None:
     place.proxy.fail("PUT .", fault)
     assert store.put("a", b"3", ABSENT) == Changed(second, lost=fault != "503")
     assert store.get("a") == b"2"
+
+
+@pytest.mark.parametrize("times", [1, None])
+def test_values_in_parts_are_stored_when_the_answer_to_their_end_is_lost(place: Place, times: int | None) -> None:
+    """The client asks again, and the server refuses that (NoSuchUpload, InvalidBlockList), as the parts have become the object. Other refusals are errors."""
+    end = "POST uploadId=" if place.server.scheme == "s3" else "PUT comp=blocklist"
+    value = bytes(range(256)) * (2**17 + 1)
+
+    def streamed() -> bytes:
+        put_parts(place.through, "a", len(value), iter([value[: 2**24], value[2**24 :]]))
+        return place.direct.get("a") or b""
+
+    def stored(buffer: bytes | memoryview) -> bytes:
+        place.through.set("a", buffer)
+        return place.direct.get("a") or b""
+
+    for call in (streamed, lambda: stored(value), lambda: stored(memoryview(bytearray(value)))):
+        place.direct.set("a", b"old")
+        place.proxy.fail(end, "lost answer", times)
+        assert call() == value
+        place.proxy.mend()
+        place.direct.set("a", b"old")
+        place.proxy.fail(end, "403", None)
+        assert place.refused(call).__class__ is StoreError
+        place.proxy.mend()
+        assert place.direct.get("a") == b"old"
 
 
 def test_a_shard_that_was_published(place: Place) -> None:

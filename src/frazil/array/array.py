@@ -484,9 +484,7 @@ class Array(ZarrArray):
         Raises InvalidInputError where there are no shards, SelectionError, ReadOnlyError."""
         self._location.require_writable()
         if self._single is None:
-            raise InvalidInputError(
-                "the shards have several shapes: they can only be written by assignment", path=self.path or "/"
-            )
+            raise InvalidInputError("shards of several shapes are written by assignment", path=self.path or "/")
         return _shard_writer.ShardWriter(self._access, shard, self._shape, self.store, self._values, self._tell)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------

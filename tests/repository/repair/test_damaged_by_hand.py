@@ -136,6 +136,44 @@ def test_something_else_in_the_place_of_the_next_file_of_a_branch(
     assert np.array_equal(frazil.Repository.open(place).readonly_session().root["a"][:], values(9))
 
 
+@pytest.mark.parametrize("consent", ["tips", "older", "accept_loss"])
+def test_a_repair_with_a_consent_again(tmp_path: Path, consent: str) -> None:
+    """It finds nothing to do: what it kept of damaged tips stays where it is, and a tag with the snapshot of a branch has its own branch from the beginning."""
+    repo = filled(tmp_path / "r")
+    first = repo.lookup("main")
+    repo.create_branch("dev", "main")
+    with repo.transaction("dev", message="later") as root:
+        root["a"][:] = values(7)
+    repo.create_tag("v1", "dev")
+    newest(tmp_path / "r", "chunks").unlink()
+    dry = repo.repair(**{consent: True}, dry_run=True)  # type: ignore[arg-type]
+    done = frazil.Repository.open(tmp_path / "r").repair(**{consent: True})  # type: ignore[arg-type]
+    if consent == "tips":
+        assert (done.moved, done.created) == ({"dev": first}, {"dev-damaged": repo.lookup_tag("v1")})
+    else:
+        assert list(done.commits) == ["dev"]
+        assert done.created == {"v1-repaired": done.commits["dev"]}
+    assert dry.created.keys() == done.created.keys()
+    again = frazil.Repository.open(tmp_path / "r").repair(**{consent: True})  # type: ignore[arg-type]
+    assert not (again.commits or again.created or again.moved)
+    assert list(map(str, again.before)) == list(map(str, done.after))
+
+
+def test_chunks_that_cannot_be_decoded_are_named_once(tmp_path: Path) -> None:
+    """However many branches and tags have them, as a verification names them."""
+    repo = frazil.Repository.create(tmp_path / "r", durable=False, chunk_packing="off")
+    with repo.transaction(message="0") as root:
+        root.create_array("z", data=np.random.default_rng(0).integers(0, 9999, (4, 1024)), chunks=(1, 1024))
+    repo.create_branch("dev", "main")
+    repo.create_tag("v1", "main")
+    path = newest(tmp_path / "r", "chunks")
+    path.write_bytes(bytes(path.stat().st_size))
+    found = [str(problem) for problem in repo.verify(decode=True).problems]
+    done = repo.repair(decode=True, dry_run=True)
+    assert list(map(str, done.before)) == list(map(str, done.after)) == found
+    assert len(found) == 1
+
+
 class OddDisk(WrappedStore):
     """Its reads of snapshots end in a system error that may mean anything."""
 

@@ -103,6 +103,22 @@ def test_what_is_given_or_in_the_environment_counts_more(home: Path, s3: S3, mon
 
 
 @pytest.mark.usefixtures("with_boto3")
+@pytest.mark.parametrize(
+    "endpoint", ["endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "AWS_ENDPOINT_URL"]
+)
+@pytest.mark.parametrize("region", ["region", "aws_region", "AWS_REGION", "default_region"])
+def test_options_count_more_than_a_profile_whatever_they_are_called(
+    home: Path, s3: S3, endpoint: str, region: str
+) -> None:
+    lines = "region = elsewhere-1\nendpoint_url = http://nowhere.invalid"
+    keys = f"aws_access_key_id = {s3.key}\naws_secret_access_key = {s3.secret}"
+    (home / ".aws/config").write_text(f"[default]\n{lines}\n{keys}\n")
+    store = ObjectStore(f"s3://{s3.new_bucket()}/a", **{endpoint: s3.endpoint, region: s3.region})
+    store.set("key", b"value")
+    assert store.get("key") == b"value"
+
+
+@pytest.mark.usefixtures("with_boto3")
 def test_profiles_that_cannot_be_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = home / ".aws/config"
     for text in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs
 
 import pytest
+from tests.servers.scripted import answer, scripted
 from tests.servers.web import serving
 
 import frazil
@@ -91,6 +93,29 @@ def test_folders_of_consoles_are_no_keys() -> None:
         store = store_at(url)
         assert store.list() == ["level/0", "none"]
         assert store.list_dir("") == (["none"], ["level/"])
+
+
+@pytest.mark.parametrize("key", ["in/here/a//b", "in/here//b", "in/here/a/../b"])
+def test_a_key_of_others_that_is_no_path_is_named(key: str) -> None:
+    """The client refuses the whole list; that is not an empty one, and no matter of the network."""
+    with answering(lambda path: listed([("in/here/a", 1), (key, 1)])) as url:
+        store = store_at(url)
+        for call in (store.list, lambda: store.list_dir("")):
+            with pytest.raises(StoreError, match=re.escape(key)) as caught:
+                call()
+            assert "rename" in f"{caught.value.hint}"
+
+
+def test_keys_that_are_no_paths_are_not_tried_again() -> None:
+    with scripted(lambda _: answer(500)) as server:
+        store = ObjectStore("s3://bucket/a", endpoint=server.url, skip_signature=True)
+        for key in ("tab\tin it", "line\nin it"):
+            for call in (store.get, lambda key: store.set(key, b"1"), lambda key: store.create(key, b"1"), store.erase):
+                with pytest.raises(StoreError, match="this is no key for its client") as caught:
+                    call(key)
+                assert "choose another" in f"{caught.value.hint}"
+                assert "\n" not in caught.value.args[0]
+        assert server.requests == []
 
 
 def test_a_list_without_an_end_is_an_error() -> None:

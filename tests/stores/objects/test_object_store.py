@@ -7,6 +7,8 @@ import pickle
 import re
 import signal
 import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Event
@@ -14,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from tests.servers.scripted import Request, Scripted, answer, scripted
 from tests.servers.web import serving, web_server
 
 import frazil
@@ -71,6 +74,10 @@ def test_an_emptied_shard_is_replaced_and_not_erased() -> None:
         "ftp://host/a?token=secret",
         "s3://bucket/a?versionId=secret",
         "https://host/a?token=secret",
+        "https://host?token=secret",
+        "https://host#secret",
+        "s3://bucket?versionId=secret",
+        "az://box#secret",
         "gs://",
         "az://",
     ],
@@ -316,3 +323,65 @@ def test_places_with_a_sign_in_their_prefix_are_places_of_their_own() -> None:
         for path in ("x", "a@x")
     )
     assert one.identity != other.identity
+
+
+# --- answers to the erasing of many keys ---------------------------------------------------------------------------------------------------
+
+
+def erased(*codes: str | None) -> bytes:
+    """The answer to DeleteObjects of x/0, x/1, ...: what went wrong with each, None: nothing."""
+    rows = [
+        f"<Deleted><Key>x/{i}</Key></Deleted>"
+        if code is None
+        else f"<Error><Key>x/{i}</Key><Code>{code}</Code><Message>no</Message></Error>"
+        for i, code in enumerate(codes)
+    ]
+    return answer(200, f"<DeleteResult>{''.join(rows)}</DeleteResult>".encode())
+
+
+def closing(answers: Sequence[bytes]) -> Callable[[Request], list[bytes]]:
+    """The answers one after the other, each over a connection of its own, as the server of tests does not read what is sent."""
+    left = iter(answers)
+    return lambda _: [next(left)]
+
+
+def at(server: Scripted) -> ObjectStore:
+    moment = timedelta(milliseconds=1)
+    pauses = {"init_backoff": moment, "max_backoff": moment, "base": 2}
+    retry = {"max_retries": 2, "backoff": pauses}
+    return ObjectStore("s3://bucket/x", endpoint=server.url, skip_signature=True, retry_config=retry)
+
+
+@pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
+def test_keys_that_a_busy_server_left_are_erased_then(code: str) -> None:
+    with scripted(closing([erased(None, code), erased(code, None), erased(None, None)])) as server:
+        at(server).erase_values(["0", "1"])
+    with scripted(closing([erased(None, code)] * 3)) as server:
+        with pytest.raises(StoreError, match="could not be erased"):
+            at(server).erase_values(["0", "1"])
+
+
+def test_a_key_that_may_not_be_erased_is_told_as_such() -> None:
+    with scripted(closing([erased(None, "AccessDenied")])) as server:
+        with pytest.raises(StoreError, match="does not permit it") as caught:
+            at(server).erase_values(["0", "1"])
+        assert "credentials" in f"{caught.value.hint}"
+
+
+def test_nothing_is_erased_by_a_404_that_is_about_no_key() -> None:
+    """As of a proxy: the objects are there."""
+    there = answer(200, b"", ETag='"1"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
+    with scripted(lambda request: [answer(404, b"no") if request.method == "POST" else there]) as server:
+        for keys in (["0"], ["0", "1"]):
+            with pytest.raises(StoreError, match="could not be erased"):
+                at(server).erase_values(keys)
+    with scripted(lambda _: [answer(404)]) as server:
+        at(server).erase_values(["0", "1"])
+
+
+def test_a_panic_of_the_client_is_an_error() -> None:
+    """It expects one row of an answer about one key."""
+    with scripted(closing([erased(None, "AccessDenied")])) as server:
+        with pytest.raises(StoreError, match="client of the object store stopped") as caught:
+            at(server).erase("0")
+        assert caught.value.key == "0"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import traceback
 import tracemalloc
 from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import formatdate
+from itertools import chain, count, repeat
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pytest
+from tests.no_backoff import no_pauses
 from tests.servers.scripted import Request, answer, scripted
 
 import frazil
@@ -18,7 +22,7 @@ from frazil.errors import RedirectWarning, StoreError
 from frazil.stores import MemoryStore
 from frazil.stores.caches.disk_cache import DiskCache
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.values import WHOLE
+from frazil.stores.values import FOUND, STALE, WHOLE
 
 MOMENT = timedelta(milliseconds=1)
 QUICK = {"retry_config": {"max_retries": 1, "backoff": {"init_backoff": MOMENT, "max_backoff": 2 * MOMENT, "base": 2}}}
@@ -315,6 +319,89 @@ def test_without_a_clock_of_the_server_no_time_is_trusted() -> None:
         assert ObjectStore(server.url).fetch(["a"], WHOLE).version_may_repeat == [True]
 
 
+@pytest.mark.parametrize("changes", [1, 1000])
+def test_ranges_of_two_files_are_not_put_together(changes: int) -> None:
+    """Of a server that tells neither ETags nor times, the sizes tell that a file was replaced between two ranges of one read."""
+    lock, served = Lock(), count()
+
+    def script(request: Request) -> bytes:
+        with lock:
+            number = min(next(served), changes)
+        first, last = map(int, request.headers["range"].removeprefix("bytes=").split("-"))
+        body = bytes([number % 256]) * (100 + number)
+        return answer(206, body[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(body)}")
+
+    spans = np.array([[0, 0, 10], [0, 20, 10]], np.int64)
+    with scripted(script) as server, no_pauses():
+        store = ObjectStore(server.url, **QUICK)
+        if changes == 1:
+            fetched = store.fetch(["a"], spans)
+            assert [bytes(buffer) for buffer in fetched.sources.buffers] == [b"\1" * 10] * 2
+            assert fetched.sizes.tolist() == [101]
+        else:
+            with pytest.raises(StoreError, match="replaced 100 times") as caught:
+                store.fetch(["a"], spans)
+            assert caught.value.key == "a"
+
+
+@pytest.mark.parametrize("status", [405, 501])
+def test_servers_that_know_get_alone(status: int) -> None:
+    def script(request: Request) -> bytes:
+        if request.method == "HEAD":
+            return answer(status)
+        if request.path != "/a":
+            return answer(404)
+        return answer(206, BODY[:1], Content_Range="bytes 0-0/100", ETag='"1"')
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url, **QUICK)
+        assert store.sizes(["a", "b"]).tolist() == [100, -1]
+        assert [store.exists("a"), store.exists("b")] == [True, False]
+
+
+def test_tags_that_are_not_ascii() -> None:
+    """Which are allowed in ETags (RFC 9110, section 8.8.3): the same bytes go back."""
+    tag = '"é\xff"'
+
+    def script(request: Request) -> bytes:
+        return answer(200 if request.headers.get("if-match", tag) == tag else 412, BODY, ETag=tag)
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url, **QUICK)
+        first = store.fetch(["a"], WHOLE)
+        assert store.fetch(["a"], WHOLE, expect=first.versions).status == [FOUND]
+        assert server.requests[-1].headers["if-match"] == tag
+
+
+def test_files_of_known_time_and_unknown_size_are_read_in_parts() -> None:
+    """Bodies in chunks, from the beginning whatever is asked: how far one was read is nothing of its version."""
+    memory = MemoryStore()
+    array = frazil.create_array(memory, shape=(16, 16), dtype="int16", chunks=(2, 4), shards=(8, 8))
+    array[...] = expected = np.arange(1, 257).reshape(16, 16)
+    day = [1]
+
+    def script(request: Request) -> bytes:
+        value = memory.get(request.path[1:])
+        if value is None:
+            return answer(404)
+        changed = formatdate(1_700_000_000 + 86400 * day[0], usegmt=True)
+        head = answer(200, Content_Length=None, Transfer_Encoding="chunked", Last_Modified=changed, Date=formatdate())
+        return head if request.method == "HEAD" else head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(value), value)
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url, **QUICK)
+        np.testing.assert_array_equal(frazil.open_array(store, "r")[3:9:2, 5:], expected[3:9:2, 5:])
+        spans = np.array([[0, 0, 10], [0, -5, 5]], np.int64)
+        first = store.fetch(["c/0/0"], spans)
+        assert [bytes(buffer) for buffer in first.sources.buffers] == [
+            memory.get("c/0/0")[:10],
+            memory.get("c/0/0")[-5:],
+        ]
+        assert store.fetch(["c/0/0"], spans, continue_from=first).status == [FOUND]
+        day[0] += 1
+        assert store.fetch(["c/0/0"], spans, continue_from=first).status == [STALE]
+
+
 # --- time-outs -----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -328,16 +415,36 @@ def test_a_server_that_never_answers(option: str) -> None:
         assert len(server.requests) == 3
 
 
-def test_an_answer_that_drips() -> None:
-    """The time for a whole answer also ends if bytes keep arriving."""
+@pytest.mark.parametrize(
+    ("begins", "goes_on"),
+    [
+        (answer(200, Content_Length=10**9, ETag='"1"'), b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", b"Trailer: x\r\n"),
+    ],
+)
+def test_an_answer_that_drips(begins: bytes, goes_on: bytes) -> None:
+    """The time for a whole answer ends also where bytes keep coming: of its body, of heads before its own, of trailers."""
+    with scripted(lambda _: chain([begins], repeat(goes_on))) as server:
+        store = ObjectStore(server.url, client_options={"timeout": "200ms"}, retry_config={"max_retries": 0})
+        refused(store, match="no answer came in time")
 
-    def drops() -> Iterator[bytes]:
-        yield answer(200, Content_Length=10**9, ETag='"1"')
-        while True:
-            yield b"x"
 
-    with scripted(lambda _: drops()) as server:
-        refused(ObjectStore(server.url, client_options={"timeout": "200ms"}, retry_config={"max_retries": 0}))
+@pytest.mark.parametrize(
+    "proxy", ["http://user:sec/ret@127.0.0.1:9", "http://user:sec]ret@[127.0.0.1:9", "socks5://user:secret@127.0.0.1:9"]
+)
+def test_a_proxy_that_is_no_url_is_told_as_such(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing of it is shown, as any part may be one of the password."""
+    monkeypatch.setenv("http_proxy", proxy)
+    error = refused(ObjectStore("http://nowhere.invalid", **QUICK), match="the URL of the proxy cannot be used")
+    assert "sec" not in "".join(traceback.format_exception(error))
+    assert "percent-encoded" in f"{error.hint}"
+
+
+def test_a_proxy_that_does_not_answer() -> None:
+    options = {**QUICK, "client_options": {"proxy_url": "http://user:secret@127.0.0.1:9"}}
+    error = refused(ObjectStore("http://nowhere.invalid", **options), match="the proxy does not answer")
+    assert "secret" not in f"{error}"
 
 
 def test_options_that_make_no_sense() -> None:

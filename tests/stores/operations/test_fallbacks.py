@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.no_backoff import no_pauses
 from tests.stores.draft_operations import Table
 
 import frazil
@@ -320,3 +321,39 @@ def test_one_missing_key_does_not_hide_the_others() -> None:
 
     store = adapt(SimpleNamespace(get_partial_values=strict))
     assert store.get_partial_values([("b", (0, 1)), ("a", (0, 1)), ("c", (0, 1))]) == [None, b"1", None]
+
+
+class WithoutRanges:
+    """As a file system over a web server that ignores ranges, and checks no answers."""
+
+    value = bytes(range(100))
+
+    def get_partial_values(self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes]:
+        return [self.value] * len(key_ranges)
+
+    def size(self, key: str) -> int:
+        return len(self.value)
+
+
+@pytest.mark.parametrize("asked", [(5, 10), (90, None), (1, None), (5, 200), (-5, None), (200, None)])
+def test_a_whole_value_is_no_answer_to_a_range(asked: tuple[int, int | None]) -> None:
+    store = adapt(WithoutRanges())
+    assert store.get("a") == WithoutRanges.value
+    with no_pauses():
+        refusal(StoreError, lambda: store.get_partial_values([("a", asked)]))
+
+
+class Signed:
+    """Its errors show what it asked for, as those of aiohttp do."""
+
+    def get_partial_values(self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes]:
+        raise OSError(
+            "403\n, url='https://me:secret@files.example.org/x?sig=secret&e=1', not https://a.example.org/b?sig=secret"
+        )
+
+
+def test_errors_of_others_have_a_key_and_no_secrets() -> None:
+    told = refusal(StoreError, lambda: adapt(Signed()).get("a/b"))
+    assert "secret" not in f"{told}"
+    assert "OSError: 403 , url='https://files.example.org/x', not https://a.example.org/b" in told.message
+    assert told.key == "a/b"

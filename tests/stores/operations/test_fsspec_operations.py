@@ -53,6 +53,17 @@ class TestRefusing(StoreTests):
         return resolve((Refusing(), f"/{uuid.uuid4()}"))[0]
 
 
+class Walking(MemoryFileSystem):
+    """As most file systems list all files."""
+
+    find = fsspec.AbstractFileSystem.find
+
+
+class TestWalking(StoreTests):
+    def make_store(self) -> Store:
+        return resolve((Walking(), f"/{uuid.uuid4()}"))[0]
+
+
 def test_arrays() -> None:
     files = fsspec.filesystem("memory")
     name = f"/{uuid.uuid4()}/sea.zarr"
@@ -102,6 +113,78 @@ def test_a_failure_is_an_error_and_no_fill_value() -> None:
         frazil.open_array((Failing(), "/x"))
     with pytest.raises(NotFoundError):
         frazil.open_array((fsspec.filesystem("memory"), f"/{uuid.uuid4()}"))
+
+
+class Unavailable(MemoryFileSystem):
+    """As HTTPFileSystem: whatever goes wrong, `info` raises FileNotFoundError from it."""
+
+    broken = False
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        try:
+            if self.broken:
+                raise OSError("503")
+            return super().info(path, **kwargs)  # type: ignore[no-any-return]
+        except OSError as error:
+            raise FileNotFoundError(path) from error
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+        if self.broken:
+            raise OSError("503")
+        return super().cat_file(path, start, end, **kwargs)
+
+
+def test_a_server_that_is_busy_has_no_missing_shards() -> None:
+    files, name = Unavailable(skip_instance_cache=True), f"/{uuid.uuid4()}"
+    array = frazil.create_array((files, name), shape=(16,), dtype="i4", chunks=(2,), shards=(8,))
+    array[:8] = 1
+    assert array[...].tolist() == [1] * 8 + [0] * 8
+    store = array.store
+    files.broken = True
+    for call in (
+        lambda: array[0],
+        lambda: array[15],
+        lambda: store.get_partial_values([("c/0", (-4, None))]),
+        lambda: store.sizes(["c/0", "c/1"]),
+        lambda: store.exists("c/0"),
+    ):
+        with pytest.raises(StoreError, match="503") as caught:
+            call()
+        assert caught.value.key in {"c/0", "c/1"}
+
+
+class HalfListed(Walking):
+    """A connection that breaks while folders are listed."""
+
+    broken = ""
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        if self.broken and path.endswith(self.broken):
+            raise TimeoutError("no answer")
+        return super().ls(path, detail, **kwargs)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(is_async: bool) -> None:
+    files, name = HalfListed(skip_instance_cache=True), f"/{uuid.uuid4()}"
+    store = resolve((AsyncFileSystemWrapper(files) if is_async else files, name))[0]
+    for key in ("a/b/c", "a/d", "e"):
+        store.set(key, b"1")
+    assert store.list() == ["a/b/c", "a/d", "e"]
+    for folder in (name, "/a", "/a/b"):
+        files.broken = folder
+        for call in (store.list, lambda: store.erase_prefix("a/")) if folder != name else (store.list,):
+            with pytest.raises(StoreError, match="TimeoutError"):
+                call()
+    files.broken = ""
+    assert store.list() == ["a/b/c", "a/d", "e"]
+    assert store.list_prefix("a/") == ["a/b/c", "a/d"]
+
+
+def test_a_signature_is_not_shown() -> None:
+    store = resolve((Failing(), "https://files.example.org/x?sig=secret"))[0]
+    assert "secret" not in repr(store)
+    assert "files.example.org/x" in repr(store)
 
 
 @pytest.mark.parametrize("kind", ["dict", "fsspec", "zarr"])

@@ -5,7 +5,7 @@ Checks without decoding are in repository/verification/."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -85,12 +85,13 @@ def decoder(
     files: RepositoryFormat,
     open_session: Callable[[RepositoryFormat, ObjectId], Session],
     report: Callable[[str, int], object],
-) -> Callable[[str, ObjectId, tuple[Problem, ...]], tuple[Problem, ...]]:
-    """Returns a function that adds the undecodable chunks of a tip, "branch NAME" or "tag NAME" with its snapshot, to the problems of the tip."""
+) -> Callable[[Sequence[tuple[str, ObjectId]], tuple[Problem, ...]], tuple[Problem, ...]]:
+    """Adds to the problems of tips, each "branch NAME" or "tag NAME" with its snapshot, their chunks that cannot be decoded, as `verify` does."""
 
-    def decode(ref: str, snapshot: ObjectId, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    def decode(tips: Sequence[tuple[str, ObjectId]], problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         run = _Decoding(files, problems, report)
-        run.decode_tip(ref, snapshot, open_session)
+        for ref, snapshot in tips:
+            run.decode_tip(ref, snapshot, open_session)
         return tuple(run.found.problems)
 
     return decode

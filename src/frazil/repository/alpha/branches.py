@@ -381,9 +381,7 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
     """Marks a branch as deleted, by its next file: its commits stay, and no old session can commit to it. Errors as reset_branch; InvalidInputError for `main`."""
     check_name("branch", name)
     if name == MAIN:
-        raise InvalidInputError(
-            f"the branch {MAIN!r} cannot be deleted: every repository has it", hint="reset it to another snapshot"
-        )
+        raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: every repository has it")
     check_commits(files)
     return _moved(files, open_tip(files, name), None, expect)
 
@@ -416,11 +414,7 @@ def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId |
         if expect is not None:
             raise _overtaken(files, present, expect)
         tip = open_tip(files, tip.branch, present)
-    raise ConflictError(
-        f"others changed the branch {tip.branch!r} before each of {WRITES.attempts} attempts",
-        key=_folder(files, tip),
-        hint="try again",
-    )
+    raise ConflictError(f"others changed the branch {tip.branch!r} before each of {WRITES.attempts} attempts")
 
 
 def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:

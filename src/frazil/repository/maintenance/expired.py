@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from frazil.errors import NotFoundError
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, id_column, id_list, join
 from frazil.repository.maintenance.records import RepositoryFiles, list_records, new_record, read_records, write_record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "expired_error",
@@ -23,7 +29,7 @@ def expired_ids(files: RepositoryFiles) -> Ids:
     """Every expired snapshot, sorted; empty if the store cannot list, so that histories continue to removed snapshots there. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return join([])
-    found = read_records(files, list_records(files, "expired"), ["snapshots"])
+    found = _read(files)
     return join([columns["snapshots"] for columns in found])  # type: ignore[misc] # a column of ids
 
 
@@ -39,8 +45,11 @@ def may_end(files: RepositoryFiles, snapshot: ObjectId) -> bool:
     """Whether a record ends histories at a snapshot that names no parent. Raises StoreError, FormatError."""
     if not files.store.capabilities.listable:
         return True
-    found = read_records(files, list_records(files, "expired"), ["snapshots"])
-    return any(snapshot in id_list(columns["ends"]) for columns in found if "ends" in columns)  # type: ignore[arg-type] # a column of ids
+    return any(snapshot in id_list(columns["ends"]) for columns in _read(files) if "ends" in columns)  # type: ignore[arg-type] # a column of ids
+
+
+def _read(files: RepositoryFiles) -> list[dict[str, NDArray[np.generic]]]:
+    return read_records(files, list_records(files, "expired"), ["snapshots"], may_have=["ends"])
 
 
 def has_expired(files: RepositoryFiles, snapshot: ObjectId) -> bool:

@@ -38,6 +38,16 @@ class Marks(Record):
     starts: NDArray[np.int64]
     chunks: Ids
 
+    @property
+    def fit_together(self) -> bool:
+        """Whether the lengths of the columns fit each other, and sorted columns are sorted."""
+        starts = self.starts
+        if len(self.parents) != len(self.snapshots) or len(starts) != len(self.read) + 1:
+            return False
+        if starts.item(0) != 0 or starts.item(-1) != len(self.chunks) or (starts[1:] < starts[:-1]).any():
+            return False
+        return all((column[1:] >= column[:-1]).all() for column in (self.snapshots, self.manifests, self.attributes))
+
     def with_chunks(self, manifests: list[Ids], chunks: list[Ids]) -> Marks:
         """Adds the chunk files of more manifests, a column for each manifest."""
         counts = np.cumsum([len(part) for part in chunks]) + len(self.chunks)
@@ -77,8 +87,9 @@ def load_marks(files: RepositoryFormat) -> Marks:
     for record in sorted(list_records(files, "marks"), key=lambda record: -record.size):
         with suppress(FormatError):
             for columns in read_records(files, [record], Marks._fields):
-                if len(columns) == len(Marks._fields):
-                    return Marks(**columns)  # type: ignore[arg-type] # columns of ids, and one of int64
+                marks = Marks(**columns)  # type: ignore[arg-type] # columns of ids, and one of int64
+                if marks.fit_together:
+                    return marks
     return NO_MARKS
 
 

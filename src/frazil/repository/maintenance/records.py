@@ -16,7 +16,7 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.formats.ids import encode_id, new_id
 from frazil.record import Record
-from frazil.repository.maintenance.id_columns import ids_of_names
+from frazil.repository.maintenance.id_columns import NO_IDS, ids_of_names
 from frazil.stores.values import CREATE_ONLY, pieces_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ Columns: TypeAlias = "Mapping[str, NDArray[np.generic]]"
 Folder: TypeAlias = Literal["condemned", "expired", "marks", "pins", "runs"]
 
 FOLDER: Final = "gc/"
+STARTS: Final = "starts"  # the only column of numbers; all others are ids
+NUMBERS: Final = np.dtype(np.int64)
 _MAGIC: Final = b"frazil-gc-1\n"
 _MOST_HEADER: Final = 2**16
 _HINTS: Final[Mapping[Folder, str]] = {
@@ -143,9 +145,11 @@ def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[R
 
 
 def read_records(
-    files: RepositoryFiles, records: list[RecordFile], names: Collection[str]
+    files: RepositoryFiles, records: list[RecordFile], names: Collection[str], *, may_have: Collection[str] = ()
 ) -> list[dict[str, NDArray[np.generic]]]:
-    """The columns of files, without files removed meanwhile. Raises FormatError, also for a file without a column of one of the names; StoreError."""
+    """The columns of files, without files removed meanwhile. may_have: columns that some files also have.
+
+    Raises FormatError, also for a file that has not exactly these columns, as one that was copied from another folder; StoreError."""
     keys = [files.key(record.name) for record in records]
     values = files.store.get_many(keys, largest=None) if keys else []
     found = {key: parse_columns(value, key) for key, value in zip(keys, values, strict=True) if value is not None}
@@ -153,4 +157,10 @@ def read_records(
         missing = sorted(set(names) - columns.keys())
         if missing:
             raise _damaged(key, f"it has no {', '.join(missing)}")
+        others = sorted(columns.keys() - {*names, *may_have})
+        if others:
+            raise _damaged(key, f"it has {', '.join(others)}, as a file of another folder")
+        for name, column in columns.items():
+            if column.dtype != (NUMBERS if name == STARTS else NO_IDS.dtype):
+                raise _damaged(key, f"its {name} are of the type {column.dtype}")
     return list(found.values())

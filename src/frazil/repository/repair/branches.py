@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.repository.verification.references import ChunkFiles
 
-__all__ = ["branch_name", "commit_behind", "last_complete", "make_branch", "move_back"]
+__all__ = ["branch_name", "commit_behind", "keeps_damage", "last_complete", "make_branch", "move_back"]
 
 
 def last_complete(
@@ -90,6 +90,12 @@ def branch_name(ref: str, end: str) -> str:
     if plain != ref:
         plain += f"-{_kernel.crc32c(ref.encode()):08x}"
     return f"{plain}-{end}"
+
+
+def keeps_damage(files: RepositoryFormat, tip: Tip) -> bool:
+    """Whether a branch is one that a repair made, to keep the damaged tip of a branch that went back. It stays where it is."""
+    names = [name for name in files.branches() if tip.branch.startswith(branch_name(name, "damaged"))]
+    return any(tip.snapshot == former.snapshot for name in names for former in files.former_tips(name))
 
 
 def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_run: bool) -> str:

@@ -4,7 +4,7 @@ Each step is one change of a branch. If a repair is interrupted, the next one co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -13,7 +13,14 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.format import Tip, Written
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
-from frazil.repository.repair.branches import branch_name, commit_behind, last_complete, make_branch, move_back
+from frazil.repository.repair.branches import (
+    branch_name,
+    commit_behind,
+    keeps_damage,
+    last_complete,
+    make_branch,
+    move_back,
+)
 from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids, parent_of
 from frazil.repository.repair.new_nodes import Plan, plan_commit
 from frazil.repository.repair.report import Consents, Entry, Repair
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Decode", "repair"]
 
-Decode: TypeAlias = "Callable[[str, ObjectId, tuple[Problem, ...]], tuple[Problem, ...]]"
+Decode: TypeAlias = "Callable[[Sequence[tuple[str, ObjectId]], tuple[Problem, ...]], tuple[Problem, ...]]"
 Problems: TypeAlias = "tuple[Problem, ...]"
 
 _TRIES: Final = 4  # attempts for a branch that other sessions commit to
@@ -44,7 +51,7 @@ def repair(
     *,
     dry_run: bool,
 ) -> Repair:
-    """Repairs a repository. files: with an empty cache (RepositoryFormat.anew); decode: adds the chunks of a tip that cannot be decoded to its problems.
+    """Repairs a repository. files: with an empty cache (RepositoryFormat.anew); decode: adds the chunks of tips that cannot be decoded to problems.
 
     Raises NotFoundError and FormatError if there is no repository of this format, or a tip has another version of the format; ConflictError if a copy to this
     location is not complete, or if other sessions keep changing a branch; CommitUnknownError, StoreError, ReadOnlyError. Repairs done before an error stay."""
@@ -70,11 +77,7 @@ def repair(
 
 
 def _decoded(checked: Checked, decode: Decode | None) -> Problems:
-    problems = checked.found.problems
-    if decode is not None:
-        for ref, snapshot in checked.tips:
-            problems = decode(ref, snapshot, problems)
-    return problems
+    return checked.found.problems if decode is None else decode(checked.tips, checked.found.problems)
 
 
 def _refuse_copies(checked: Checked) -> None:
@@ -108,6 +111,9 @@ class _Run:
         self.lost: list[Entry] = []
         self.writes = False
         self._sound: set[ObjectId] = set()  # snapshots that were repaired or have no problems
+        self._repairs: dict[
+            ObjectId, ObjectId
+        ] = {}  # of tips of branches: the commit that repairs each; empty in a dry run
         self._mended: set[ObjectId] = set()  # snapshots whose ancestors the commit after them lists
 
     # --- what is there
@@ -153,7 +159,7 @@ class _Run:
         problems = problems_of(
             self._files, Seen(snapshot, ref, is_first(self._files, snapshot)), self._chunk_files, self._progress
         )
-        return problems if self._decode is None else self._decode(ref, snapshot, problems)
+        return problems if self._decode is None else self._decode([(ref, snapshot)], problems)
 
     # --- branches
 
@@ -183,11 +189,12 @@ class _Run:
             return True
         plan = self._plan(ref, name, tip.snapshot, snapshot, problems)
         if plan.lost and self._consents.tips and not self._consents.accept_loss:
-            self._replace_tip(name, tip, whole=True)
+            if not keeps_damage(self._files, tip):
+                self._replace_tip(name, tip, whole=True)
             return True
         if plan.commit is not None:
             if self._dry_run:
-                self.commits[name] = ""
+                self.commits[name], self._repairs[tip.snapshot] = "", b""
             else:
                 written = self._write(ref, plan)
                 if written is None:
@@ -196,6 +203,7 @@ class _Run:
                     return False
                 self.writes = True
                 self.commits[name] = encode_id(written.id)
+                self._repairs[tip.snapshot] = written.id
                 self._sound.add(written.id)
         self._sound.add(tip.snapshot)
         self._record(plan)
@@ -265,6 +273,8 @@ class _Run:
         """Repairs the snapshots of tags on new branches, as tags never change."""
         for name in self._files.tags():
             file = self._tagged(name)
+            if file in self._repairs:
+                self._name_repair(branch_name(name, "repaired"), self._repairs[file])
             if file in self._sound:
                 continue
             ref = f"tag {name}"
@@ -289,13 +299,19 @@ class _Run:
 
     def _branch_of(self, ref: str, name: str, plan: Plan) -> bool:
         """Points a new branch to the commit of a plan. Returns whether that can be written."""
+        written = None if self._dry_run else self._write(ref, plan)
+        if written is not None or self._dry_run:
+            self._name_repair(name, b"" if written is None else written.id)
+        return written is not None or self._dry_run
+
+    def _name_repair(self, name: str, commit: ObjectId) -> None:
+        """Points a new branch to a commit that repairs the snapshot of a tag. In a dry run there is no commit."""
+        if name in self._files.branches():
+            return
         if self._dry_run:
             self.created[name] = ""
-            return True
-        written = self._write(ref, plan)
-        if written is not None:
-            self._make_branch(name, written.id)
-        return written is not None
+        else:
+            self._make_branch(name, commit)
 
     # --- histories
 

@@ -15,7 +15,7 @@ from frazil.record import Record
 if TYPE_CHECKING:
     import botocore.session
 
-__all__ = ["Profile", "read_profile"]
+__all__ = ["NAMES", "Profile", "read_profile"]
 
 _CREDENTIALS: Final = frozenset(
     {
@@ -29,6 +29,10 @@ _CREDENTIALS: Final = frozenset(
     }
 )
 _VARIABLES: Final = {"region": ("AWS_REGION", "AWS_DEFAULT_REGION"), "endpoint": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")}
+NAMES: Final = {
+    "region": frozenset({"region", "aws_region", "default_region", "aws_default_region"}),
+    "endpoint": frozenset({"endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url"}),
+}  # names of one option in obstore, in lower or upper case
 _RENEWED: Final = timedelta(minutes=5)  # botocore renews credentials that expire within ten minutes
 
 
@@ -46,10 +50,8 @@ def read_profile(given: Mapping[str, object]) -> Profile | None:
     """The profile that AWS_PROFILE names, or the default one; None where credentials are given otherwise, or no profile files exist.
 
     Raises InvalidInputError for a profile that is missing or invalid, and where boto3 is needed and not installed."""
-    if (
-        _CREDENTIALS & {name.lower() for name in given}
-        or {"AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"} & os.environ.keys()
-    ):
+    names = {name.lower() for name in given}
+    if _CREDENTIALS & names or {"AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"} & os.environ.keys():
         return None
     named = os.environ.get("AWS_PROFILE")
     credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
@@ -75,7 +77,7 @@ def read_profile(given: Mapping[str, object]) -> Profile | None:
     options = {
         name: value
         for name, value in found.items()
-        if value is not None and name not in given and not any(one in os.environ for one in _VARIABLES[name])
+        if value is not None and not NAMES[name] & names and not any(one in os.environ for one in _VARIABLES[name])
     }
     return Profile(options, settings, lambda: _provider(session, named))
 

@@ -37,6 +37,7 @@ _NOBODY: Final = {
 }  # codes of invalid credentials, whatever the status is
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
+_OF_ONE_KEY: Final = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z]{1,60})\)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?[^\s)]*")
 _ADDRESS: Final = re.compile(r"://[^/@\s]*@")
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
@@ -44,6 +45,8 @@ _TOO_MANY: Final = 429
 _LATER: Final = 408
 _NEVER: Final = 501  # the server does not support the request, and never will
 _NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
+_FOUND_NO_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
+_NO_PATH: Final = ("Could not parse path", "Expected string path", _FOUND_NO_PATH)
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
@@ -59,6 +62,7 @@ _HINTS: Final = {
     "token": "check the credentials: none were given or found, so the metadata service of the cloud was asked; skip_signature=True reads public objects",
     "nonsense": "check that the endpoint is an object store, and not a proxy or a login page",
     "429": "the server gets too many requests: try again later, or with fewer requests at once (requests_in_flight)",
+    "path": "no client can request a key with an empty part, a part . or .., or a control character: choose another key, or rename the object",
     "else": "check that the endpoint is an object store that supports this request",
 }
 
@@ -86,7 +90,7 @@ def meaning_of(error: Exception) -> Meaning:
         return "exists"
     if status or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         return "failed"
-    return "failed" if _never_sent(text) else "lost"
+    return "failed" if _never_sent(text) or _is_no_path(text) else "lost"
 
 
 def is_too_busy(error: Exception) -> bool:
@@ -99,14 +103,14 @@ def is_too_busy(error: Exception) -> bool:
 def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     """The final error of a request. what: such as "could not be read"; url: of the store, without secrets."""
     text, kind = str(error), type(error).__name__
-    status, code = _status(text), _CODE.search(text)
+    status, code = _status(text), _CODE.search(text) or _OF_ONE_KEY.search(text)
     said = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
     hint: str | None
     if any(name in text for name in _NO_BUCKET):
         reason, hint = "the bucket or container does not exist", _HINTS["bucket"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be obtained", _HINTS["token"]
-    elif code and code[1] in _NOBODY:
+    elif code and (code[1] in _NOBODY or (code[1] == "AccessDenied" and not status)):
         reason, hint = f"the server does not permit it ({said})", _HINTS["403"]
     elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         reason, hint = f"the server does not permit it ({said or kind})", _HINTS["401" if status == 401 else "403"]
@@ -117,6 +121,8 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
         )
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
+    elif _is_no_path(text):
+        reason, hint = _first_line(text) if _FOUND_NO_PATH in text else "this is no key for its client", _HINTS["path"]
     elif any(sign in text for sign in _NONSENSE):
         reason, hint = "the answer is not one of an object store", _HINTS["nonsense"]
     elif "following redirect" in text:
@@ -144,7 +150,9 @@ def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> t
     said = error.message if isinstance(error, FrazilError) else getattr(error, "strerror", None) or str(error)
     if isinstance(error, ssl.SSLError) and not isinstance(error, _BROKEN_OFF):
         reason, hint = "the request could not be made", _HINTS["tls"]
-    elif number == EPROTO or isinstance(error, InvalidInputError):
+    elif isinstance(error, InvalidInputError):
+        reason, hint = _first_line(said), error.hint or _HINTS["nonsense"]
+    elif number == EPROTO:
         reason, hint = _first_line(said), _HINTS["nonsense"]
     elif number == ETIMEDOUT or isinstance(error, TimeoutError):
         reason, hint, again = "the server did not answer in time", _HINTS["time"], True
@@ -160,6 +168,10 @@ def _status(text: str) -> int:
 
 def _never_sent(text: str) -> bool:
     return "builder error" in text or "URL scheme is not allowed" in text
+
+
+def _is_no_path(text: str) -> bool:
+    return any(sign in text for sign in _NO_PATH)
 
 
 def _first_line(text: str) -> str:

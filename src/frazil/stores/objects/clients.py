@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
-from frazil.stores.objects.aws_profiles import read_profile
+from frazil.stores.objects.aws_profiles import NAMES, read_profile
 from frazil.stores.objects.connections import Connection, environment, shared_connection
 from frazil.stores.objects.web_client import WebConnections
 from frazil.stores.objects.web_options import backoff_of, web_options
@@ -36,7 +36,7 @@ _CLASSES: Final = {
 }
 # the names that replace the cloud's own endpoint: options, then variables of the environment
 _ENDPOINTS: Final = {
-    "S3Store": (("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url"), ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
+    "S3Store": (NAMES["endpoint"], ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
     "AzureStore": (
         ("endpoint", "azure_storage_endpoint", "azure_endpoint"),
         ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
@@ -148,10 +148,10 @@ def _checked(url: str) -> tuple[str, str, str]:
             path=shown_url(url),
             hint="s3://bucket/prefix, gs://, az://, https://",
         )
-    scheme, host, prefix = found
+    scheme, host, _ = found
     # without an "@", a colon belongs to a password with a slash in it, which S3 keys often have, or to a port
     secret = ":" in host and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(host))
-    if not host or secret or "@" in host or "?" in prefix or "#" in prefix:
+    if not host or secret or "@" in host or "?" in url or "#" in url:
         raise InvalidInputError(
             "a URL of an object store must have only a bucket (or host) and a path",
             path=f"{scheme}://..." if secret else shown_url(url),
@@ -278,7 +278,7 @@ def _built(
 
 def _endpoint(kind: str, given: Mapping[str, object]) -> str:
     options, variables = _ENDPOINTS[kind]
-    found = [given[name] for name in options if name in given]
+    found = [value for name, value in given.items() if name.lower() in options]
     found += [os.environ[name] for name in variables if name in os.environ]
     return str(found[0]) if found else ""
 
@@ -298,6 +298,6 @@ def _without_credentials(url: str) -> str:
 
 def shown_url(url: str) -> str:
     """Any text that was given as a URL, for messages: without possible secrets, also passwords with a slash. Different URLs may become equal."""
-    head = url.partition("?")[0]
+    head = url.partition("?")[0].partition("#")[0]
     scheme, mark, rest = head.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if mark else head

@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = ["Connection", "RequestThreads", "ObjectClient", "check_process", "environment", "shared_connection"]
+__all__ = [
+    "Connection",
+    "RequestThreads",
+    "ObjectClient",
+    "check_process",
+    "client_panics",
+    "environment",
+    "shared_connection",
+]
 
 _IDLE_SECONDS: Final = 1.0
 
@@ -165,8 +174,24 @@ class Connection:
             raise
 
     def _gated(self, request: Callable[[A], B], argument: A) -> B:
-        with self._gate:
+        first = argument[0] if isinstance(argument, tuple | list) and argument else None
+        with self._gate, client_panics(first if isinstance(first, str) else None):
             return request(argument)
+
+
+@contextmanager
+def client_panics(key: str | None) -> Iterator[None]:
+    """Raises StoreError where the client gives up on an answer in a way of its own: a PanicException, which is no Exception and would end threads and programs."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise StoreError(
+            "the client of the object store stopped, as after an answer that no object store gives",
+            key=key,
+            hint="check the server, and proxies before it; what was written is not known",
+        ) from error
 
 
 def shared_connection(key: object, make: Callable[[], Connection]) -> Connection:

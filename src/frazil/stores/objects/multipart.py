@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from frazil.stores.objects.range_requests import MARK
+
 if TYPE_CHECKING:
     from obstore import PutResult
 
@@ -15,8 +17,8 @@ __all__ = ["put_parts"]
 _PART: Final = 2**23  # bytes
 
 
-def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], at_once: int = 2) -> PutResult:
-    """at_once: parts that are in memory. Raises what the client raises, and errors of `parts` unchanged; then the key has its old object or none."""
+def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], mark: str, at_once: int = 2) -> PutResult:
+    """mark: of the writer (MARK); at_once: parts that are in memory. Raises what the client raises, and errors of `parts` unchanged; then the key has its old object or none."""
     from concurrent.futures import ThreadPoolExecutor
 
     import obstore
@@ -38,7 +40,10 @@ def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], at_once: i
     # The client requests parts from within its own loop, where it cannot make other requests, such as those for the parts of another object.
     with ThreadPoolExecutor(1, "frazil-parts") as elsewhere:
         try:
-            return obstore.put(client, key, prefetched(), use_multipart=True, chunk_size=_PART, max_concurrency=at_once)
+            return obstore.put(
+                client, key, prefetched(),
+                use_multipart=True, chunk_size=_PART, max_concurrency=at_once, attributes={MARK: mark},
+            )  # fmt: skip
         except BaseException:
             if broken:
                 raise broken[0] from None

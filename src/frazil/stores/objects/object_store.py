@@ -15,12 +15,12 @@ from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, Store
 from frazil.metadata.warnings import tell
 from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
-from frazil.stores.objects.connections import check_process
+from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.multipart import put_parts
 from frazil.stores.objects.range_requests import MARK, Answer, ObjectReader, RangeRequest, update_mode
 from frazil.stores.objects.redirects import checked_folders
-from frazil.stores.objects.responses import put_together
+from frazil.stores.objects.responses import are_of_several, put_together
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.port import StorePort
@@ -225,11 +225,7 @@ class ObjectStore(Store):
         for _ in attempts(READS):
             again: dict[int, RangeRequest] = {}
             for rows in of_name:
-                if (
-                    len(rows) > 1
-                    and len({(answers[i].state, answers[i].version) for i in rows}) > 1
-                    and not asked[rows[0]].expect
-                ):
+                if len(rows) > 1 and not asked[rows[0]].expect and are_of_several([answers[i] for i in rows]):
                     # of the newest version seen; an earlier answer has it too if only one object was replaced
                     newest = answers[rows[-1]].version
                     again |= {
@@ -268,50 +264,60 @@ class ObjectStore(Store):
         value = taken(pieces, number)
         if expect is not None:
             return self._put_if(key, joined_value(value), expect)
-        at_once = min(8, self.requests_in_flight)
+        at_once, path = min(8, self.requests_in_flight), self._clients.below + key
+        mark = _new_mark() if value.rows[:, 2].sum() >= _MULTIPART else None  # of what goes in parts
         try:
-            if is_large(value, _MULTIPART):
+            if mark is not None and is_large(value, _MULTIPART):
                 return self._put_version(
-                    key, put_parts(self._clients.connection.writer, self._clients.below + key, parts_of(value), at_once)
+                    key, put_parts(self._clients.connection.writer, path, parts_of(value), mark, at_once)
                 )
             import obstore
 
-            whole = joined_value(value)
-            large = len(whole) >= _MULTIPART
             result = obstore.put(
                 self._clients.connection.writer,
-                self._clients.below + key,
-                whole,
-                use_multipart=large,
+                path,
+                joined_value(value),
+                use_multipart=mark is not None,
                 chunk_size=_PART,
                 max_concurrency=at_once,
+                attributes=None if mark is None else {MARK: mark},
             )
         except FrazilError:
             raise
         except Exception as error:
-            if meaning_of(error) == "exists":
-                raise self._in_the_way(key) from None
-            raise failure(error, "could not be written", key, self.url) from None
+            return self._put_after(error, key, mark)
         return self._put_version(key, result)
 
     def _put_stream(self, key: str, parts: Iterator[bytes]) -> Version:
         """Puts a value in parts, a few of which are in memory. It is not counted as a request, as it may wait for those that bring the parts."""
         check_process(self)
+        mark = _new_mark()
+        path = self._clients.below + key
         try:
-            return self._put_version(key, put_parts(self._clients.connection.writer, self._clients.below + key, parts))
+            with client_panics(key):
+                return self._put_version(key, put_parts(self._clients.connection.writer, path, parts, mark))
         except FrazilError:  # from the code that produces the parts
             raise
         except Exception as error:
-            if meaning_of(error) == "exists":
-                raise self._in_the_way(key) from None
-            raise failure(error, "could not be written", key, self.url) from None
+            return self._put_after(error, key, mark)
+
+    def _put_after(self, error: Exception, key: str, mark: str | None) -> Version:
+        """The version of what a failed write stored all the same: the answer to the end of its parts was lost, and the client's next attempt was refused, as they are no parts any
+        more. Raises StoreError where nothing was stored."""
+        with suppress(StoreError):  # that it cannot be read now is not what went wrong first
+            present, author = (None, None) if mark is None else self._mark_of(key)
+            if present is not None and author == mark:
+                return present
+        if meaning_of(error) == "exists":
+            raise self._in_the_way(key) from None
+        raise failure(error, "could not be written", key, self.url) from None
 
     def _put_if(self, key: str, value: bytes | memoryview, expect: Version) -> Version | Changed:
         """A write under a condition. If an answer is lost, the same write is repeated under the same condition. If that is refused, the mark of the present
         object says whether the lost request wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
         import obstore
 
-        mark = os.urandom(12).hex()
+        mark = _new_mark()
         mode: object = "create" if expect == ABSENT else update_mode(expect)
         failed: Exception | None = None  # the last try without an answer; and whether one of them may have been done
         may_be_done = False
@@ -408,7 +414,10 @@ class ObjectStore(Store):
             paths = [self._clients.below + key for key in keys]
             obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
         except Exception as error:
-            if meaning_of(error) != "absent":
+            # a 404 need not be about the keys, of which a request may have many
+            if meaning_of(error) != "absent" or any(
+                self._reader.answer(RangeRequest(key)).state != "absent" for key in keys
+            ):
                 raise failure(error, "could not be erased", keys[0], self.url) from None
 
     def copy_in(
@@ -454,6 +463,10 @@ class ObjectStore(Store):
             raise
         except Exception as error:
             raise failure(error, "could not be listed", list_rows.args[1], self.url) from None
+
+
+def _new_mark() -> str:
+    return os.urandom(12).hex()
 
 
 def _again(

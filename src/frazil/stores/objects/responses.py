@@ -24,7 +24,7 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["put_together"]
+__all__ = ["are_of_several", "put_together"]
 
 
 def put_together(
@@ -74,6 +74,12 @@ def put_together(
     return Fetched(
         Sources(None, buffers), status, versions, sizes, out, version_may_repeat if True in version_may_repeat else None
     )
+
+
+def are_of_several(answers: Sequence[Answer]) -> bool:
+    """Whether answers about one object are of several versions of it. Of a server that tells no versions, the sizes are all there is to go by."""
+    sizes = {answer.size for answer in answers if answer.version is None and answer.size >= 0}
+    return len(sizes) > 1 or len({(answer.state, answer.version) for answer in answers}) > 1
 
 
 def _is_continued(answer: Answer, continue_from: Fetched, name: int) -> bool:

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from http import client as http_client
 
     import urllib3
+
+    from frazil.stores.objects import timed_pools as pools
 else:
     http_client = LateModule("http.client")
+    pools = LateModule("frazil.stores.objects.timed_pools")
     urllib3 = LateModule("urllib3")
 
 __all__ = ["Head", "WebAnswer", "WebClient", "WebConnections"]
@@ -121,7 +124,7 @@ class WebConnections:
             found = self._managers.get((proxy, secure))
             if found is None:
                 tls = self._tls() if secure or (proxy or "").startswith("https:") else None
-                found = self._managers[proxy, secure] = _made_manager(proxy, tls)
+                found = self._managers[proxy, secure] = _made_manager(proxy, tls, self.options.whole)
         return found
 
     def _tls(self) -> ssl.SSLContext:
@@ -240,8 +243,9 @@ class WebClient:
             raise StoreError("http:// is not allowed by the options", errno=EPROTO)
         left = max(until - time.monotonic(), 0.001)
         wait = urllib3.Timeout(connect=min(self.options.connect, left), read=min(self.options.read, left))
+        pools_of_url = self.connections.to(url)
         with _os_errors():
-            response = self.connections.to(url).request(
+            response = pools_of_url.request(
                 method, url, headers=own, timeout=wait,
                 redirect=False, retries=False, preload_content=False, decode_content=False,
             )  # fmt: skip
@@ -256,9 +260,24 @@ class WebClient:
             answer.end()
 
 
-def _made_manager(proxy: str | None, tls: ssl.SSLContext | None) -> urllib3.PoolManager:
+def _made_manager(proxy: str | None, tls: ssl.SSLContext | None, whole: float) -> urllib3.PoolManager:
+    """whole: seconds for a response. Raises InvalidInputError for a proxy that has no URL. Nothing of it is shown: where a password has a slash, any part may be one of it."""
     if proxy is None:
-        return urllib3.PoolManager(maxsize=_IDLE, ssl_context=tls)
+        manager = urllib3.PoolManager(maxsize=_IDLE, ssl_context=tls)
+    else:
+        try:
+            origin_of(proxy)
+            manager = _made_proxy(proxy, tls)
+        except ValueError:
+            raise InvalidInputError(
+                "the URL of the proxy cannot be used",
+                hint="http://host:port or https://, with the password percent-encoded (proxy_url= in client_options=, or HTTP_PROXY and the like)",
+            ) from None
+    manager.pool_classes_by_scheme = pools.timed_pools(whole)
+    return manager
+
+
+def _made_proxy(proxy: str, tls: ssl.SSLContext | None) -> urllib3.ProxyManager:
     parts = urlsplit(proxy)
     user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return urllib3.ProxyManager(
@@ -299,6 +318,6 @@ def _os_errors() -> Iterator[None]:
         cut = urllib3.exceptions.IncompleteRead, http_client.IncompleteRead
         if any(isinstance(part, cut) for part in (error, *parts)):
             raise StoreError("the connection ended before the response did", errno=ECONNRESET) from error
-        reason = f"the response is no HTTP/1.1: {parts[0] if parts else error}"
-        broken = isinstance(error, urllib3.exceptions.ProxyError)
-        raise StoreError(reason, errno=ECONNRESET if broken else EPROTO) from error
+        if isinstance(error, urllib3.exceptions.ProxyError):
+            raise StoreError(f"the proxy does not answer: {parts[0] if parts else error}", errno=ECONNRESET) from error
+        raise StoreError(f"the response is no HTTP/1.1: {parts[0] if parts else error}", errno=EPROTO) from error

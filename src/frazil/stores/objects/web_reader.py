@@ -34,6 +34,7 @@ _LAST_BYTE: Final = 2**63 - 1
 _PIECE: Final = 2**22  # bytes by which the buffer of a body without a known length grows
 _DISTINCT_AFTER: Final = 2  # after this many seconds a file's time of change, which servers report in whole seconds, belongs to one change only
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"})  # of HTTP
+_NO_HEADS: Final = frozenset({405, 501})  # of servers that know GET alone
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 
 _ABSENT: Final = Answer("absent")
@@ -41,15 +42,13 @@ _CHANGED: Final = Answer("changed")
 
 
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
-    """The version of a file: its strong ETag; else its time of change and size. And whether the next file may have it too (Fetched.version_may_repeat): times
-    are whole seconds, so a time that is only just over, by the server's own clock, may belong to several changes."""
+    """The version of a file: its strong ETag; else its time of change and the size in the head of the response (-1: none). And whether the next file may have it too
+    (Fetched.version_may_repeat): times are whole seconds, so a time that is only just over, by the server's own clock, may belong to several changes."""
     tag = headers.get("etag")
     if tag is not None and tag and not tag.startswith("W/"):
-        return tag.encode("latin-1"), False
+        return tag.encode(), False
     changed, now = _time(headers.get("last-modified")), _time(headers.get("date"))
     if changed is None or changed <= 0:
-        return None, False
-    if size < 0:
         return None, False
     return f"{changed} {size}".encode(), now is None or changed > now - _DISTINCT_AFTER
 
@@ -87,6 +86,8 @@ class WebReader:
 
     def _look_up(self, asked: RangeRequest) -> Answer:
         def take(answer: WebAnswer) -> Answer | None:
+            if answer.head.status in _NO_HEADS:
+                return None
             refused = self._refusal(answer, asked)
             if refused is not None:
                 return refused
@@ -230,7 +231,9 @@ class WebReader:
         return self._found(answer, asked, data[begin : begin + kept], size)
 
     def _found(self, answer: WebAnswer, asked: RangeRequest, data: memoryview | bytes, size: int) -> Answer:
-        version, version_may_repeat = web_version(answer.head.headers, size)
+        head = answer.head
+        told = -1 if head.status == 200 and head.length is None else size  # not by how far this body was read
+        version, version_may_repeat = web_version(head.headers, told)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
         return Answer("found", data, version, size, version_may_repeat)

@@ -79,7 +79,11 @@ def look(can: Operations, wanted: Mapping[str, Iterable[Span]], *, sized: bool) 
         found = _look_now(can, each, sized)
         if found is not None:
             return found
-    raise StoreError("values change faster than they can be read", key=next(iter(wanted), None), hint="try again")
+    raise StoreError(
+        "values change faster than they can be read, or ranges of them are not what was asked for",
+        key=next(iter(wanted), None),
+        hint="try again when no process writes to it; check that the server knows ranges",
+    )
 
 
 def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bool) -> dict[str, Seen | None] | None:
@@ -112,6 +116,8 @@ def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bo
     for (key, span, _), count, part in zip(ranges, counts, parts, strict=True):
         if count >= 0 and (part is None or len(part) != count):
             return None
+        if count < 0 and part is not None and not _is_plausible(can, key, span, part):
+            return None
         if part is not None:
             by_key.setdefault(key, {})[span] = part
     for key in wanted:
@@ -119,6 +125,15 @@ def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bo
             size = sizes.get(key, -1)
             found[key] = None if key not in by_key or size is None else Seen(size, None, by_key[key])
     return found
+
+
+def _is_plausible(can: Operations, key: str, span: Span, part: bytes) -> bool:
+    """Whether an answer to a range may be right. Of one that came to the end of its value the size tells it: a server that ignores ranges gives the whole value for what is asked of its end."""
+    start, length = span
+    if start <= 0 or len(part) == length or can.size is None:
+        return True
+    size = _or_none(can.size, key)
+    return size is not None and len(part) == clip_span(start, length, size)[1]
 
 
 def _known_sizes(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bool) -> dict[str, int | None]:

@@ -7,20 +7,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from fsspec.asyn import sync
+from fsspec import AbstractFileSystem
+from fsspec.asyn import AsyncFileSystem, sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.operations.adapted_store import AdaptedStore
-from frazil.stores.operations.protocols import MISSING_ERRORS
+from frazil.stores.operations.protocols import MISSING_ERRORS, store_failure, without_secrets
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
     from fsspec.mapping import FSMap
 
 __all__ = ["FileSystemOperations", "store_over", "store_over_map"]
@@ -72,7 +72,7 @@ class FileSystemOperations:
         self._requests = requests_in_flight
 
     def __repr__(self) -> str:
-        return f"{type(self.files).__name__}({self.root!r})"
+        return f"{type(self.files).__name__}({without_secrets(self.root)!r})"
 
     # --- values --------------------------------------------------------------------------------------------------------------------
 
@@ -94,25 +94,41 @@ class FileSystemOperations:
         if isinstance(error, self._missing):
             return None
         size = self.size(key) if start else None
-        if size is not None and size <= start:
-            return b""
-        raise error
+        if size is None or size > start:
+            _fail("cat_file", error, key)
+        return b""
 
     def sizes(self, keys: Sequence[str]) -> list[int | None]:
         self.files.invalidate_cache()
+        answers = self._map("info", [(self._path(key),) for key in keys])
+        self._check_missing(keys, answers)
         sizes: list[int | None] = []
-        for key, answer in zip(keys, self._map("info", [(self._path(key),) for key in keys]), strict=True):
-            if isinstance(answer, Exception):
-                if not isinstance(answer, self._missing):
-                    raise answer
-                sizes.append(None)
-            elif answer.get("type") == "directory":
+        for key, answer in zip(keys, answers, strict=True):
+            if isinstance(answer, Exception) or answer.get("type") == "directory":
                 sizes.append(None)
             elif answer.get("size") is None:
                 raise StoreError(f"{self!r} does not give the size of a file", key=key)
             else:
                 sizes.append(int(answer["size"]))
         return sizes
+
+    def _check_missing(self, keys: Sequence[str], answers: Sequence[object]) -> None:
+        """Raises the first error of `info` that does not say that a file is not there. HTTPFileSystem says so after any failure, which is the cause of its error then: such a file is
+        read, which fails as it should."""
+        doubtful: list[str] = []
+        for key, answer in zip(keys, answers, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, self._missing):
+                _fail("info", answer, key)
+            if isinstance(answer, Exception) and answer.__cause__ is not None:
+                doubtful.append(key)
+        if not doubtful:
+            return
+        found = self._map("cat_file", [(self._path(key), 0, 1) for key in doubtful])
+        for key, answer in zip(doubtful, found, strict=True):
+            if not isinstance(answer, Exception):
+                raise StoreError(f"{self!r} tells no size of a file that can be read", key=key, hint="try again")
+            if not isinstance(answer, self._missing):
+                _fail("cat_file", answer, key)
 
     def size(self, key: str) -> int | None:
         return self.sizes([key])[0]
@@ -123,21 +139,26 @@ class FileSystemOperations:
     def set_values(self, values: Mapping[str, bytes]) -> None:
         calls = [(self._path(key), value) for key, value in values.items()]
         answers = self._map("pipe_file", calls)
-        for (path, value), answer in zip(calls, answers, strict=True):
+        for key, (path, value), answer in zip(values, calls, answers, strict=True):
             if isinstance(answer, FileNotFoundError):  # a file system with folders, which must exist first
                 self._call("makedirs", self.files._parent(path), True)
                 self._call("pipe_file", path, value)
             elif isinstance(answer, Exception):
-                raise answer
+                _fail("pipe_file", answer, key)
 
     def erase_values(self, keys: Collection[str]) -> None:
-        for answer in self._map("rm_file", [(self._path(key),) for key in keys]):
+        for key, answer in zip(keys, self._map("rm_file", [(self._path(key),) for key in keys]), strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, self._missing):
-                raise answer
+                _fail("rm_file", answer, key)
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
-    def list_prefix(self, prefix: str) -> list[str]:
+    @property
+    def list_prefix(self) -> Callable[[str], list[str]] | None:
+        """None: not from this file system, of which `list_dir` lists each folder."""
+        return None if _leaves_out_folders(self.files) else self._list_prefix
+
+    def _list_prefix(self, prefix: str) -> list[str]:
         self.files.invalidate_cache()
         try:
             found = self._call("find", self._path(prefix.removesuffix("/")))
@@ -186,6 +207,20 @@ class FileSystemOperations:
             return await asyncio.gather(*map(one, calls), return_exceptions=True)
 
         return list(sync(self.files.loop if self._loop is None else self._loop(), run))
+
+
+def _fail(name: str, error: Exception, key: str) -> NoReturn:
+    if isinstance(error, FrazilError | MemoryError):
+        raise error
+    raise store_failure(name, error, key) from error
+
+
+def _leaves_out_folders(files: AbstractFileSystem) -> bool:
+    """Whether `find` is the one of fsspec itself: where a folder cannot be listed, after an error of the network too, it goes on without it."""
+    kind = type(getattr(files, "sync_fs", files))
+    if issubclass(kind, AsyncFileSystem):
+        return kind._find is AsyncFileSystem._find
+    return kind.find is AbstractFileSystem.find
 
 
 def _answer(files: AbstractFileSystem, name: str, arguments: tuple[object, ...]) -> object:

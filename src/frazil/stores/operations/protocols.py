@@ -4,6 +4,7 @@ Missing operations are made from others in fallbacks.py; the store over all of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Final, Protocol
@@ -29,7 +30,17 @@ if TYPE_CHECKING:
     SetIf = Callable[[str, bytes, bytes], bytes | None]
     EraseIf = Callable[[str, bytes], bool]
 
-__all__ = ["MISSING_ERRORS", "OPERATIONS", "Operations", "PartlyReadable", "PartlyWritable", "Readable", "Writable"]
+__all__ = [
+    "MISSING_ERRORS",
+    "OPERATIONS",
+    "Operations",
+    "PartlyReadable",
+    "PartlyWritable",
+    "Readable",
+    "Writable",
+    "store_failure",
+    "without_secrets",
+]
 
 OPERATIONS: Final = (
     "get",
@@ -46,6 +57,7 @@ OPERATIONS: Final = (
 _EXTRAS: Final = ("size", "sizes", "set_values", "version", "set_if", "erase_if")
 MISSING_ERRORS: Final = (KeyError, FileNotFoundError, NotADirectoryError, IsADirectoryError)  # errors for a missing key
 _WRITES: Final = frozenset({"set", "set_values", "set_partial_values", "set_if"})  # to which no key can be missing
+_ADDRESS: Final = re.compile(r"(?<=://)(?:[^/@\s]*@)?([^\s?'\"<>]*)(?:\?[^\s'\"<>]*)?")
 _ASYNCHRONOUS: Final = 0x80 | 0x200  # flags of code: coroutines and asynchronous generators
 
 
@@ -162,18 +174,39 @@ def _with_store_errors(name: str, method: Callable[..., object]) -> Callable[...
         except handed_on:
             raise
         except Exception as error:
-            key = args[0] if args and isinstance(args[0], str) else None
-            number = error.errno if isinstance(error, OSError) else None
-            text = f"{name} of the store failed with {type(error).__name__}: {error}"
-            hint = (
-                "it calls itself, perhaps through an operation that is derived from it"
-                if type(error) is RecursionError
-                else None
-            )
-            raise StoreError(text, errno=number, key=key, hint=hint) from error
+            raise store_failure(name, error, _key_of(args)) from error
         return _checked(name, answer, args)
 
     return call
+
+
+def _key_of(args: tuple[object, ...]) -> str | None:
+    """The key that an operation was called with; None where there are several, or none."""
+    first = args[0] if args else None
+    if isinstance(first, str):
+        return first
+    if not isinstance(first, Collection) or len(first) != 1:
+        return None
+    (item,) = first
+    key = item[0] if isinstance(item, tuple) else item
+    return key if isinstance(key, str) else None
+
+
+def store_failure(name: str, error: Exception, key: str | None) -> StoreError:
+    """The error for what an operation raised, in one line. Of addresses in it users, passwords and queries are left out: other libraries show signatures there."""
+    text = " ".join(without_secrets(f"{error}").split())
+    recursion = "it calls itself, perhaps through an operation that is derived from it"
+    return StoreError(
+        f"{name} of the store failed with {type(error).__name__}: {text}",
+        errno=error.errno if isinstance(error, OSError) else None,
+        key=key,
+        hint=recursion if type(error) is RecursionError else None,
+    )
+
+
+def without_secrets(text: str) -> str:
+    """A text without what may be secret in the addresses in it."""
+    return _ADDRESS.sub(r"\1", text)
 
 
 def _checked(name: str, answer: object, args: tuple[object, ...]) -> object:

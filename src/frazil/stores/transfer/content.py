@@ -53,6 +53,7 @@ def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[b
                 raise StoreError(
                     f"the store returned {len(value)} bytes of {clip_span(asked, count, sizes[name])[1]}",
                     key=names[name],
+                    hint="read it again; check the server, and proxies before it",
                 )
         else:
             first, count = clip_span(asked, count, sizes[name])

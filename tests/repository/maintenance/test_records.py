@@ -1,0 +1,98 @@
+"""Files under gc/ in the wrong place, or with the wrong columns: a collection is refused, or goes on without what was remembered; nothing that is in use is removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.repository.maintenance.garbage import fill, orphan, values
+
+import frazil
+from frazil.errors import FormatError
+from frazil.repository.maintenance.records import Columns, emit_columns, parse_columns
+
+NAME = "0" * 20
+
+
+def collected(place: Path) -> frazil.Repository:
+    """A repository with one file in each of gc/condemned, gc/expired and gc/marks."""
+    repo = frazil.Repository.create(place, chunk_packing="off", durable=False)
+    fill(repo, 3)
+    orphan(repo)
+    repo.garbage_collect()
+    repo.expire(older_than=timedelta(0))
+    return frazil.Repository.open(place, durable=False)
+
+
+def whole(place: Path) -> bool:
+    """Whether everything that the branch leads to is there."""
+    repo = frazil.Repository.open(place)
+    return repo.verify(decode=True, history=False).ok and np.array_equal(
+        repo.readonly_session().root["a"][:], values(2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("marks", "expired"), ("condemned", "expired"), ("expired", "condemned"), ("marks", "pins"), ("expired", "marks")],
+)
+def test_a_file_in_another_folder(tmp_path: Path, source: str, target: str) -> None:
+    """Its columns have names that the other folder has, too: marks in the place of a record of expiry ended all histories."""
+    place = tmp_path / "r"
+    repo = collected(place)
+    history = [commit.id for commit in repo.history()]
+    (path,) = (place / "gc" / source).iterdir()
+    (place / "gc" / target).mkdir(exist_ok=True)
+    (place / "gc" / target / NAME).write_bytes(path.read_bytes())
+    there = set(place.rglob("*"))
+    repo = frazil.Repository.open(place)
+    if target == "marks":  # which are read anew
+        repo.garbage_collect(now=True)
+        assert whole(place)
+        return
+    assert [problem.key for problem in repo.verify().problems] == [f"gc/{target}/{NAME}"]
+    for dry_run in (True, False):
+        with pytest.raises(FormatError) as caught:
+            repo.garbage_collect(wait=timedelta(hours=1), dry_run=dry_run)
+        assert caught.value.key == f"gc/{target}/{NAME}"
+    assert set(place.rglob("*")) >= there
+    (place / "gc" / target / NAME).unlink()
+    assert [commit.id for commit in repo.history()] == history
+    assert whole(place)
+
+
+@pytest.mark.parametrize("folder", ["condemned", "expired", "pins"])
+def test_columns_of_another_type(tmp_path: Path, folder: str) -> None:
+    place = tmp_path / "r"
+    collected(place)
+    names = ["snapshots", "attributes", "manifests", "chunks"] if folder == "condemned" else ["snapshots"]
+    (place / "gc" / folder).mkdir(exist_ok=True)
+    (place / "gc" / folder / NAME).write_bytes(emit_columns({name: np.arange(5) for name in names}))
+    with pytest.raises(FormatError, match="type int64"):
+        frazil.Repository.open(place).garbage_collect()
+    (place / "gc" / folder / NAME).unlink()
+    assert whole(place)
+
+
+SHORTENED: dict[str, Callable[[Columns], Columns]] = {
+    "no chunks": lambda columns: {**columns, "chunks": columns["chunks"][:0]},
+    "no parents": lambda columns: {**columns, "parents": columns["parents"][:0]},
+    "fewer starts": lambda columns: {**columns, "starts": columns["starts"][:-1]},
+    "other order": lambda columns: {**columns, "snapshots": columns["snapshots"][::-1]},
+    "another type": lambda columns: {**columns, "chunks": np.arange(len(columns["chunks"]))},
+    "no columns": lambda columns: {},
+}
+
+
+@pytest.mark.parametrize("change", SHORTENED.values(), ids=SHORTENED)
+def test_marks_that_do_not_fit_together(tmp_path: Path, change: Callable[[Columns], Columns]) -> None:
+    """They are forgotten, and everything is read again."""
+    place = tmp_path / "r"
+    repo = collected(place)
+    (path,) = (place / "gc/marks").iterdir()
+    path.write_bytes(emit_columns(change(parse_columns(path.read_bytes(), ""))))
+    repo.garbage_collect(now=True)
+    assert whole(place)
