@@ -427,7 +427,7 @@ def test_an_answer_that_drips(begins: bytes, goes_on: bytes) -> None:
     """The time for a whole answer ends also where bytes keep coming: of its body, of heads before its own, of trailers."""
     with scripted(lambda _: chain([begins], repeat(goes_on))) as server:
         store = ObjectStore(server.url, client_options={"timeout": "200ms"}, retry_config={"max_retries": 0})
-        refused(store, match="no answer came in time")
+        refused(store, match="did not answer in time")
 
 
 @pytest.mark.parametrize(
