@@ -220,3 +220,10 @@ def test_handles_of_one_node_are_equal(tmp_path: Path) -> None:
     array.attrs["a"] = 1
     assert old != array
     assert old.refresh() == array
+
+
+def test_an_empty_tuple_selects_all_of_an_array_with_fields() -> None:
+    array, values = records()
+    np.testing.assert_array_equal(array[()], values)
+    array[()] = values[::-1]
+    np.testing.assert_array_equal(array[()], values[::-1])

@@ -111,3 +111,29 @@ def test_encodings_and_regions_of_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there is no variable 'x'"):
         xr.Dataset({"t": ("x", np.arange(4))}, parent.coords).frazil.write(tmp_path / "a", mode="a", region="auto")
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("stored", "region", "text"),
+    [
+        ({"x": [1, 1, 2, 3]}, "auto", "repeated values"),
+        ({"x": 1}, "auto", "0 dimensions"),
+        ({"x": [1, 2, 3, 4]}, {"y": "auto"}, "not in Dataset dimensions"),
+    ],
+)
+def test_regions_that_coordinates_do_not_determine(
+    tmp_path: Path, stored: dict[str, object], region: object, text: str
+) -> None:
+    dimension = "x" if isinstance(stored["x"], list) else "y"
+    xr.Dataset({"t": (dimension, np.arange(4))}, stored).frazil.write(tmp_path / "a")
+    part = xr.Dataset({"t": ("x", np.arange(2))}, {"x": [1, 2]})
+    with pytest.raises(InvalidInputError, match=text):
+        part.frazil.write(tmp_path / "a", region=region)
+    np.testing.assert_array_equal(frazil.open_array(tmp_path / "a" / "t")[:], np.arange(4))
+
+
+def test_a_region_without_elements_changes_nothing(tmp_path: Path) -> None:
+    whole = xr.Dataset({"t": ("x", np.arange(4))}, {"x": [9, 7, 5, 3]})
+    whole.frazil.write(tmp_path / "a")
+    (whole + 1).isel(x=slice(0)).frazil.write(tmp_path / "a", region="auto")
+    assert xr.open_dataset(tmp_path / "a", engine="frazil").identical(whole)

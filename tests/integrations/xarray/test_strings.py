@@ -170,3 +170,21 @@ def test_any_text(values: list[str], chunk: int, kind: Any) -> None:
     found = opened(store)["a"]
     assert list(found.values) == values
     assert list(found[::-1].values) == values[::-1]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("values", [np.array(["é", "xy"]), np.array(["é", "xy"], dtype=object), packed(["é", "xy"])])
+def test_all_kinds_of_text_are_appended_to_text_in_bytes(values: Any, lazy: bool) -> None:
+    """As files of NetCDF have it: the bytes of UTF-8, and the attribute `_Encoding`."""
+    store = MemoryStore()
+    stored = xr.Dataset({"a": ("x", np.array(["abc", "é"]), {}, {"dtype": "S1"})})
+    stored.frazil.write(store)
+    new = xr.Dataset({"a": ("x", values)})
+    (new.chunk(x=1) if lazy else new).frazil.write(store, append_dim="x")
+    assert frazil.open_array(store, path="a").dtype == "S3"
+    assert list(opened(store)["a"].values) == ["abc", "é", "é", "xy"]
+    for wrong in (["four"], np.array(["n\0"], object), np.array([None])):
+        with pytest.raises(InvalidInputError):
+            xr.Dataset({"a": ("x", wrong)}).frazil.write(store, append_dim="x")
+    xr.Dataset({"a": ("x", values[:0])}).frazil.write(store, append_dim="x")
+    assert list(opened(store)["a"].values) == ["abc", "é", "é", "xy"]

@@ -269,7 +269,7 @@ def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, o
     if dtype.names is None:
         return None
     items = selection if isinstance(selection, tuple) else (selection,)
-    if all(isinstance(item, list) and item and all(isinstance(name, str) for name in item) for item in items):
+    if items and all(isinstance(item, list) and item and all(isinstance(name, str) for name in item) for item in items):
         return items[0], ...
     names = [item for item in items if isinstance(item, str)]
     if not names:

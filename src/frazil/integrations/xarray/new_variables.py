@@ -149,12 +149,20 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
     it does not fit."""
     simple = variable.dtype.kind in "biufcmMO"
     strings = array.metadata.data_type.name == STRING
-    if not simple and variable.dtype != existing.dtype and variable.dtype.kind not in ("UT" if strings else _TEXT):
+    in_bytes = array.dtype.kind == "S" and "_Encoding" in existing.encoding  # text, as its UTF-8
+    unlike = variable.dtype != existing.dtype and variable.dtype.kind not in (
+        "UT" if strings else "UOT" if in_bytes else _TEXT
+    )
+    if not simple and unlike:
         raise _mismatch(name, existing.dtype, variable.dtype)
     copied = variable.copy(deep=False)
     copied.encoding = dict(existing.encoding)
     if strings or (variable.dtype.kind in "SUOT" and array.dtype.kind in "SU"):
         copied.encoding.pop("dtype", None)  # it would truncate long text, and convert numbers to text
+    if in_bytes and variable.dtype.kind in "UOT":
+        # loaded, because xarray encodes all chunks of dask in the length of the first one
+        loaded = Variable(copied.dims, np.asarray(copied.data), copied.attrs, {**copied.encoding, "dtype": "S1"})
+        copied = _with_fixed_length(_as_strings(loaded, name) if loaded.dtype.kind == "O" else loaded, name)
     encoded = encoded_variable(copied, name)
     if variable.dtype == object and not variable.size:  # xarray makes numbers of an empty object array
         encoded = encoded.astype(array.dtype)

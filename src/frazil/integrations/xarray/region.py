@@ -33,6 +33,7 @@ def checked_region(
     if any(isinstance(part, str) and part == _AUTO for part in found.values()):
         if mode not in ("r+", "a"):
             raise InvalidInputError(f"``mode`` must be 'r+' or 'a' when using ``region='auto'``, got {mode!r}")
+        _check_dimensions(dataset, found)
         found = {
             dimension: _slice(dataset, dimension, coordinate) if isinstance(part, str) and part == _AUTO else part
             for dimension, part in found.items()
@@ -44,7 +45,16 @@ def checked_region(
 def _slice(dataset: Dataset, dimension: Hashable, coordinate: Callable[[str], Variable]) -> slice:
     if dimension not in dataset.variables:
         return slice(0, dataset.sizes[dimension])
-    places = coordinate(str(dimension)).to_index().get_indexer(dataset[dimension].data)
+    stored = coordinate(str(dimension))
+    if stored.ndim != 1 or not (index := stored.to_index()).is_unique:
+        raise InvalidInputError(
+            f"the coordinate {dimension!r} of the store has {'repeated values' if stored.ndim == 1 else f'{stored.ndim} dimensions'}, so it does not determine a region",
+            path=str(dimension),
+            hint=f"region={{{dimension!r}: slice(start, stop)}}",
+        )
+    places = index.get_indexer(dataset[dimension].data)
+    if not places.size:
+        return slice(0, 0)
     if (places == -1).any():
         raise NotFoundError(
             f"the store does not have all values of the coordinate {dimension!r}",
@@ -60,12 +70,16 @@ def _slice(dataset: Dataset, dimension: Hashable, coordinate: Callable[[str], Va
     return slice(int(places[0]), int(places[-1]) + 1)
 
 
+def _check_dimensions(dataset: Dataset, region: Mapping[Hashable, object]) -> None:
+    if not set(region) <= set(dataset.dims):
+        raise InvalidInputError(
+            f"all keys in ``region`` are not in Dataset dimensions, got {list(region)} and {list(dataset.dims)}"
+        )
+
+
 def _check(dataset: Dataset, region: Mapping[Hashable, object], append_dim: str | None) -> None:
-    for dimension, part in region.items():
-        if dimension not in dataset.dims:
-            raise InvalidInputError(
-                f"all keys in ``region`` are not in Dataset dimensions, got {list(region)} and {list(dataset.dims)}"
-            )
+    _check_dimensions(dataset, region)
+    for part in region.values():
         if not isinstance(part, slice):
             raise TypeError(f"all values in ``region`` must be slice objects, got region={dict(region)}")
         if any(end is not None and not hasattr(end, "__index__") for end in (part.start, part.stop)):
