@@ -245,3 +245,32 @@ def test_ids_are_no_paths() -> None:
     for text in ("../../../../../etc/pass", "0" * 19, "0" * 21, "U" * 20, ""):
         with pytest.raises((FormatError, InvalidInputError)):
             decode_id(text)
+
+
+def test_a_snapshot_with_the_content_of_another() -> None:
+    """It has its own id in it: without a look at that, a swapped tip reads as another commit, and a collection removes what the tip alone needs."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    for number in range(4):
+        with repo.transaction(message=str(number)) as root:
+            root.create_array(f"a{number}", data=np.full((4, 256), number), chunks=(1, 256), codecs=["bytes"])
+    ids = [commit.id for commit in repo.history()]
+    whole = {key: store.get(key) or b"" for key in store.list()}
+    for one, other in ((0, 1), (0, 2), (1, 2), (0, 4)):
+        keys = f"snapshots/{ids[one]}", f"snapshots/{ids[other]}"
+        store.set(keys[0], whole[keys[1]])
+        store.set(keys[1], whole[keys[0]])
+        opened = frazil.Repository.open(store)
+        for index in {one, other} - {4}:  # the first snapshot says nothing of its own
+            with pytest.raises(FormatError, match="content of another snapshot") as caught:
+                opened.readonly_session(snapshot=ids[index])
+            assert caught.value.key == f"snapshots/{ids[index]}"
+        with pytest.raises(FormatError):
+            opened.garbage_collect(now=True)
+        assert {problem.key for problem in opened.verify().problems} >= {keys[0]}
+        for key, value in whole.items():
+            store.set(key, value)
+    opened = frazil.Repository.open(store)
+    opened.garbage_collect(now=True)
+    assert opened.verify(decode=True).ok
+    assert sorted(opened.readonly_session().root) == ["a0", "a1", "a2", "a3"]
