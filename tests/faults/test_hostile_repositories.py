@@ -274,3 +274,62 @@ def test_a_snapshot_with_the_content_of_another() -> None:
     opened.garbage_collect(now=True)
     assert opened.verify(decode=True).ok
     assert sorted(opened.readonly_session().root) == ["a0", "a1", "a2", "a3"]
+
+
+def test_a_manifest_with_the_content_of_another() -> None:
+    """The snapshot says how many references of the array it has, and where: without a look at that, the chunks read as fill value, or as older ones."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    for number in range(3):
+        with repo.transaction(message=str(number)) as root:
+            root.create_array(f"a{number}", data=np.full((4, 256), number + 1), chunks=(1, 256), codecs=["bytes"])
+    with repo.transaction(message="one chunk") as root:
+        root["a0"][2] = 9
+    with repo.transaction(message="another chunk") as root:
+        root["a1"][3] = 8
+    whole = {key: store.get(key) or b"" for key in store.list_prefix("manifests/")}
+    right = {name: array[...] for name, array in repo.readonly_session().root.items()}  # type: ignore[index, union-attr]
+    refused = 0
+    for key in whole:
+        for other in whole.keys() - {key}:
+            store.set(key, whole[other])
+            for name, array in frazil.Repository.open(store).readonly_session().root.items():
+                for read in (array.__getitem__, lambda at, array=array: array[3 if at is ... else at]):
+                    try:
+                        found = read(...)  # type: ignore[arg-type]
+                    except FormatError as error:
+                        assert error.key == key
+                        refused += 1
+                    else:
+                        assert np.array_equal(found, right[name] if np.ndim(found) == 2 else right[name][3])
+            store.set(key, whole[key])
+    assert refused
+
+
+def test_a_commit_over_a_manifest_with_the_content_of_another() -> None:
+    """It would merge the wrong references into its own: it is refused, and nothing is committed."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    for number in range(2):
+        with repo.transaction(message=str(number)) as root:
+            root.create_array(f"a{number}", data=np.full((8, 256), number + 1), chunks=(1, 256), codecs=["bytes"])
+    with repo.transaction(message="one chunk") as root:
+        root["a0"][2] = 9
+    one, other = manifest_of(store, "a0"), manifest_key_of(store, "a1")
+    whole = store.get(one) or b""
+    store.set(one, store.get(other) or b"")
+    before = repo.lookup("main")
+    session = frazil.Repository.open(store).writable_session()
+    session.root["a0"][5] = 4
+    with pytest.raises(FormatError, match="references of the array"):
+        session.commit("over it")
+    assert repo.lookup("main") == before
+    store.set(one, whole)
+    assert np.array_equal(frazil.Repository.open(store).readonly_session().root["a0"][2], np.full(256, 9))
+
+
+def manifest_of(store: MemoryStore, path: str) -> str:
+    """The newest manifest of an array."""
+    array = node_of(store, path).array
+    assert array is not None
+    return f"manifests/{encode_id(array.manifests[0].id)}"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.formats.ids import ObjectId
+from frazil.errors import FormatError
+from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import FileCheck, Manifest, nbytes_of, rows_of_array, rows_of_node
 from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.repository.manifests.boxes import extents_of, read_extents
@@ -156,9 +157,21 @@ class BaseReferences:
     def _fetched(self, numbers: Sequence[int]) -> list[References]:
         ids = [self._ids[number] for number in numbers]
         made = []
-        for identity, manifest in zip(ids, self._files.manifests(ids) if ids else [], strict=True):
+        for number, identity, manifest in zip(numbers, ids, self._files.manifests(ids) if ids else [], strict=True):
             if self._checked is not None:
                 self._files.check_references(identity, manifest, self._checked)
             made.append(References(manifest, self._node, self._rank))
+            self._require_box(number, made[-1])
             self._kept.put(identity, made[-1], nbytes_of(manifest) + _ROW * manifest.size)
         return made
+
+    def _require_box(self, number: int, references: References) -> None:
+        """Raises FormatError for a manifest with other references than the snapshot says, as the file of another manifest: chunks would read as fill value."""
+        box, chunks = self._extents[number], references.coordinates()
+        if box is None or (len(chunks) == box.count and box.has_each(chunks).all()):
+            return
+        raise FormatError(
+            f"a manifest has other references of the array than the snapshot says: {len(chunks)}, not {box.count}, or of other chunks",
+            key=self._files.key(f"manifests/{encode_id(self._ids[number])}"),
+            hint="verify says what is damaged, repair what can be done about it",
+        )
