@@ -245,3 +245,90 @@ def test_ids_are_no_paths() -> None:
     for text in ("../../../../../etc/pass", "0" * 19, "0" * 21, "U" * 20, ""):
         with pytest.raises((FormatError, InvalidInputError)):
             decode_id(text)
+
+
+def test_a_snapshot_with_the_content_of_another() -> None:
+    """It has its own id in it: without a look at that, a swapped tip reads as another commit, and a collection removes what the tip alone needs."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    for number in range(4):
+        with repo.transaction(message=str(number)) as root:
+            root.create_array(f"a{number}", data=np.full((4, 256), number), chunks=(1, 256), codecs=["bytes"])
+    ids = [commit.id for commit in repo.history()]
+    whole = {key: store.get(key) or b"" for key in store.list()}
+    for one, other in ((0, 1), (0, 2), (1, 2), (0, 4)):
+        keys = f"snapshots/{ids[one]}", f"snapshots/{ids[other]}"
+        store.set(keys[0], whole[keys[1]])
+        store.set(keys[1], whole[keys[0]])
+        opened = frazil.Repository.open(store)
+        for index in {one, other} - {4}:  # the first snapshot says nothing of its own
+            with pytest.raises(FormatError, match="content of another snapshot") as caught:
+                opened.readonly_session(snapshot=ids[index])
+            assert caught.value.key == f"snapshots/{ids[index]}"
+        with pytest.raises(FormatError):
+            opened.garbage_collect(now=True)
+        assert {problem.key for problem in opened.verify().problems} >= {keys[0]}
+        for key, value in whole.items():
+            store.set(key, value)
+    opened = frazil.Repository.open(store)
+    opened.garbage_collect(now=True)
+    assert opened.verify(decode=True).ok
+    assert sorted(opened.readonly_session().root) == ["a0", "a1", "a2", "a3"]
+
+
+def test_a_manifest_with_the_content_of_another() -> None:
+    """The snapshot says how many references of the array it has, and where: without a look at that, the chunks read as fill value, or as older ones."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    for number in range(3):
+        with repo.transaction(message=str(number)) as root:
+            root.create_array(f"a{number}", data=np.full((4, 256), number + 1), chunks=(1, 256), codecs=["bytes"])
+    with repo.transaction(message="one chunk") as root:
+        root["a0"][2] = 9
+    with repo.transaction(message="another chunk") as root:
+        root["a1"][3] = 8
+    whole = {key: store.get(key) or b"" for key in store.list_prefix("manifests/")}
+    right = {name: array[...] for name, array in repo.readonly_session().root.items()}  # type: ignore[index, union-attr]
+    refused: list[tuple[str, str | None]] = []
+    for key, value in whole.items():
+        for other in whole.keys() - {key}:
+            store.set(key, whole[other])
+            root = frazil.Repository.open(store).readonly_session().root
+            for name, values in right.items():
+                for at in (slice(None), 3):
+                    try:
+                        assert np.array_equal(root[name][at], values[at])  # type: ignore[index]
+                    except FormatError as error:
+                        refused.append((key, error.key))
+            store.set(key, value)
+    assert refused
+    assert all(key == said for key, said in refused)
+
+
+def test_a_commit_over_a_manifest_with_the_content_of_another() -> None:
+    """It would merge the wrong references into its own: it is refused, and nothing is committed."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    for number in range(2):
+        with repo.transaction(message=str(number)) as root:
+            root.create_array(f"a{number}", data=np.full((8, 256), number + 1), chunks=(1, 256), codecs=["bytes"])
+    with repo.transaction(message="one chunk") as root:
+        root["a0"][2] = 9
+    one, other = manifest_of(store, "a0"), manifest_key_of(store, "a1")
+    whole = store.get(one) or b""
+    store.set(one, store.get(other) or b"")
+    before = repo.lookup("main")
+    session = frazil.Repository.open(store).writable_session()
+    session.root["a0"][5] = 4
+    with pytest.raises(FormatError, match="references of the array"):
+        session.commit("over it")
+    assert repo.lookup("main") == before
+    store.set(one, whole)
+    assert np.array_equal(frazil.Repository.open(store).readonly_session().root["a0"][2], np.full(256, 9))
+
+
+def manifest_of(store: MemoryStore, path: str) -> str:
+    """The newest manifest of an array."""
+    array = node_of(store, path).array
+    assert array is not None
+    return f"manifests/{encode_id(array.manifests[0].id)}"

@@ -284,6 +284,12 @@ class Store(StorePort):
         rows = [row for page in self.list_pages(prefix, delimited=True) for row in page.keys]
         return [row for row in rows if row[-1] != "/"], [row for row in rows if row[-1] == "/"]
 
+    def list_names(self, prefix: str) -> builtins.list[str]:
+        """The names directly below a prefix, folders with a "/" behind them: those of `list_dir`, and on a disk also names of what is no key, as links, pipes
+        and folders without files."""
+        keys, folders = self.list_dir(prefix)
+        return [name.removeprefix(prefix) for name in (*keys, *folders)]
+
     @final
     def list_pages(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,65 @@ def test_something_else_in_the_place_of_the_next_file_of_a_branch(
     assert repo.verify(decode=True).ok
     repo.garbage_collect(now=True)
     assert np.array_equal(frazil.Repository.open(place).readonly_session().root["a"][:], values(9))
+
+
+def put_something_else(path: Path) -> None:
+    """A folder in the place of a file, and the other way round."""
+    if path.suffix == ".json":
+        path.mkdir()
+    else:
+        path.touch()
+
+
+INSTEAD: dict[str, Callable[[Path], object]] = {
+    "link": lambda path: path.symlink_to(
+        next(one for one in path.parents if (one / "elsewhere").exists()) / "elsewhere"
+    ),
+    "dangling link": lambda path: path.symlink_to("nothing"),
+    "folder or file": put_something_else,
+    "pipe": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("put", INSTEAD.values(), ids=INSTEAD)
+@pytest.mark.parametrize("ref", ["branch.dev", "branch.dev/ZZZZZZZZ.json", "tag.v1", "tag.v1/ref.json"])
+def test_something_else_in_the_place_of_a_branch_or_tag(
+    tmp_path: Path, ref: str, put: Callable[[Path], object]
+) -> None:
+    """A store does not list it. The branch or tag is named as damaged all the same, and no collection removes what it leads to."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    second = list(repo.history())[1].id
+    repo.create_branch("dev", second) if ref.startswith("branch") else repo.create_tag("v1", second)
+    repo.reset_branch("main", list(repo.history())[3].id)
+    path = place / "refs" / ref
+    path.rename(tmp_path / "elsewhere")
+    put(path)
+    there = {path for path in place.rglob("*") if not path.is_dir()}
+    repo = frazil.Repository.open(place)
+    name = ref.split("/", maxsplit=1)[0].replace(".", " ")
+    assert repo.branches + repo.tags == (["dev", "main"] if "branch" in ref else ["main", "v1"])
+    assert [(problem.kind, problem.ref) for problem in repo.verify().problems] == [("ref", name)]
+    for look in (
+        lambda: repo.garbage_collect(now=True),
+        lambda: repo.garbage_collect(dry_run=True),
+        lambda: repo.expire(older_than=timedelta(0)),
+        lambda: repo.readonly_session("dev") if "branch" in ref else repo.readonly_session(tag="v1"),
+    ):
+        with pytest.raises(FormatError) as caught:
+            look()
+        assert (caught.value.key or "").startswith(f"refs/{ref.split('/', maxsplit=1)[0]}")
+    done = repo.repair(tips=True, history=True, accept_loss=True)
+    assert [entry.ref for entry in done.lost] == [name]
+    assert {path for path in place.rglob("*") if not path.is_dir()} == there
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink()
+    (tmp_path / "elsewhere").rename(path)
+    repo = frazil.Repository.open(place)
+    assert repo.verify(decode=True).ok
+    assert repo.lookup(name.split()[1]) == second
 
 
 @pytest.mark.parametrize("consent", ["tips", "older", "accept_loss"])

@@ -6,6 +6,7 @@ files are in formats/alpha/refs.py."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -34,8 +35,8 @@ from frazil.formats.alpha.refs import (
     folder_of,
     folders_of,
     next_sequence,
-    parse_folder,
     parse_ref,
+    parse_sequence,
     snapshot_key,
 )
 from frazil.formats.alpha.snapshots import SnapshotFile
@@ -49,6 +50,7 @@ from frazil.repository.alpha.reference_files import (
     newest_number,
     read_reference,
 )
+from frazil.repository.alpha.reference_names import is_refused, reference_names, refuse_blocked
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
 from frazil.stores.transfer.content import read_values
@@ -100,6 +102,8 @@ def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
     check_name("branch", branch)
     found = [(folder, _newest(files, folder)) for folder in _folders(files, "branch", branch)]
     tips = [_read_branch_file(files, branch, number, folder) for folder, number in found if number is not None]
+    if not tips:
+        refuse_blocked(files, [folder for folder, _ in found], lambda name: parse_sequence(name) is not None)
     return max(tips, key=lambda tip: tip.sequence, default=None)
 
 
@@ -396,7 +400,7 @@ def list_branches(files: Files) -> list[str]:
             return True
         return tip is not None and not tip.deleted
 
-    return list(filter(is_alive, _names(files, "branch")))
+    return list(filter(is_alive, reference_names(files, "branch")))
 
 
 def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None) -> Tip:
@@ -433,7 +437,9 @@ def read_tag(files: Files, name: str) -> ObjectId | None:
     """The snapshot that a tag points to, or None. Raises InvalidInputError for an invalid name of a tag, FormatError, StoreError."""
     check_name("tag", name)
     key, ref = _read_any(files, _tag_keys(files, name))
-    if ref is not None and ref.snapshot is None:
+    if ref is None:
+        refuse_blocked(files, _folders(files, "tag", name), "ref.json".__eq__)
+    elif ref.snapshot is None:
         raise FormatError("a tag must point to a snapshot", key=key)
     return None if ref is None else ref.snapshot
 
@@ -450,10 +456,15 @@ def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
 
 
 def list_tags(files: Files) -> list[str]:
-    """The names of all tags, sorted."""
-    keys = [(key, name) for name in _names(files, "tag") for key in _tag_keys(files, name)]
-    sizes = files.store.sizes([key for key, _ in keys]).tolist()
-    return list(dict.fromkeys(name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0))
+    """The names of all tags, sorted. One whose file is invalid is included."""
+    keys = [(key, name) for name in reference_names(files, "tag") for key in _tag_keys(files, name)]
+    sizes = [-1] * len(keys)
+    with suppress(FormatError), files_alone():  # else they are looked up one by one
+        sizes = files.store.sizes([key for key, _ in keys]).tolist()
+    found = [
+        name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0 or is_refused(read_tag, files, name)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _tag_keys(files: Files, name: str) -> list[str]:
@@ -461,21 +472,6 @@ def _tag_keys(files: Files, name: str) -> list[str]:
 
 
 # --- branches and tags alike -------------------------------------------------------------------------------------------------------------
-
-
-def _names(files: Files, kind: RefKind) -> list[str]:
-    """The sorted names in folder names. Foreign folders and invalid names are skipped."""
-    found: set[str] = set()
-    place = files.key(REFS)
-    for folder in files.store.list_dir(place)[1]:
-        parsed = parse_folder(folder.removeprefix(place).removesuffix("/"))
-        if parsed is not None and parsed[0] == kind:
-            try:
-                check_name(*parsed)
-            except InvalidInputError:
-                continue
-            found.add(parsed[1])
-    return sorted(found)
 
 
 def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:

@@ -14,10 +14,11 @@ from frazil.formats.alpha.attributes import decode_attributes
 from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
-from frazil.formats.ids import ObjectId
+from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.late import LateModule
+from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
@@ -95,9 +96,9 @@ class Files:
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
     def snapshot(self, file: ObjectId) -> SnapshotFile:
-        """The snapshot in a file. The id in its metadata may differ (the library of the alpha wrote the first snapshot so).
+        """The snapshot in a file. The id in its metadata may differ if it is the first (the library of the alpha wrote it so).
 
-        Raises NotFoundError if the file does not exist, FormatError if it is invalid, both with its key."""
+        Raises NotFoundError if the file does not exist, FormatError if it is invalid or that of another snapshot, both with its key."""
         known = self._known_snapshot(snapshot_key(file))
         return self.read_snapshot(file) if known is None else known
 
@@ -105,14 +106,27 @@ class Files:
         """As snapshot, but always read from the store."""
         name = snapshot_key(file)
         data = self._read([name])[0]
-        snapshot = decode_snapshot(data, self.key(name))
+        snapshot = self._decoded_snapshot(file, data)
         self._keep_snapshot(name, snapshot, len(data))
         return snapshot
 
     def read_snapshots(self, files: Sequence[ObjectId]) -> list[SnapshotFile]:
         """Several snapshots, read from the store in one batch, and not cached. Raises as `snapshot`."""
         names = [snapshot_key(file) for file in files]
-        return [decode_snapshot(data, self.key(name)) for name, data in zip(names, self._read(names), strict=True)]
+        return [self._decoded_snapshot(file, data) for file, data in zip(files, self._read(names), strict=True)]
+
+    def _decoded_snapshot(self, file: ObjectId, data: bytes) -> SnapshotFile:
+        """Raises FormatError for the content of another snapshot. Only the first snapshot of the alpha library has another id than its file."""
+        key = self.key(snapshot_key(file))
+        snapshot = decode_snapshot(data, key)
+        own = snapshot.metadata.id
+        if own != file and (snapshot.total_parents or has_freedoms(snapshot)):
+            raise FormatError(
+                f"a snapshot file has the content of another snapshot: it says that its id is {encode_id(own)}",
+                key=key,
+                hint="restore it from a copy of the repository",
+            )
+        return snapshot
 
     def _known_snapshot(self, name: str) -> SnapshotFile | None:
         last = self._last

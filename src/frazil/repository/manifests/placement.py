@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.ids import encode_id
 from frazil.formats.manifests import Manifest, order_manifest, rows_of_array, select_rows
 from frazil.formats.nodes import ManifestReference
@@ -89,7 +89,7 @@ class Placing:
 
     def place(self, loaded: Mapping[ObjectId, Manifest], id_of: Callable[[Manifest], ObjectId]) -> Placed:
         """The new manifests, and the new list of each array. id_of: returns the id of a manifest. Raises InvalidInputError if a wanted manifest is not
-        loaded."""
+        loaded, FormatError if one has another number of references than the snapshot says."""
         lists = [list_.place(loaded) for list_ in self._lists]
         files, ids = _share(self._arrays, lists, self._split if self._freedoms else 0, id_of)
         references = tuple(
@@ -353,7 +353,16 @@ class _List:
         if entry.manifest is not None:
             return entry.manifest
         assert entry.reference is not None
-        return piece_of(self._load(entry.reference.id), self.array.node, self.array.rank)
+        piece = piece_of(self._load(entry.reference.id), self.array.node, self.array.rank)
+        if (
+            piece.size != entry.extents.count
+        ):  # the file of another manifest: a merge would make its references permanent
+            raise FormatError(
+                f"the manifest {encode_id(entry.reference.id)} has {piece.size} references of the array, and the snapshot says {entry.extents.count}",
+                path=self.array.path,
+                hint="verify says what is damaged, repair what can be done about it",
+            )
+        return piece
 
 
 def _fit(counts: Sequence[int]) -> bool:

@@ -139,8 +139,10 @@ class _Run:
             pass
 
     def _tip(self, branch: str) -> Tip | None:
-        """The tip of a branch; without a snapshot if that cannot be read."""
-        return next(iter(self._files.former_tips(branch)), None)
+        """The tip of a branch; without a snapshot if that cannot be read; None if none of its files can be found."""
+        with suppress(*UNREADABLE):
+            return next(iter(self._files.former_tips(branch)), None)
+        return None
 
     def _tagged(self, tag: str) -> ObjectId | None:
         try:
@@ -167,6 +169,8 @@ class _Run:
         for name in self._files.branches():
             for _ in range(_TRIES):
                 tip = self._tip(name)
+                if tip is None:
+                    self.lost.append(Entry("branch", "its files are not there, or cannot be listed", f"branch {name}"))
                 if tip is None or tip.deleted or self._repair_branch(name, tip):
                     break
             else:

@@ -30,6 +30,7 @@ __all__ = [
     "has_keys",
     "lock_files",
     "make_folders",
+    "names_below",
     "page_below",
 ]
 
@@ -124,6 +125,16 @@ def page_below(prefix: str, after: str, limit: int, root: int, *, delimited: boo
         return Page(found, following)
     numbers = numbers_of(versions)
     return Page(found, following, numbers[:, 1], versions, numbers[:, 2])
+
+
+def names_below(root: int, prefix: str) -> list[str]:
+    """All names directly below a prefix, also those of links, pipes and the like; folders with a "/" behind them."""
+    folder = enter_folder(root, prefix)
+    if folder is None:
+        return []
+    with os.scandir(folder.fd) as found:
+        names = [entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in found if _is_text(entry.name)]
+    return sorted(name for name in names if not name.endswith((LOCK_SUFFIX, _LOCKED)))
 
 
 def column_of(root: int, prefix: str, length: int, *, sizes: bool, threads: int) -> NameColumn:

@@ -4,6 +4,7 @@ How a value is published, and with which other writers that is safe, is describe
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import sys
@@ -380,6 +381,12 @@ class LocalStore(Store):
         """As the port says. A page looks at each folder on its path; details cost one system call for each file."""
         look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
         return self._listed(prefix, look, NO_KEYS)
+
+    def list_names(self, prefix: str) -> builtins.list[str]:
+        """As Store says, by one look at the folder, unless a subclass lists in another way."""
+        if type(self).list_page is not LocalStore.list_page:
+            return super().list_names(prefix)
+        return self._listed(prefix, partial(folders.names_below, prefix=prefix), [])
 
     def list_column(self, prefix: str, length: int, *, sizes: bool = False) -> NameColumn:
         """As Store says, by one look at the folder, and one at each file for its size, unless a subclass lists in another way."""
