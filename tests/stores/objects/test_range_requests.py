@@ -97,7 +97,9 @@ def test_parts_are_of_one_version() -> None:
 def test_a_bucket_that_never_answers(option: str) -> None:
     """As in docs/object-stores.md: the time-outs and the number of attempts are options."""
     with scripted(lambda request: None) as server:
-        store = bucket(server.url, client_options={option: "500ms", "allow_http": True}, retry_config={"max_retries": 1})
+        store = bucket(
+            server.url, client_options={option: "500ms", "allow_http": True}, retry_config={"max_retries": 1}
+        )
         with pytest.raises(StoreError):
             store.get("a")
         assert len(server.requests) >= 2
