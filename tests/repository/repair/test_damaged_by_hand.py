@@ -258,3 +258,25 @@ def test_an_error_of_the_disk_is_no_damage(tmp_path: Path) -> None:
     for look in (repo.verify, repo.repair, lambda: repo.garbage_collect(now=True)):
         with pytest.raises(StoreError, match="odd"):
             look()
+
+
+def test_main_that_says_it_is_deleted(tmp_path: Path) -> None:
+    """No operation writes that. It verified as sound, and a collection removed all that main alone leads to."""
+    repo = filled(tmp_path)
+    tip = repo.lookup("main")
+    files = sorted(path for path in (tmp_path / "refs/branch.main").iterdir() if path.suffix == ".json")
+    files[0].write_text('{"deleted":true}')
+    repo = frazil.Repository.open(tmp_path)
+    with pytest.raises(FormatError, match="'main' cannot be deleted"):
+        repo.readonly_session("main")
+    assert [(one.kind, one.ref) for one in repo.verify().problems] == [("ref", "branch main")]
+    before = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
+    for remove in (lambda: repo.garbage_collect(now=True), lambda: repo.expire(older_than=timedelta(0))):
+        with pytest.raises(FormatError, match="'main' cannot be deleted"):
+            remove()
+    assert {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()} == before
+    files[0].write_text(f'{{"snapshot":"{tip}"}}')
+    assert frazil.Repository.open(tmp_path).lookup("main") == tip
+    files[0].write_text('{"deleted":true}')
+    assert frazil.Repository.open(tmp_path).repair(tips=True).ok
+    assert frazil.Repository.open(tmp_path).verify().ok

@@ -50,7 +50,7 @@ from frazil.repository.alpha.reference_files import (
     newest_number,
     read_reference,
 )
-from frazil.repository.alpha.reference_names import is_refused, reference_names, refuse_blocked
+from frazil.repository.alpha.reference_names import checked_ref, is_refused, reference_names, refuse_blocked
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
 from frazil.stores.transfer.content import read_values
@@ -150,7 +150,7 @@ def former_tips(files: Files, branch: str) -> Iterator[Tip]:
         ):
             if data is not None:
                 try:
-                    ref = parse_ref(data, key)
+                    ref = checked_ref(branch, parse_ref(data, key), key)
                     yield Tip(branch, number, ref.snapshot or b"", ref.deleted, place)
                 except FormatError:
                     yield Tip(branch, number, b"", False, place)
@@ -202,7 +202,7 @@ def _newest(files: Files, folder: str) -> int | None:
 
 
 def _next_tip(files: Files, tip: Tip, following: bytes) -> Tip:
-    ref = parse_ref(following, _folder(files, tip) + branch_file(tip.sequence + 1))
+    ref = checked_ref(tip.branch, parse_ref(following, key := _folder(files, tip) + branch_file(tip.sequence + 1)), key)
     return tip._replace(sequence=tip.sequence + 1, snapshot=ref.snapshot or b"", deleted=ref.deleted)
 
 
@@ -211,7 +211,7 @@ def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> 
     ref = read_reference(files.store, key)
     if ref is None:
         raise NotFoundError("a branch file was removed while it was read", key=key, hint="open the branch again")
-    usual = folder == _folders(files, "branch", branch)[0]
+    ref, usual = checked_ref(branch, ref, key), folder == _folders(files, "branch", branch)[0]
     return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
 
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.refs import REFS, RefKind, check_name, parse_folder
 from frazil.repository.alpha.file_cache import files_alone, no_file
+from frazil.repository.format import MAIN
 
 if TYPE_CHECKING:
+    from frazil.formats.alpha.refs import Ref
     from frazil.repository.alpha.file_cache import Files
 
-__all__ = ["is_refused", "reference_names", "refuse_blocked"]
+__all__ = ["checked_ref", "is_refused", "reference_names", "refuse_blocked"]
 
 
 def reference_names(files: Files, kind: RefKind) -> list[str]:
@@ -56,3 +58,10 @@ def is_refused(read: Callable[[Files, str], object], files: Files, name: str) ->
     except FormatError:
         return True
     return False
+
+
+def checked_ref(branch: str, ref: Ref, key: str) -> Ref:
+    """The content of a branch file. Raises FormatError for a `main` that is deleted, which no operation writes: a collection would remove its objects."""
+    if branch == MAIN and ref.deleted:
+        raise FormatError("the branch 'main' cannot be deleted, but its newest file says so", key=key)
+    return ref
