@@ -327,6 +327,41 @@ def test_a_commit_over_a_manifest_with_the_content_of_another() -> None:
     assert np.array_equal(frazil.Repository.open(store).readonly_session().root["a0"][2], np.full(256, 9))
 
 
+@pytest.mark.parametrize("change", ["commit", "rebase", "diff"])
+def test_a_manifest_with_as_many_references_of_other_chunks(change: str) -> None:
+    """A commit made these references permanent, and a rebase overwrote the chunk that another writer had committed."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    with repo.transaction(message="0") as root:
+        root.create_array("a", data=np.full((64, 256), 1), chunks=(1, 256), codecs=["bytes"])
+    base = repo.lookup("main")
+    repo.create_branch("dev", base)
+    early = frazil.Repository.open(store).writable_session()
+    early.root["a"][2] = 7
+    with repo.transaction(message="one") as root:
+        root["a"][2] = 9
+    one = manifest_of(store, "a")
+    before = set(store.list_prefix("manifests/"))
+    with repo.transaction("dev", message="other") as root:
+        root["a"][5] = 8
+    (other,) = set(store.list_prefix("manifests/")) - before
+    whole = store.get(one) or b""
+    store.set(one, store.get(other) or b"")
+    again = frazil.Repository.open(store)
+    with pytest.raises(FormatError, match="references of other chunks") as caught:
+        if change == "commit":
+            late = again.writable_session()
+            late.root["a"][6] = 4
+            late.commit("over it")
+        elif change == "rebase":
+            early.commit("mine", rebase="disjoint")
+        else:
+            again.diff(base, again.lookup("main"))
+    assert caught.value.key == one
+    store.set(one, whole)
+    assert frazil.Repository.open(store).readonly_session().root["a"][:8, 0].tolist() == [1, 1, 9, 1, 1, 1, 1, 1]
+
+
 def manifest_of(store: MemoryStore, path: str) -> str:
     """The newest manifest of an array."""
     array = node_of(store, path).array

@@ -69,5 +69,5 @@ def _refuse_reference(location: object) -> None:
 
 def check_storable(location: NodeLocation, paths: Iterable[str]) -> None:
     """Looks up the documents of arrays below a node, in one batch of requests: raises InvalidInputError or StoreError for names that the store cannot hold."""
-    if location.nodes is None:
+    if location.nodes is None and (paths := list(paths)):
         location.store.sizes([location.layout.document_key(location.below(path), ArrayMetadata) for path in paths])

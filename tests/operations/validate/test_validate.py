@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -402,6 +403,24 @@ def test_a_torn_copy_is_not_copied_without_its_journal(tmp_path: Path, operation
     assert frazil.validate(tmp_path / "b", repair=True).ok
     run()
     assert (frazil.open_array(tmp_path / "c")[...] == VALUES).all()
+
+
+def test_a_torn_copy_that_cannot_be_read_keeps_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the system does not say whether the index is good."""
+    shard = torn_copy(tmp_path)
+    fetch = LocalStore.fetch
+
+    def refused(store: LocalStore, names: Sequence[str], spans: Columns, **options: Any) -> Fetched:
+        if "c/1/0" in names:
+            raise StoreError("too many open files", errno=24)
+        return fetch(store, names, spans, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "fetch", refused)
+        found = frazil.validate(tmp_path / "b", repair=True)
+    assert ([one.kind for one in found.problems], found.repaired) == (["store"], ())
+    assert Path(f"{shard}{JOURNAL}").exists()
+    assert frazil.validate(tmp_path / "b", repair=True).ok
 
 
 def test_a_copy_that_stays_damaged_is_not_called_repaired(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ class FrazilDataStore(AbstractDataStore):
         create(trial, self._plans)
         trial.attrs.put(self._attributes)
         if base is not None:
-            check_storable(base._location, [joined(path, plan.name) for plan in self._plans])
+            check_storable(base._location, [joined(path, plan.name) for plan in self._plans if plan.existing is None])
 
     def make(self, group: Group, writer: Writer) -> None:
         """Creates or grows the planned arrays in a group, and passes their elements to the writer. Raises the errors of creating and resizing."""

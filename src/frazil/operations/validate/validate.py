@@ -262,7 +262,7 @@ class _Run:
         """The index of a shard that may have been copied while it was torn, restored on request; None if it stays torn."""
         torn = isinstance(shard.error, DataError)
         problem = Problem("torn", f"an append to the shard was killed, and {COPIED_TORN}: {_MENDS}", path, key, chunk)
-        if self._repair:
+        if self._repair and (torn or shard.table is not None):  # after another error it is unknown which it is
             try:
                 restore_copy(chunk_store(array), key, readable=not torn)
             except StoreError as error:

@@ -22,6 +22,7 @@ from frazil.repository.manifests.coordinates import (
     sorted_coordinates,
     within,
 )
+from frazil.repository.manifests.manifest_parts import require_box
 from frazil.repository.virtual.file_checks import plain_location
 
 if TYPE_CHECKING:
@@ -160,7 +161,13 @@ class _Listing:
         return [identity for identity, box in boxes.items() if box is None or box.has_each(chunks).any()]
 
     def _loaded(self, ids: Sequence[ObjectId]) -> dict[ObjectId, Manifest]:
-        return dict(zip(ids, self.load(ids) if ids else [], strict=True))
+        """Raises FormatError for a manifest with other references than the snapshot says."""
+        loaded = dict(zip(ids, self.load(ids) if ids else [], strict=True))
+        for reference in self.side.manifests if self.side.free else ():
+            if (manifest := loaded.get(reference.id)) is not None:
+                box = read_extents(reference.extents, self.rank)
+                require_box(manifest, self.side.node, self.rank, box, reference.id)
+        return loaded
 
 
 def _found_few(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
+from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.manifests import (
     INLINE,
     ROW_COLUMNS,
@@ -20,8 +21,10 @@ from frazil.formats.manifests import (
     join_manifests,
     location_columns,
     rows_of_array,
+    rows_of_node,
     select_rows,
 )
+from frazil.repository.manifests.boxes import Extents
 from frazil.repository.virtual.file_checks import distinct_location
 
 if TYPE_CHECKING:
@@ -30,13 +33,39 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["join_pieces", "piece_of", "split_piece", "trimmed"]
+__all__ = ["join_pieces", "piece_of", "require_box", "split_piece", "trimmed"]
 
 
 def piece_of(manifest: Manifest, node: int, rank: int) -> Manifest:
     """The rows of one array in an ordered manifest, without rows of other nodes and ranks; the manifest itself if it has no others."""
     rows, _ = rows_of_array(manifest, node, rank)
     return manifest if rows.size == manifest.size else trimmed(select_rows(manifest, rows))
+
+
+def require_box(manifest: Manifest, node: int, rank: int, box: Extents | None, identity: ObjectId) -> None:
+    """Raises FormatError for an ordered manifest with other references of an array than its box in the snapshot says, as the file of another manifest: chunks would
+    read as fill value, and a commit would make its references permanent.
+
+    Compares the number of references, the first and the last, as comparing each takes as long as decoding the manifest. box: None, if the snapshot has none"""
+    if box is None:
+        return
+    own, starts = rows_of_node(manifest, node), manifest.starts
+    if own.stop - own.start == box.count:
+        spans = [slice(starts.item(row), starts.item(row + 1)) for row in (own.start, own.stop - 1)]
+        ends = [manifest.coordinates[span].tolist() for span in spans]
+        if all(len(end) == rank and box.has(end) for end in ends):
+            return
+    chunks = rows_of_array(manifest, node, rank)[1]  # without rows of another rank, which readers skip
+    if len(chunks) == box.count and box.has_each(chunks).all():
+        return
+    found = (
+        "references of other chunks" if len(chunks) == box.count else f"{len(chunks)} references of the array, other"
+    )
+    raise FormatError(
+        f"the manifest {encode_id(identity)} has {found} than the snapshot says",
+        key=f"manifests/{encode_id(identity)}",
+        hint="verify says what is damaged, repair what can be done about it",
+    )
 
 
 def join_pieces(pieces: Sequence[Manifest]) -> Manifest:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import InvalidInputError
 from frazil.formats.ids import encode_id
 from frazil.formats.manifests import Manifest, order_manifest, rows_of_array, select_rows
 from frazil.formats.nodes import ManifestReference
@@ -30,7 +30,7 @@ from frazil.record import Record
 from frazil.repository.format import ArrayPlacement
 from frazil.repository.manifests.boxes import Extents, extents_of, read_extents
 from frazil.repository.manifests.coordinates import among, sorted_coordinates, within
-from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
+from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, require_box, split_piece, trimmed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -353,16 +353,9 @@ class _List:
         if entry.manifest is not None:
             return entry.manifest
         assert entry.reference is not None
-        piece = piece_of(self._load(entry.reference.id), self.array.node, self.array.rank)
-        if (
-            piece.size != entry.extents.count
-        ):  # the file of another manifest: a merge would make its references permanent
-            raise FormatError(
-                f"the manifest {encode_id(entry.reference.id)} has {piece.size} references of the array, and the snapshot says {entry.extents.count}",
-                path=self.array.path,
-                hint="verify says what is damaged, repair what can be done about it",
-            )
-        return piece
+        manifest, node, rank = self._load(entry.reference.id), self.array.node, self.array.rank
+        require_box(manifest, node, rank, entry.extents, entry.reference.id)
+        return piece_of(manifest, node, rank)
 
 
 def _fit(counts: Sequence[int]) -> bool:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import FormatError
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.ids import ObjectId
 from frazil.formats.manifests import FileCheck, Manifest, nbytes_of, rows_of_array, rows_of_node
 from frazil.formats.nodes import ArrayData, NodeSnapshot
-from frazil.repository.manifests.boxes import Extents, extents_of, read_extents
+from frazil.repository.manifests.boxes import extents_of, read_extents
 from frazil.repository.manifests.coordinates import ChunkIndex, no_coordinates
+from frazil.repository.manifests.manifest_parts import require_box
 from frazil.stores.caches.byte_cache import CacheSection
 
 if TYPE_CHECKING:
@@ -57,16 +57,6 @@ class References:
         own, wanted = rows_of_node(self.manifest, self.node), list(coordinates)
         row = bisect_left(range(own.stop), wanted, own.start, key=self._coordinates_at)
         return row if row < own.stop and self._coordinates_at(row) == wanted else -1
-
-    def fits(self, box: Extents) -> bool:
-        """Whether the references are as many as a box has, and the first and the last are in it."""
-        own = rows_of_node(self.manifest, self.node)
-        if own.stop - own.start == box.count:
-            ends = self._coordinates_at(own.start), self._coordinates_at(own.stop - 1)
-            if all(len(end) == self.rank and box.has(end) for end in ends):
-                return True
-        chunks = self.coordinates()  # without rows of another rank, which readers pass over
-        return len(chunks) == box.count and bool(box.has_each(chunks).all())
 
     def _coordinates_at(self, row: int) -> list[int]:
         starts = self.manifest.starts
@@ -171,18 +161,6 @@ class BaseReferences:
             if self._checked is not None:
                 self._files.check_references(identity, manifest, self._checked)
             made.append(References(manifest, self._node, self._rank))
-            self._require_box(number, made[-1])
+            require_box(manifest, self._node, self._rank, self._extents[number], identity)
             self._kept.put(identity, made[-1], nbytes_of(manifest) + _ROW * manifest.size)
         return made
-
-    def _require_box(self, number: int, references: References) -> None:
-        """Raises FormatError for a manifest with other references than the snapshot says, as the file of another manifest: chunks would read as fill value.
-        Their number and the first and last are compared, as a look at each costs as much as decoding the manifest."""
-        box = self._extents[number]
-        if box is None or references.fits(box):
-            return
-        raise FormatError(
-            f"a manifest does not have the {box.count} references of the array that the snapshot says",
-            key=self._files.key(f"manifests/{encode_id(self._ids[number])}"),
-            hint="verify says what is damaged, repair what can be done about it",
-        )

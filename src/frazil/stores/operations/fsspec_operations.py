@@ -27,6 +27,13 @@ __all__ = ["FileSystemOperations", "store_over", "store_over_map"]
 
 _HINT: Final = '(fsspec.filesystem("s3"), "bucket/sea.zarr")'
 
+_GONE: Final = (
+    None,
+    404,
+    410,
+)  # causes of an error that says rightly that a file does not exist: none, or the status of a response
+_CACHED: Final = "fsspec.implementations.cached"
+
 
 def store_over_map(files: FSMap, requests_in_flight: int) -> Store:
     """The store over the result of fs.get_mapper."""
@@ -119,7 +126,7 @@ class FileSystemOperations:
         for key, answer in zip(keys, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, self._missing):
                 _fail("info", answer, key)
-            if isinstance(answer, Exception) and answer.__cause__ is not None:
+            if isinstance(answer, Exception) and getattr(answer.__cause__, "status", answer.__cause__) not in _GONE:
                 doubtful.append(key)
         if not doubtful:
             return
@@ -217,6 +224,8 @@ def _fail(name: str, error: Exception, key: str) -> NoReturn:
 
 def _leaves_out_folders(files: AbstractFileSystem) -> bool:
     """Whether `find` is the one of fsspec itself: where a folder cannot be listed, after an error of the network too, it goes on without it."""
+    while type(files).__module__ == _CACHED and isinstance(inner := getattr(files, "fs", None), AbstractFileSystem):
+        files = inner  # to which it passes `find`
     kind = type(getattr(files, "sync_fs", files))
     if issubclass(kind, AsyncFileSystem):
         return kind._find is AsyncFileSystem._find

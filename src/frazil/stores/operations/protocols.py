@@ -57,7 +57,7 @@ OPERATIONS: Final = (
 _EXTRAS: Final = ("size", "sizes", "set_values", "version", "set_if", "erase_if")
 MISSING_ERRORS: Final = (KeyError, FileNotFoundError, NotADirectoryError, IsADirectoryError)  # errors for a missing key
 _WRITES: Final = frozenset({"set", "set_values", "set_partial_values", "set_if"})  # to which no key can be missing
-_ADDRESS: Final = re.compile(r"(?<=://)(?:[^/@\s]*@)?([^\s?'\"<>]*)(?:\?[^\s'\"<>]*)?")
+_ADDRESS: Final = re.compile(r"(?<=://)(?:[^@\s'\"<>]*@)?([^\s?'\"<>]*)(?:\?[^\s'\"<>]*)?")
 _ASYNCHRONOUS: Final = 0x80 | 0x200  # flags of code: coroutines and asynchronous generators
 
 
