@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 from frazil._kernel import kernel_info
-from frazil.api.destinations import check_storable
 from frazil.api.nodes import create_array, create_group, open_array, open_group, open_node, planned_group
 from frazil.array.array import Array
 from frazil.array.group import Group
@@ -24,6 +23,7 @@ from frazil.stores.locations import Location, given_location
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.api import destinations
     from frazil.array.creation.array_metadata import Lengths
     from frazil.array.creation.modes import Mode
     from frazil.array.creation.zarr_arguments import GroupArguments
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from frazil.stores import memory
 
 else:
+    destinations = LateModule("frazil.api.destinations")
     memory = LateModule("frazil.stores.memory")
 
 _KEPT: Final = ("fill_value", "dimension_names")
@@ -147,7 +148,7 @@ def save_group(
     trial = create_group(memory.MemoryStore(), zarr_format=group.metadata.zarr_format)
     for name, value in named.items():  # all are checked before one is replaced
         trial.create_array(name, data=value, write_data=False)
-    check_storable(group._location, named)
+    destinations.check_storable(group._location, named)
     for name, value in named.items():
         group[name] = value
 
