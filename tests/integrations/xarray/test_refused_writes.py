@@ -137,3 +137,13 @@ def test_a_region_without_elements_changes_nothing(tmp_path: Path) -> None:
     whole.frazil.write(tmp_path / "a")
     (whole + 1).isel(x=slice(0)).frazil.write(tmp_path / "a", region="auto")
     assert xr.open_dataset(tmp_path / "a", engine="frazil").identical(whole)
+
+
+def test_an_empty_group_that_exists_is_no_new_one(tmp_path: Path) -> None:
+    """New nodes have its format."""
+    frazil.create_group(tmp_path / "a", zarr_format=2)
+    tree = xr.DataTree.from_dict({"/": xr.Dataset({"t": ("x", np.arange(4))}), "/b": xr.Dataset({"u": ("y", [1, 2])})})
+    tree.frazil.write(tmp_path / "a", mode="a")
+    assert {path.name for path in (tmp_path / "a").rglob(".zarray")} == {".zarray"}
+    assert not list((tmp_path / "a").rglob("zarr.json"))
+    xr.testing.assert_identical(xr.open_datatree(tmp_path / "a", engine="frazil"), tree)

@@ -83,8 +83,9 @@ def write_dataset(
         if chosen == "w":
             _check_no_overlap(dataset, location, inner)
         chosen_target = _target(chosen, append_dim, layout, options)
-        store = _planned(dataset, _existing(location, inner, chosen), chosen_target, region, encoding)
-        store.try_out(_new_root(location, inner, chosen))
+        found = _existing(location, inner, chosen)
+        store = _planned(dataset, found, chosen_target, region, encoding)
+        store.try_out(_new_root(location, inner, chosen) if found is None else found)
         writer = Writer(options.progress)
         store.make(_opened(location, inner, chosen), writer)
         return writer.sync(compute=options.compute)
@@ -122,7 +123,7 @@ def write_tree(
             for node in tree.subtree:
                 _check_no_overlap(node.dataset, location, inner)
         root = _existing(location, inner, chosen)
-        new = root or _new_root(location, inner, chosen)
+        new = _new_root(location, inner, chosen) if root is None else root
         stores: dict[str, FrazilDataStore] = {}
         for name, node in tree.subtree_with_keys:
             below = "" if node is tree else name

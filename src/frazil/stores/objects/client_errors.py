@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 
-__all__ = ["Meaning", "failure", "meaning_of", "is_too_busy", "status_failure", "no_answer_error"]
+__all__ = ["Meaning", "failure", "first_line", "meaning_of", "is_too_busy", "status_failure", "no_answer_error"]
 
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
@@ -39,7 +39,7 @@ _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _OF_ONE_KEY: Final = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z]{1,60})\)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?[^\s)]*")
-_ADDRESS: Final = re.compile(r"://[^/@\s]*@")
+_ADDRESS: Final = re.compile(r"://[^@\s]*@")  # a password may have a slash
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
 _LATER: Final = 408
@@ -122,13 +122,13 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
     elif _is_no_path(text):
-        reason, hint = _first_line(text) if _FOUND_NO_PATH in text else "this is no key for its client", _HINTS["path"]
+        reason, hint = first_line(text) if _FOUND_NO_PATH in text else "this is no key for its client", _HINTS["path"]
     elif any(sign in text for sign in _NONSENSE):
         reason, hint = "the answer is not one of an object store", _HINTS["nonsense"]
     elif "following redirect" in text:
         reason, hint = "the server redirects to another address", _HINTS["nonsense"]
     else:
-        reason, hint = _first_line(text), _HINTS["lost"]
+        reason, hint = first_line(text), _HINTS["lost"]
     subject = url if "listed" in what else f"an object of {url}"
     return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
 
@@ -151,13 +151,13 @@ def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> t
     if isinstance(error, ssl.SSLError) and not isinstance(error, _BROKEN_OFF):
         reason, hint = "the request could not be made", _HINTS["tls"]
     elif isinstance(error, InvalidInputError):
-        reason, hint = _first_line(said), error.hint or _HINTS["nonsense"]
+        reason, hint = first_line(said), error.hint or _HINTS["nonsense"]
     elif number == EPROTO:
-        reason, hint = _first_line(said), _HINTS["nonsense"]
+        reason, hint = first_line(said), _HINTS["nonsense"]
     elif number == ETIMEDOUT or isinstance(error, TimeoutError):
         reason, hint, again = "the server did not answer in time", _HINTS["time"], True
     else:
-        reason, hint, again = _first_line(said), _HINTS["lost"], True
+        reason, hint, again = first_line(said), _HINTS["lost"], True
     return StoreError(f"an object of {url} could not be read: {reason}", key=key or None, hint=hint), again
 
 
@@ -174,7 +174,8 @@ def _is_no_path(text: str) -> bool:
     return any(sign in text for sign in _NO_PATH)
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """The first line of a client's message, without users, passwords and queries of addresses."""
     line = text.partition("\n")[0].partition("<?xml")[0]
     line = _ADDRESS.sub("://", _QUERY.sub("", line)).strip().rstrip(":")
     return line[:_LONGEST] or "no reason was given"

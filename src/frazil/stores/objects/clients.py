@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.stores.objects.aws_profiles import NAMES, read_profile
+from frazil.stores.objects.client_errors import first_line
 from frazil.stores.objects.connections import Connection, environment, shared_connection
 from frazil.stores.objects.web_client import WebConnections
 from frazil.stores.objects.web_options import backoff_of, web_options
@@ -238,7 +239,6 @@ def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
 _BEGINNINGS: Final = {"S3Store": ("aws_",), "AzureStore": ("azure_storage_", "azure_"), "GCSStore": ("google_",)}
 _SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
 _SECRET: Final = re.compile("token|secret|key|password|credential")
-_CREDENTIALS: Final = re.compile(r"://\S*@")  # of a URL
 _PORT: Final = re.compile(r"^(?:[^:]+|\[[0-9a-fA-F:.]+\]):[0-9]*$|^\[[0-9a-fA-F:.]+\]$")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
@@ -268,9 +268,8 @@ def _built(
     except InvalidInputError:
         raise
     except Exception as error:
-        said = _CREDENTIALS.sub("://", str(error).partition("\n")[0]) or type(error).__name__
         raise InvalidInputError(
-            f"the options of {kind} are not understood: {said}",
+            f"the options of {kind} are not understood: {first_line(str(error))}",
             hint="endpoint, region, access_key_id, secret_access_key, token, skip_signature, ... as obstore calls them",
         ) from None
     return made  # type: ignore[no-any-return]
