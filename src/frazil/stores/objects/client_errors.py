@@ -12,8 +12,6 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 
-__all__ = ["Meaning", "failure", "first_line", "meaning_of", "is_too_busy", "status_failure", "no_answer_error"]
-
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
 # changed     its version is not the expected one

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Row = tuple[str, ObjectMeta]
 
-__all__ = ["list_below", "list_level_below"]
-
 _CHUNK: Final = 1000  # objects of one answer to a listing
 
 

@@ -43,8 +43,6 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient
 
-__all__ = ["ObjectStore"]
-
 A = TypeVar("A")
 B = TypeVar("B")
 

@@ -34,8 +34,6 @@ else:
     pools = LateModule("frazil.stores.objects.timed_pools")
     urllib3 = LateModule("urllib3")
 
-__all__ = ["Head", "WebAnswer", "WebClient", "WebConnections"]
-
 T = TypeVar("T")
 
 _HOPS: Final = 10
