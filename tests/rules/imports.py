@@ -50,9 +50,9 @@ SIDEWAYS = frozenset(
 ORDERED: dict[str, tuple[str, ...]] = {
     "repository": (
         "format",
-        "maintenance",
         "virtual",
         "manifests",
+        "maintenance",
         "verification",
         "repair",
         "session",

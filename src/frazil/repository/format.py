@@ -38,6 +38,7 @@ __all__ = [
     "Ancestor",
     "Answer",
     "ArrayPlacement",
+    "Box",
     "Documents",
     "NewCommit",
     "NodeMatching",
@@ -55,6 +56,7 @@ COMMITTED: Final = "committed"
 TAKEN: Final = "taken"
 UNKNOWN: Final = "unknown"
 
+Box: TypeAlias = tuple[int, int, tuple[tuple[int, ...], ...]]  # id and rank of an array, ManifestReference.extents
 ObjectKind: TypeAlias = Literal["attributes", "chunks", "manifests", "snapshots"]
 
 MAIN: Final = "main"
@@ -189,11 +191,13 @@ class Written(Record):
 class Referenced(Record):
     """What some snapshots refer to: each id of a manifest or an attribute file at least once.
 
-    parents  of each snapshot, from its own file; None if it names none"""
+    parents  of each snapshot, from its own file; None if it names none
+    boxes    of a manifest, if the snapshots have any (Rules.extents): the id and the rank of each array that uses it, and the box of its references there"""
 
     manifests: Sequence[ObjectId]
     attributes: Sequence[ObjectId]
     parents: Sequence[ObjectId | None]
+    boxes: Mapping[ObjectId, Collection[Box]] = MappingProxyType({})
 
 
 class Documents(Protocol):
