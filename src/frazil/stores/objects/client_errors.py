@@ -131,13 +131,14 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
 
 
-def status_failure(status: int, what: str, key: str, url: str) -> StoreError:
-    """The error for a status by which a web server refuses a request."""
+def status_failure(status: int, what: str, key: str, url: str, wait: float = 0.0) -> StoreError:
+    """The error for a status by which a web server refuses a request. wait: seconds that it asks to wait before the next one."""
     if status in {401, 403}:
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
         name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
-        reason, hint = f"the server answered {status}", _HINTS[name]
+        asked = f" and asks to wait {wait:.0f} s" if wait else ""
+        reason, hint = f"the server answered {status}{asked}", _HINTS[name]
     return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
 
 
