@@ -50,6 +50,7 @@ SIDEWAYS = frozenset(
 ORDERED: dict[str, tuple[str, ...]] = {
     "repository": (
         "format",
+        "replaced_files",
         "virtual",
         "manifests",
         "maintenance",

@@ -48,6 +48,7 @@ __all__ = [
     "RepositoryFormat",
     "Rules",
     "Tip",
+    "UnreadRef",
     "Written",
 ]
 
@@ -86,6 +87,13 @@ class Answer(Record):
 
     outcome: Outcome
     tip: Tip | None = None
+
+
+class UnreadRef(Record):
+    """Something among the branches and tags that is neither. name: "branch dev" if only letters in another case are wrong with it; "" if it is foreign."""
+
+    key: str
+    name: str
 
 
 class Rules(Record):
@@ -284,6 +292,9 @@ class RepositoryFormat(Protocol):
 
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""
+
+    def unread_refs(self) -> list[UnreadRef]:
+        """What is stored among the branches and tags, and is not read: foreign, or a branch or tag whose name was changed. Hidden files are skipped."""
 
     def tag(self, name: str) -> ObjectId | None:
         """The snapshot of a tag, or None."""

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
     from frazil.repository.format import Box
 
-__all__ = ["Progress", "Reachable", "heads", "is_referenced", "is_whole", "mark", "reachable_from"]
+__all__ = [
+    "Progress",
+    "Reachable",
+    "heads",
+    "is_referenced",
+    "is_whole",
+    "mark",
+    "reachable_from",
+    "refuse_unread_refs",
+]
 
 Progress: TypeAlias = "Callable[[str, int], object]"
 
@@ -48,6 +57,17 @@ def heads(files: RepositoryFormat) -> list[Tip]:
     """The tips of all branches that are not deleted. Raises FormatError, StoreError."""
     tips = [files.read_tip(name) for name in files.branches()]
     return [tip for tip in tips if tip is not None and not tip.deleted]
+
+
+def refuse_unread_refs(files: RepositoryFormat) -> None:
+    """Raises FormatError for a branch or tag that is not read because letters of its name are in another case: what it leads to would be garbage."""
+    for unread in files.unread_refs():
+        if unread.name:
+            raise FormatError(
+                f"the {unread.name} is not read: letters of the name of its folder or file are in another case",
+                key=unread.key,
+                hint="rename it, as in refs/branch.NAME/ZZZZZZZZ.json or refs/tag.NAME/ref.json; nothing was removed",
+            )
 
 
 def roots(files: RepositoryFormat, *, pins: bool = True) -> list[ObjectId]:
