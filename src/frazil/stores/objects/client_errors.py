@@ -45,6 +45,7 @@ _NEVER: Final = 501  # the server does not support the request, and never will
 _NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
 _FOUND_NO_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
 _NO_PATH: Final = ("Could not parse path", "Expected string path", _FOUND_NO_PATH)
+_NO_BODY: Final = "Error getting list response body"  # after a status of success
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
@@ -89,6 +90,11 @@ def meaning_of(error: Exception) -> Meaning:
     if status or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         return "failed"
     return "failed" if _never_sent(text) or _is_no_path(text) else "lost"
+
+
+def breaks_off(error: Exception) -> bool:
+    """Whether the body of a response to a listing broke off: the client repeats only requests whose response has not begun."""
+    return _NO_BODY in str(error) and meaning_of(error) == "lost"
 
 
 def is_too_busy(error: Exception) -> bool:
