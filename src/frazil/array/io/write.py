@@ -56,6 +56,7 @@ from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import Located
+from frazil.stores.transfer.large_buffers import short_bytes
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import (
     ABSENT,
@@ -400,8 +401,11 @@ def _replace_shards(
 
 
 def _publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
-    """The cost of publishing pieces: with requests, each value is joined."""
-    return Cost() if access.storage.direct else Cost(0, 0, blobs.nbytes, int(pieces.rows[:, 2].sum()))
+    """The cost of publishing pieces: with requests, all are in memory, and some are copied."""
+    if access.storage.direct:
+        return Cost()
+    copied = int(pieces.rows[:, 2].sum()) if access.storage.joins else short_bytes(pieces.rows)
+    return Cost(0, 0, blobs.nbytes, copied)
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:

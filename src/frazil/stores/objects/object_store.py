@@ -26,7 +26,7 @@ from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
-from frazil.stores.transfer.large_buffers import joined_value
+from frazil.stores.transfer.large_buffers import value_buffers
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
@@ -261,7 +261,7 @@ class ObjectStore(Store):
             )
         value = taken(pieces, number)
         if expect is not None:
-            return self._put_if(key, joined_value(value), expect)
+            return self._put_if(key, value_buffers(value), expect)
         at_once, path = min(8, self.requests_in_flight), self._clients.below + key
         mark = _new_mark() if value.rows[:, 2].sum() >= _MULTIPART else None  # of what goes in parts
         try:
@@ -274,7 +274,7 @@ class ObjectStore(Store):
             result = obstore.put(
                 self._clients.connection.writer,
                 path,
-                joined_value(value),
+                value_buffers(value),
                 use_multipart=mark is not None,
                 chunk_size=_PART,
                 max_concurrency=at_once,
@@ -310,7 +310,9 @@ class ObjectStore(Store):
             raise self._in_the_way(key) from None
         raise failure(error, "could not be written", key, self.url) from None
 
-    def _put_if(self, key: str, value: bytes | memoryview, expect: Version) -> Version | Changed:
+    def _put_if(
+        self, key: str, value: bytes | memoryview | list[bytes | memoryview], expect: Version
+    ) -> Version | Changed:
         """A write under a condition. If an answer is lost, the same write is repeated under the same condition. If that is refused, the mark of the present
         object says whether the lost request wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
         import obstore
