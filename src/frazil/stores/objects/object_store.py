@@ -212,8 +212,7 @@ class ObjectStore(Store):
 
     def _tell_redirects(self) -> None:
         """Warns of servers that sent answers after a redirect, once for each."""
-        while self._web is not None and self._web.moved:
-            asked, found = self._web.moved.pop(0)
+        for asked, found in () if self._web is None else self._web.take_moved():
             tell(
                 f"{asked} was redirected: it is read from {found}. If you trust that server, open it there, or give the store redirects=[...]",
                 RedirectWarning,
