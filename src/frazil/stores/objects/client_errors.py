@@ -45,6 +45,7 @@ _NEVER: Final = 501  # the server does not support the request, and never will
 _NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
 _FOUND_NO_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
 _NO_PATH: Final = ("Could not parse path", "Expected string path", _FOUND_NO_PATH)
+_NO_BODY: Final = "Error getting list response body"  # after a status of success
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
@@ -91,6 +92,11 @@ def meaning_of(error: Exception) -> Meaning:
     return "failed" if _never_sent(text) or _is_no_path(text) else "lost"
 
 
+def breaks_off(error: Exception) -> bool:
+    """Whether the body of a response to a listing broke off: the client repeats only requests whose response has not begun."""
+    return _NO_BODY in str(error) and meaning_of(error) == "lost"
+
+
 def is_too_busy(error: Exception) -> bool:
     """Whether the server states that it did not do the request because it is too busy. For other failures this is unknown."""
     text = str(error)
@@ -131,13 +137,14 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
 
 
-def status_failure(status: int, what: str, key: str, url: str) -> StoreError:
-    """The error for a status by which a web server refuses a request."""
+def status_failure(status: int, what: str, key: str, url: str, wait: float = 0.0) -> StoreError:
+    """The error for a status by which a web server refuses a request. wait: seconds that it asks to wait before the next one."""
     if status in {401, 403}:
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
         name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
-        reason, hint = f"the server answered {status}", _HINTS[name]
+        asked = f" and asks to wait {wait:.0f} s" if wait else ""
+        reason, hint = f"the server answered {status}{asked}", _HINTS[name]
     return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
 
 
