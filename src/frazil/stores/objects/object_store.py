@@ -103,7 +103,7 @@ class ObjectStore(Store):
             if isinstance(objects, str)
             else clients_of(objects, requests_in_flight)
         )
-        self._urls: Final = (objects, options)
+        self._urls: Final[tuple[ObjectClient | str, dict[str, Any]]] = (objects, options)
         self.requests_in_flight: Final = requests_in_flight
         self.bytes_in_flight: Final = bytes_in_flight
         self.redirects: Final = None if redirects is None else checked_folders(redirects)
@@ -123,14 +123,17 @@ class ObjectStore(Store):
                 "a store in the memory of this process cannot be sent to another process",
                 hint="use a store on a server",
             )
-        return _again, (objects, self.requests_in_flight, self.bytes_in_flight, self.redirects, options)
+        return partial(ObjectStore, **self._limits(), redirects=self.redirects, **options), (objects,)
+
+    def _limits(self) -> dict[str, Any]:
+        return {"requests_in_flight": self.requests_in_flight, "bytes_in_flight": self.bytes_in_flight}
 
     def redirected_below(self, folders: Sequence[str]) -> ObjectStore:
         """This store, with redirects to these addresses alone; itself if its user chose them, or if it is not a web server's."""
         if self._web is None or self.redirects is not None:
             return self
         objects, options = self._urls
-        return _again(objects, self.requests_in_flight, self.bytes_in_flight, folders, options)
+        return ObjectStore(objects, **self._limits(), redirects=folders, **options)
 
     @property
     def url(self) -> str:
@@ -464,19 +467,3 @@ class ObjectStore(Store):
 
 def _new_mark() -> str:
     return os.urandom(12).hex()
-
-
-def _again(
-    objects: ObjectClient | str,
-    requests_in_flight: int,
-    bytes_in_flight: int,
-    redirects: Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> ObjectStore:
-    return ObjectStore(
-        objects,
-        requests_in_flight=requests_in_flight,
-        bytes_in_flight=bytes_in_flight,
-        redirects=redirects,
-        **options,
-    )
