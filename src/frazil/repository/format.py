@@ -314,7 +314,8 @@ class RepositoryFormat(Protocol):
         tags."""
 
     def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
-        """Points a branch to any readable snapshot. expect: the one that it must point to before, else ConflictError."""
+        """Points a branch to any readable snapshot. expect: the one that it must point to before, else ConflictError; None: any, even if its last change is
+        damaged."""
 
     def former_tips(self, branch: str) -> Iterator[Tip]:
         """The present and former tips of a branch, newest first, as far as the format keeps them. A change that cannot be read has a tip without a snapshot

@@ -17,7 +17,6 @@ from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
     FOUND,
-    STALE,
     Capabilities,
     Changed,
     Columns,
@@ -26,6 +25,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    mark_stale,
     object_rows,
 )
 from frazil.weak_references import renew_after_fork
@@ -133,10 +133,7 @@ class MemoryStore(Store):
         else:
             sources, versions, sizes = continue_from.sources, list(continue_from.versions), continue_from.sizes
         status = [ABSENT_KEY if version is None else FOUND for version in versions]
-        if expect is not None:
-            for i, wanted in enumerate(expect):
-                if wanted is not None and wanted != (versions[i] or ABSENT):
-                    status[i] = STALE
+        mark_stale(status, versions, expect)
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
     def put_many(

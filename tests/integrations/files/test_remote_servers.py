@@ -159,7 +159,7 @@ def test_what_is_wrong_is_told_in_a_line(
     for url, message in (
         (f"s3://{bucket}/missing.nc", "nothing is there"),
         (f"s3://{bucket}/notes.txt", "none of NetCDF, HDF5"),
-        (f"s3://{bucket}-not/a.nc", "nothing is there"),
+        (f"s3://{bucket}-not/a.nc", "bucket or container does not exist"),
         (f"s3://{s3.key}:{s3.secret}@{bucket}/a.nc", "not a bucket or host"),
     ):
         assert main(["import", url, "other.repo", "--virtual"]) == 1

@@ -265,7 +265,8 @@ def test_a_damaged_branch_file(data: bytes) -> None:
     before = contents(store)
     done = frazil.Repository.open(store).repair()
     require_kept(before, store)
-    assert done.created == {"main-repaired": ids[1]}
+    # a file that names a missing snapshot names no other one
+    assert done.created == {"main-repaired": ids[1]} | ({} if b"00000" in data else {"main-found": ids[0]})
     repo = frazil.Repository.open(store)
     done = repo.repair(tips=True)
     require_kept(before, store)

@@ -250,11 +250,11 @@ class ZarrArray(Handle):
         self: Selectable, mask: object, *, out: Values | None = None, fields: Fields = None
     ) -> Values | np.generic:
         """a.vindex[mask], where the mask has the array's shape."""
-        return _get(self, self.vindex, _mask(mask), out, fields)
+        return _get(self, self.vindex, _mask(self, mask), out, fields)
 
     def set_mask_selection(self: Selectable, mask: object, value: ArrayLike, *, fields: Fields = None) -> None:
         """a.vindex[mask] = value, where the mask has the array's shape."""
-        _set(self, self.vindex, _mask(mask), value, fields)
+        _set(self, self.vindex, _mask(self, mask), value, fields)
 
     def get_block_selection(
         self: Selectable, selection: object, *, out: Values | None = None, fields: Fields = None
@@ -281,19 +281,22 @@ def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, o
     return names[0] if len(names) == 1 else names, rest or ...
 
 
-def field_names(dtype: np.dtype[np.generic], fields: Fields) -> list[str] | str:
-    """Fields of a structured dtype that a user names. Raises SelectionError where the dtype has no such field."""
+def field_names(dtype: np.dtype[np.generic], fields: Fields, path: str) -> list[str] | str:
+    """Fields of a structured dtype that a user names. path: of the array. Raises SelectionError where the dtype has no such field."""
     if not isinstance(fields, str | list | tuple):
-        raise SelectionError(f"fields is {shown(fields)}; it must be the name of a field, or a list of names")
+        raise SelectionError(
+            f"fields is {shown(fields)}; it must be the name of a field, or a list of names", path=path
+        )
     asked, known = [fields] if isinstance(fields, str) else list(fields), dtype.names or ()
     for field in asked:
         if not isinstance(field, str) or field not in known:
             raise SelectionError(
                 f"the array has no field {field!r}",
+                path=path,
                 hint=f"its fields are {', '.join(known)}" if known else f"its data type {dtype} has no fields",
             )
     if len(set(asked)) < len(asked):
-        raise SelectionError(f"fields is {shown(fields)}; it names a field twice")
+        raise SelectionError(f"fields is {shown(fields)}; it names a field twice", path=path)
     return fields if isinstance(fields, str) else asked
 
 
@@ -301,7 +304,7 @@ def _get(
     array: Selectable, target: Target, selection: object, out: Values | None, fields: Fields
 ) -> Values | np.generic:
     """With fields and `out` all fields are read first, into memory beside `out`."""
-    names = None if fields is None else field_names(array.dtype, fields)
+    names = None if fields is None else field_names(array.dtype, fields, array.path or "/")
     if out is not None and names is None:
         return target.read(selection, out=out)
     found = target[selection]
@@ -320,7 +323,7 @@ def _set(array: Selectable, target: Target, selection: object, value: ArrayLike,
     if fields is None:
         target[selection] = value
         return
-    names = field_names(array.dtype, fields)
+    names = field_names(array.dtype, fields, array.path or "/")
     elements = np.array(target[selection], array.dtype)
     try:
         elements[names] = value
@@ -332,13 +335,13 @@ def _set(array: Selectable, target: Target, selection: object, value: ArrayLike,
     target[selection] = elements
 
 
-def _mask(mask: object) -> object:
+def _mask(array: Selectable, mask: object) -> object:
     try:
         values = np.asarray(mask)
     except FrazilError:  # some of which are also ValueErrors
         raise
     except ValueError as error:
-        raise SelectionError(f"{shown(mask)} is not a mask: {one_line(str(error))}") from error
+        raise SelectionError(f"{shown(mask)} is not a mask: {one_line(str(error))}", path=array.path or "/") from error
     if values.dtype != np.bool_:
-        raise SelectionError(f"a mask must be an array of bools, not of {values.dtype}")
+        raise SelectionError(f"a mask must be an array of bools, not of {values.dtype}", path=array.path or "/")
     return values

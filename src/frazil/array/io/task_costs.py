@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.io.scheduler import Cost
-from frazil.stores.transfer.large_buffers import SHORT
+from frazil.stores.transfer.large_buffers import SHORT, short_bytes
 from frazil.stores.transfer.merged_spans import merge_spans
 
 if TYPE_CHECKING:
     from frazil.array.access import Access
     from frazil.array.shards.shard_lookup import Chunks, Opened, Step
+    from frazil.array.shards.shard_objects import BlobTable
+    from frazil.stores.values import Pieces
 
 INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
+_CLIENT_BYTES: Final = 2**21  # that the client of a remote store holds beside the bytes that it receives and sends
 OPEN_OBJECTS: Final = 128  # objects that a task keeps open: the limit of a process is often 1024 files
 
 
@@ -92,9 +95,14 @@ def write_cost(access: Access, opened: Opened, count: int) -> Cost:
     carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[there, 2].sum())
     made = 0 if len(levels) == 1 and levels[0].addressable else carried + int(there.sum()) * shard_bytes(access)
     indexes = len(there) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
-    return Cost(
-        indexes,
-        0,
-        carried + _copied(access, carried, count + len(there)),
-        made + write_chunks_cost(access, count).decoded,
-    )
+    copied = _copied(access, carried, count + len(there)) + min(carried, _CLIENT_BYTES)
+    return Cost(indexes, 0, carried + copied, made + write_chunks_cost(access, count).decoded)
+
+
+def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
+    """The cost of publishing pieces of `blobs`: with requests, all are in memory, and some are copied."""
+    if access.storage.direct:
+        return Cost()
+    nbytes = int(pieces.rows[:, 2].sum())
+    copied = nbytes if access.storage.joins else short_bytes(pieces.rows)
+    return Cost(0, 0, blobs.nbytes, copied + min(nbytes, _CLIENT_BYTES))

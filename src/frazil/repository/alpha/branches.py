@@ -208,8 +208,7 @@ def _next_tip(files: Files, tip: Tip, following: bytes) -> Tip:
 
 
 def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
-    key = folder + branch_file(sequence)
-    ref = read_reference(files.store, key)
+    ref = read_reference(files.store, key := folder + branch_file(sequence))
     if ref is None:
         raise NotFoundError("a branch file was removed while it was read", key=key, hint="open the branch again")
     ref, usual = checked_ref(branch, ref, key), folder == _folders(files, "branch", branch)[0]
@@ -374,10 +373,15 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
 def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
     """Points a branch to any snapshot, by its next file.
 
-    expect  the snapshot that it must point to before, else ConflictError. None: any
+    expect  the snapshot that it must point to before, else ConflictError. None: any, even if the newest file is damaged
     Raises NotFoundError if the branch or snapshot does not exist, CommitUnknownError."""
     check_commits(files)
-    tip = open_tip(files, name)
+    try:
+        tip = open_tip(files, name)
+    except FormatError as error:
+        tip = next(former_tips(files, name))
+        if expect is not None or error.other_version or tip.snapshot:  # else the next file replaces the damaged one
+            raise
     files.read_snapshot(snapshot)
     return _moved(files, tip, snapshot, expect)
 

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.repository.verification.references import ChunkFiles
 
-__all__ = ["branch_name", "commit_behind", "is_repaired", "keeps_damage", "last_complete", "make_branch", "move_back"]
+__all__ = [
+    "branch_name",
+    "commit_behind",
+    "is_repaired",
+    "keeps_damage",
+    "last_complete",
+    "make_branch",
+    "move_back",
+    "unreferenced_tip",
+]
 
 
 def last_complete(
@@ -34,6 +43,35 @@ def last_complete(
         if not problems_of(files, Seen(file, "", False), chunk_files, progress):
             return file
     return None
+
+
+def unreferenced_tip(
+    files: RepositoryFormat,
+    orphans: Iterable[ObjectId],
+    known: frozenset[ObjectId],
+    chunk_files: ChunkFiles,
+    progress: Progress,
+) -> ObjectId | None:
+    """The newest complete snapshot that no branch or tag refers to, and that no other snapshot follows: perhaps what a damaged branch file named. Raises StoreError.
+
+    known  the snapshots of the branch that its other files name, and their histories: the result follows one of them. Empty: any"""
+    found: dict[ObjectId, int] = {}
+    followed: set[ObjectId | None] = set()
+    for file in orphans:
+        with suppress(*UNREADABLE):
+            snapshot = files.snapshot(file)
+            followed.update(files.listed(snapshot).parents)
+            found[file] = snapshot.metadata.written_at
+    newest = sorted(found.keys() - followed - known, key=found.__getitem__, reverse=True)
+    after = (file for file in newest if not known or _follows(files, file, known))
+    return last_complete(files, after, chunk_files, progress)
+
+
+def _follows(files: RepositoryFormat, file: ObjectId, known: frozenset[ObjectId]) -> bool:
+    try:
+        return any(ancestor.snapshot in known for ancestor in files.ancestors(file))
+    except UNREADABLE:
+        return False
 
 
 def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from frazil.errors import InvalidInputError, StoreError
@@ -57,7 +58,10 @@ class DiskCache(KeepingStore):
         return f"DiskCache({self.inner!r}, {self.folder!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self.inner, self.folder, self._files.limit, self._policy)
+        policy = self._policy
+        unchanging = None if policy.compares else policy.beginnings
+        make = partial(DiskCache, unchanging=unchanging, small=policy.smallest - 1)
+        return make, (self.inner, self.folder, self._files.limit)
 
     @property
     def identity(self) -> str | None:
@@ -201,8 +205,3 @@ def cached(
 def _check_limit(limit: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise InvalidInputError(f"the limit of a cache on disk is {limit!r}; it must be a number of bytes, 1 or more")
-
-
-def _again(inner: Store, folder: str, limit: int, policy: CachePolicy) -> DiskCache:
-    unchanging = None if policy.compares else policy.beginnings
-    return DiskCache(inner, folder, limit, unchanging=unchanging, small=policy.smallest - 1)

@@ -16,16 +16,15 @@ import numpy as np
 from frazil import _kernel
 from frazil.stores.local.system_errors import NOWHERE, refused
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOLDER,
     FOUND,
-    STALE,
     Columns,
     CreateOnly,
     Fetched,
     Sources,
     Version,
+    mark_stale,
     object_rows,
     resolve_span,
 )
@@ -76,10 +75,7 @@ def answered(
     status = [ABSENT_KEY if version is None else FOUND for version in versions]
     for i in folders:
         status[i] = FOLDER
-    if expect is not None:
-        for i, wanted in enumerate(expect):
-            if wanted is not None and wanted != (versions[i] or ABSENT):
-                status[i] = STALE
+    mark_stale(status, versions, expect)
     rows = object_rows(spans, status, sizes, files=True)
     return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
 

@@ -178,16 +178,11 @@ class ObjectReader:
         return self._suffix(asked)
 
     def _look_up(self, asked: RangeRequest) -> Answer:
-        import obstore
-
-        try:
-            meta = obstore.head(self._reader, self._below + asked.key)
-        except Exception as error:
-            return self._refused(error, asked)
-        version = self._version(meta, asked.key)
-        if asked.expect is not None and version != asked.expect:
+        """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store."""
+        seen = self._range(RangeRequest(asked.key, 0, 1))
+        if seen.state == "found" and asked.expect not in {None, seen.version}:
             return _CHANGED
-        return Answer("found", b"", version, meta["size"])
+        return seen._replace(data=b"")
 
     def _version(self, meta: ObjectMeta, key: str) -> Version | None:
         version = version_of(meta, self._clients.kind)
@@ -201,14 +196,19 @@ class ObjectReader:
 
     def mark_of(self, key: str) -> tuple[Version | None, str | None]:
         """The version of the present object (None: no object), and the mark that its writer gave it (MARK). Raises StoreError."""
+        result = self._opened(key)
+        return (None, None) if result is None else (self._version(result.meta, key), result.attributes.get(MARK))
+
+    def _opened(self, key: str) -> GetResult | None:
+        """The response to a request without a range, whose body is not read; None if the key is absent."""
         import obstore
 
         try:
-            result = obstore.get(self._reader, self._below + key)
+            return obstore.get(self._reader, self._below + key)
         except Exception as error:
-            self._refused(error, RangeRequest(key))
-            return None, None
-        return self._version(result.meta, key), result.attributes.get(MARK)
+            if meaning_of(error) == "absent":
+                return None
+            raise failure(error, "could not be read", key, self._clients.url) from None
 
     def _range(self, asked: RangeRequest) -> Answer:
         if asked.length < 0:
@@ -296,6 +296,11 @@ class ObjectReader:
             return _ABSENT
         if meaning == "changed" and asked.expect is not None:
             return _CHANGED
+        if meaning == "range" and asked.start == 0:  # as of every empty object
+            result = self._opened(asked.key)
+            if result is None:
+                return _ABSENT
+            return Answer("found", b"", self._version(result.meta, asked.key), result.meta["size"])
         if meaning == "range" or (meaning == "no suffix" and asked.start < 0):
             seen = self._look_up(asked._replace(length=0))
             if asked.start >= 0 or seen.size <= 0:

@@ -155,8 +155,7 @@ class WebClient:
     """Makes requests below one address. Safe to use from many threads.
 
     url      of the server and a path there, to which keys are added
-    allowed  addresses (folders) that redirects may lead below; None: any, which are added to `moved`
-    moved    targets of redirects that were followed to another server, in order; the caller removes those that it has reported"""
+    allowed  addresses (folders) that redirects may lead below; None: any, which `take_moved` returns"""
 
     def __init__(self, url: str, connections: WebConnections, allowed: Sequence[str] | None) -> None:
         parts = urlsplit(url)
@@ -165,7 +164,7 @@ class WebClient:
         self.connections: Final = connections
         self.options: Final = connections.options
         self.allowed: Final = None if allowed is None else tuple(allowed)
-        self.moved: list[tuple[str, str]] = []
+        self._moved: list[tuple[str, str]] = []
         self._trusted: set[tuple[str, str, int]] = {origin_of(self._base)}
         self._lock = threading.Lock()
 
@@ -237,7 +236,15 @@ class WebClient:
         with self._lock:
             if self.allowed is None and origin not in self._trusted:
                 self._trusted.add(origin)
-                self.moved.append((without_query(url), without_query(target)))
+                self._moved.append((without_query(url), without_query(target)))
+
+    def take_moved(self) -> Sequence[tuple[str, str]]:
+        """(address, target) of each redirect that was followed to another server, once for each server and to one caller."""
+        if not self._moved:
+            return ()
+        with self._lock:
+            moved, self._moved = self._moved, []
+        return moved
 
     # --- requests ------------------------------------------------------------------------------------------------------------------
 

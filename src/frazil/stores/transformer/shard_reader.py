@@ -17,7 +17,6 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, as_buffers, read_values
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
     MISSING,
@@ -27,6 +26,7 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
+    mark_stale,
 )
 
 if TYPE_CHECKING:
@@ -118,9 +118,7 @@ def fetch_chunks(
     since it was opened is STALE."""
     first = opened.fetched
     status, versions, sizes = _described(located, first)
-    for row, wanted in enumerate(() if expect is None else expect):
-        if wanted is not None and wanted != (versions[row] or ABSENT):
-            status[row] = STALE
+    mark_stale(status, versions, expect)
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     asked = np.flatnonzero((np.array(status, np.int64) == FOUND)[spans[:, 0]])
     sources = Sources(None, ())

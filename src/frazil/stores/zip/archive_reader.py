@@ -19,17 +19,16 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, read_error, read_values
 from frazil.stores.transfer.merged_spans import GAP
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
     MISSING,
-    STALE,
     WHOLE,
     Columns,
     Fetched,
     Sources,
     Version,
     flat_buffer,
+    mark_stale,
     resolve_span,
     resolve_spans,
 )
@@ -135,9 +134,7 @@ def fetch_entries(
     versions = entries.versions(found)
     sizes = found.table[:, SIZE].copy()
     status = [ABSENT_KEY if size < 0 else FOUND for size in sizes.tolist()]
-    for i, wanted in enumerate(expect or ()):
-        if wanted is not None and wanted != (versions[i] or ABSENT):
-            status[i] = STALE
+    mark_stale(status, versions, expect)
     there = np.array(status, np.int64) == FOUND
     asked = spans[there[spans[:, 0]]]
     reader = _Reader(archive, entries, found, names, version, held)
