@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.stores.values import Pieces
 
 INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
-_CLIENT_BYTES: Final = 2**21  # that the client of a remote store holds beside the bytes that it receives and sends
+_CLIENT_BYTES: Final = 2**21  # that the client of a remote store holds beside the bytes that it receives and sends, at most
 OPEN_OBJECTS: Final = 128  # objects that a task keeps open: the limit of a process is often 1024 files
 
 
@@ -95,7 +95,7 @@ def write_cost(access: Access, opened: Opened, count: int) -> Cost:
     carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[there, 2].sum())
     made = 0 if len(levels) == 1 and levels[0].addressable else carried + int(there.sum()) * shard_bytes(access)
     indexes = len(there) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
-    copied = _copied(access, carried, count + len(there)) + min(carried, _CLIENT_BYTES)
+    copied = _copied(access, carried, count + len(there)) + min(carried // 4, _CLIENT_BYTES)
     return Cost(indexes, 0, carried + copied, made + write_chunks_cost(access, count).decoded)
 
 
@@ -105,4 +105,4 @@ def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
         return Cost()
     nbytes = int(pieces.rows[:, 2].sum())
     copied = nbytes if access.storage.joins else short_bytes(pieces.rows)
-    return Cost(0, 0, blobs.nbytes, copied + min(nbytes, _CLIENT_BYTES))
+    return Cost(0, 0, blobs.nbytes, copied + min(nbytes // 4, _CLIENT_BYTES))
