@@ -14,6 +14,7 @@ from tests.repository.maintenance.garbage import orphan, values
 
 import frazil
 from frazil.errors import ConflictError, FrazilError, StoreError
+from frazil.repository.commit import condemned_chunks
 
 FOLDERS = ("refs", "attributes", "chunks", "gc", "manifests", "snapshots")
 
@@ -76,8 +77,11 @@ def test_a_folder_that_is_copied_while_it_is_written(
 
 
 @pytest.mark.parametrize("later", [0, 2, 8])
-def test_an_older_copy_that_is_put_back_while_sessions_are_open(tmp_path: Path, later: int) -> None:
+def test_an_older_copy_that_is_put_back_while_sessions_are_open(
+    tmp_path: Path, later: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No commit of theirs is acknowledged whose chunk files the copy does not have, whether the copy has the commit they began from or not."""
+    monkeypatch.setattr(condemned_chunks, "_RESTORED_WITHIN", 0)
     place, copy = tmp_path / "r", tmp_path / "copy"
     repo = created(place)
     shutil.copytree(place, copy)

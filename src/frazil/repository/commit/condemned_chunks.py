@@ -21,6 +21,7 @@ from frazil.repository.session.transaction import Transaction
 __all__ = ["check_oldest", "check_written", "may_be_condemned"]
 
 _AT_ONCE: Final = 4096  # chunk files that are looked up in one call
+_RESTORED_WITHIN: Final = 1_000_000_000  # nanoseconds
 
 
 def may_be_condemned(transaction: Transaction) -> bool:
@@ -48,8 +49,8 @@ def check_written(transaction: Transaction) -> None:
 
 def check_oldest(transaction: Transaction) -> None:
     """Looks up the chunk file that the session wrote first, in each array, if that costs no request. A repository that was restored from a copy does not have it,
-    and the commit would refer to lost chunks. Raises as check_written."""
-    if not transaction.files.store.capabilities.direct:
+    and the commit would refer to lost chunks. Sessions of a second are left out: a restoration takes longer. Raises as check_written."""
+    if not transaction.files.store.capabilities.direct or transaction.age() < _RESTORED_WITHIN:
         return
     for change in transaction.changes:
         if change.references is not None:
