@@ -129,7 +129,7 @@ def tip_after(files: Files, tip: Tip) -> Tip | None:
         raise ConflictError(
             f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is missing or has another content",
             key=_folder(files, tip) + branch_file(tip.sequence),
-            hint="another process removed the repository and created a new one; open it again and repeat the changes",
+            hint="another process created a new repository here, or restored an older copy: open it again and repeat the changes",
         )
     return None if following is None else _next_tip(files, tip, following)
 

@@ -281,6 +281,13 @@ class ChangedReferences:
         ids: Octets = self._columns.ids[rows[alone]]
         return ids
 
+    def oldest_file(self) -> Octets:
+        """The chunk file of the row that was set first, of the current ones: uint8[k, 12], k is 0 or 1."""
+        rows = self.current()
+        rows = rows[self._columns.kinds[rows] == NATIVE]
+        ids: Octets = self._columns.ids[rows.min(initial=self.count) :][: min(rows.size, 1)]
+        return ids
+
     def mark_shared(self) -> None:
         """Marks the chunk files of all rows as shared; copies of the rows keep the mark."""
         self._columns.objects[self._columns.kinds == NATIVE] = SHARED
