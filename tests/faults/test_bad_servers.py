@@ -77,6 +77,14 @@ def test_trouble_that_passes(place: Place, fault: str) -> None:
     assert len(tries) > 8
 
 
+def test_a_list_that_breaks_off_is_requested_again(place: Place) -> None:
+    filled(place)
+    group = frazil.open_group(place.through)
+    for names in (lambda: sorted(group), lambda: [key for key in place.through.list() if key.endswith("/zarr.json")]):
+        place.proxy.fail(lambda request: "=list" in request.path or "list-type" in request.path, "cut body")
+        assert len(names()) == 3
+
+
 @pytest.mark.parametrize("fault", ["503", "no answer", "cut body", "403", "400"])
 def test_trouble_that_stays(place: Place, fault: str) -> None:
     """An error of ours, after a few tries: distinct from a missing object, and never a fill value."""

@@ -30,8 +30,6 @@ from frazil.stores.values import (
 )
 from frazil.weak_references import renew_after_fork
 
-__all__ = ["MemoryStore"]
-
 _NOTHING: tuple[bytes, Version | None] = (b"", None)
 _ALL = Capabilities(direct=True, appendable=True)
 

@@ -18,46 +18,6 @@ if TYPE_CHECKING:
 
     SourceBuffer = bytes | memoryview | _kernel.Segment | NDArray[np.generic]
 
-__all__ = [
-    "ABSENT",
-    "ABSENT_KEY",
-    "ANY",
-    "CREATE_ONLY",
-    "FOLDER",
-    "FOUND",
-    "MISSING",
-    "NO_KEYS",
-    "NO_SPANS",
-    "OPEN_AT_ONCE",
-    "PAGE",
-    "STALE",
-    "UNKNOWN",
-    "WHOLE",
-    "Capabilities",
-    "Changed",
-    "Columns",
-    "CreateOnly",
-    "Fetched",
-    "NameColumn",
-    "Page",
-    "Pieces",
-    "Sources",
-    "Version",
-    "no_names",
-    "check_not_lost",
-    "clip_span",
-    "clip_spans",
-    "flat_buffer",
-    "object_rows",
-    "pages",
-    "pieces_of",
-    "resolve_span",
-    "resolve_spans",
-    "replaced_between_requests",
-    "up_to",
-    "whole_spans",
-]
-
 Columns: TypeAlias = "NDArray[np.int64]"
 Version = bytes  # opaque; equal versions of a key mean equal bytes
 

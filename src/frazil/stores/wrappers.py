@@ -12,8 +12,6 @@ from frazil.stores.transfer.content import ResumableBuffers, as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
-__all__ = ["BufferedStore", "ReadOnlyStore", "WrappedStore", "read_only"]
-
 
 class WrappedStore(Store, PartialWriter):
     """A store that forwards every operation to `inner`. Subclasses override what they change. One that changes names in erase_many must handle prefixes there

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from frazil.array.creation import zarr_arguments
     from frazil.array.interface import html, lazy_view
     from frazil.metadata.model import ArrayMetadata
+    from frazil.metadata.v2 import documents as v2_documents
     from frazil.stores.store import Store
 
     class Selectable(Protocol):
@@ -75,6 +76,7 @@ else:
     missing_names = LateModule("frazil.missing_names")
     html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
+    v2_documents = LateModule("frazil.metadata.v2.documents")
 
 Values: TypeAlias = "NDArray[np.generic]"
 Fields: TypeAlias = str | Sequence[str] | None
@@ -144,9 +146,10 @@ class ZarrArray(Handle):
         return self.dtype.itemsize
 
     @property
-    def order(self) -> Literal["C", "F"]:
-        """Order of elements in memory in results: always C."""
-        return "C"
+    def order(self: Selectable) -> Literal["C", "F"]:
+        """Order of the elements of a stored chunk of Zarr v2; always C in Zarr v3, where a codec transposes. Results are in C order."""
+        column_major = self.metadata.zarr_format == 2 and v2_documents.node_document(self.metadata)["order"] == "F"
+        return "F" if column_major else "C"
 
     @property
     def filters(self: Selectable) -> tuple[ArrayToArray, ...]:

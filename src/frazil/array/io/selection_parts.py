@@ -14,8 +14,6 @@ from frazil.indexing import AxisSelection, BoxSelection
 if TYPE_CHECKING:
     from frazil.array.access import Access
 
-__all__ = ["is_divided", "parts_of"]
-
 _ELEMENTS: Final = 2**20  # of a part; at least one row of chunks
 
 

@@ -42,7 +42,7 @@ from frazil.formats.alpha.refs import (
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.alpha.alpha_library import exclude_alpha_library, see_first_name
-from frazil.repository.alpha.file_cache import Files, files_alone
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
     create_reference,
@@ -53,6 +53,7 @@ from frazil.repository.alpha.reference_files import (
 from frazil.repository.alpha.reference_names import checked_ref, is_refused, reference_names, refuse_blocked
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
+from frazil.repository.replaced_files import files_alone
 from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import Columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from frazil import _kernel
@@ -13,7 +14,8 @@ from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.id_columns import among, id_list, join
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.reachable import chunk_files
-from frazil.repository.verification.histories import Seen
+from frazil.repository.repair.report import REPAIR
+from frazil.repository.verification.histories import UNREADABLE, Seen
 from frazil.repository.verification.verify import problems_of
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.repository.verification.references import ChunkFiles
 
-__all__ = ["branch_name", "commit_behind", "keeps_damage", "last_complete", "make_branch", "move_back"]
+__all__ = ["branch_name", "commit_behind", "is_repaired", "keeps_damage", "last_complete", "make_branch", "move_back"]
 
 
 def last_complete(
@@ -96,6 +98,18 @@ def keeps_damage(files: RepositoryFormat, tip: Tip) -> bool:
     """Whether a branch is one that a repair made, to keep the damaged tip of a branch that went back. It stays where it is."""
     names = [name for name in files.branches() if tip.branch.startswith(branch_name(name, "damaged"))]
     return any(tip.snapshot == former.snapshot for name in names for former in files.former_tips(name))
+
+
+def is_repaired(files: RepositoryFormat, start: str, damaged: ObjectId) -> bool:
+    """Whether a branch whose name begins with `start` had a commit that repairs a snapshot: then an earlier repair made it, and users may have continued it."""
+    names = [name for name in files.branches() if name == start or name.removeprefix(f"{start}-").isdecimal()]
+    return any(_repairs(files, tip.snapshot, damaged) for name in names for tip in files.former_tips(name))
+
+
+def _repairs(files: RepositoryFormat, commit: ObjectId, damaged: ObjectId) -> bool:
+    with suppress(*UNREADABLE):
+        return next(files.ancestors(commit)).parent == damaged and REPAIR in files.commit_metadata(commit)
+    return False
 
 
 def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_run: bool) -> str:

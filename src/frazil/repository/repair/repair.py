@@ -16,6 +16,7 @@ from frazil.repository.maintenance.id_columns import id_column, id_list
 from frazil.repository.repair.branches import (
     branch_name,
     commit_behind,
+    is_repaired,
     keeps_damage,
     last_complete,
     make_branch,
@@ -267,7 +268,7 @@ class _Run:
     def _make_branch(self, start: str, snapshot: ObjectId) -> str:
         name = make_branch(self._files, start, snapshot, dry_run=self._dry_run)
         if name not in self.created:
-            self.created[name] = encode_id(snapshot)
+            self.created[name] = encode_id(snapshot) if snapshot else ""
         self.writes = self.writes or not self._dry_run
         return name
 
@@ -278,7 +279,7 @@ class _Run:
         for name in self._files.tags():
             file = self._tagged(name)
             if file in self._repairs:
-                self._name_repair(branch_name(name, "repaired"), self._repairs[file])
+                self._name_repair(name, file, self._repairs[file])
             if file in self._sound:
                 continue
             ref = f"tag {name}"
@@ -292,30 +293,30 @@ class _Run:
             if any(problem.kind == "snapshot" for problem in problems):
                 self.lost.append(Entry("branch", "its snapshot is damaged as a whole", ref))
                 continue
-            branch = branch_name(name, "repaired")
-            if not problems or branch in self._files.branches():
+            if not problems or is_repaired(self._files, branch_name(name, "repaired"), file):
                 continue
             plan = self._plan(ref, None, file, snapshot, problems)
             if not plan.is_visible:
                 continue
-            if plan.commit is None or self._branch_of(ref, branch, plan):
+            if plan.commit is None or self._branch_of(name, file, plan):
                 self._record(plan)
 
-    def _branch_of(self, ref: str, name: str, plan: Plan) -> bool:
-        """Points a new branch to the commit of a plan. Returns whether that can be written."""
-        written = None if self._dry_run else self._write(ref, plan)
+    def _branch_of(self, tag: str, file: ObjectId, plan: Plan) -> bool:
+        """Points a new branch to the commit of a plan, which repairs the snapshot of a tag. Returns whether that can be written."""
+        written = None if self._dry_run else self._write(f"tag {tag}", plan)
         if written is not None or self._dry_run:
-            self._name_repair(name, b"" if written is None else written.id)
+            self._name_repair(tag, file, b"" if written is None else written.id)
         return written is not None or self._dry_run
 
-    def _name_repair(self, name: str, commit: ObjectId) -> None:
-        """Points a new branch to a commit that repairs the snapshot of a tag. In a dry run there is no commit."""
-        if name in self._files.branches():
+    def _name_repair(self, tag: str, file: ObjectId, commit: ObjectId) -> None:
+        """Points a new branch to a commit that repairs the snapshot of a tag, unless it has one. In a dry run there is no commit."""
+        usual = branch_name(tag, "repaired")
+        if is_repaired(self._files, usual, file):
             return
-        if self._dry_run:
-            self.created[name] = ""
-        else:
-            self._make_branch(name, commit)
+        name = self._make_branch(usual, commit)
+        if name != usual:
+            text = f"its repaired state is the branch {name}: the branch {usual} is another one"
+            self.repaired.append(Entry("branch", text, f"tag {tag}"))
 
     # --- histories
 

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Consents", "Entry", "EntryKind", "Repair"]
+__all__ = ["REPAIR", "Consents", "Entry", "EntryKind", "Repair"]
 
 EntryKind: TypeAlias = Literal["chunks", "attributes", "node", "branch", "history"]
 
+REPAIR: Final = "repair"  # the metadata of a commit that repairs a snapshot
 _TITLES: Final = {"commits": "commit", "created": "new branch", "moved": "went back to"}
 
 

@@ -43,8 +43,6 @@ from frazil.stores.transfer.fetch_pages import pages_of
 from frazil.stores.transfer.retry import READS, retry
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
-__all__ = ["NodeStore", "shown_to_zarr"]
-
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata

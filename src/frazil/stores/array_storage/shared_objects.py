@@ -21,7 +21,8 @@ from frazil.stores.array_storage.chunk_storage import (
     as_objects,
     fetch_spans,
 )
-from frazil.stores.store import KernelRoot, Store
+from frazil.stores.port import KernelRoot
+from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers
 from frazil.stores.values import (
     ABSENT,
@@ -39,8 +40,6 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["UNASKED", "AnsweredBuffers", "fetch_located", "located_files", "object_spans"]
 
 _NONE: Final = np.full(1, None)
 

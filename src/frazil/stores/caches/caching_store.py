@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["CachePolicy", "CachingStore", "ChunkCache", "KeepingStore"]
-
 
 class CachePolicy(Record):
     """Which values are kept, and whether they are compared.

@@ -15,8 +15,6 @@ from frazil.stores.caches.memory_ranges import Addition, KeptObject, Part, Runni
 from frazil.stores.store import Store
 from frazil.stores.values import Version, clip_span
 
-__all__ = ["DEFAULT_LIMIT", "DiskCache", "cached"]
-
 DEFAULT_LIMIT: Final = 10 * 2**30  # bytes
 _SMALL: Final = 2**14  # bytes: a version request takes as long as reading a range of this size or less
 _LARGEST: Final = 2**30  # bytes of the largest range that is kept

@@ -13,8 +13,6 @@ from typing import Final
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
 from frazil.stores.local.system_errors import not_synced, refused
 
-__all__ = ["ABSENT", "NEEDS_A_COPY", "OpenFolders", "link_files", "sync_folders"]
-
 ABSENT: Final = -1
 _GONE: Final = frozenset((ENOENT, ENOTDIR, ELOOP))
 

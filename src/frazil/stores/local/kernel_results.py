@@ -33,22 +33,6 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "NO_VERSION",
-    "answered",
-    "are_recent",
-    "expected",
-    "file_version",
-    "has_suffix",
-    "is_recent",
-    "numbers_of",
-    "one_found",
-    "pack_version",
-    "raw",
-    "unknown_sizes",
-    "read_documents",
-]
-
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
 NO_VERSION: Final[Version] = b"\xff" * 24  # the version of a missing file

@@ -63,8 +63,6 @@ else:
     leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
 
-__all__ = ["LocalStore"]
-
 T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
 _LOCAL = Capabilities(direct=True, appendable=True, streams=True, erases_prefixes=True, local=True)

@@ -23,8 +23,6 @@ from frazil.stores.local.system_errors import refused
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["copy_files", "sync_files", "unlink_files", "write_file"]
-
 _CHANGED: Final = -2
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMELESS: Final = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)

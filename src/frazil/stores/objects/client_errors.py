@@ -12,17 +12,6 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 
-__all__ = [
-    "Meaning",
-    "failure",
-    "first_line",
-    "meaning_of",
-    "is_too_busy",
-    "is_cut_list",
-    "status_failure",
-    "no_answer_error",
-]
-
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
 # changed     its version is not the expected one
@@ -63,6 +52,7 @@ _NEVER: Final = 501  # the server does not support the request, and never will
 _NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
 _FOUND_NO_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
 _NO_PATH: Final = ("Could not parse path", "Expected string path", _FOUND_NO_PATH)
+_NO_BODY: Final = "Error getting list response body"  # after a status of success
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
@@ -109,16 +99,16 @@ def meaning_of(error: Exception) -> Meaning:
     return "failed" if _never_sent(text) or _is_no_path(text) else "lost"
 
 
+def breaks_off(error: Exception) -> bool:
+    """Whether the body of a response to a listing broke off: the client repeats only requests whose response has not begun."""
+    return _NO_BODY in str(error) and meaning_of(error) == "lost"
+
+
 def is_too_busy(error: Exception) -> bool:
     """Whether the server states that it did not do the request because it is too busy. For other failures this is unknown."""
     text = str(error)
     code = _CODE.search(text)
     return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
-
-
-def is_cut_list(error: Exception) -> bool:
-    """Whether the body of a page of a listing broke off. The client repeats only requests whose response has not begun."""
-    return "Error getting list response body" in str(error)
 
 
 def failure(error: Exception, what: str, key: str, url: str) -> StoreError:

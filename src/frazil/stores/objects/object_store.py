@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
-from frazil.stores.objects.client_errors import failure, is_cut_list, is_too_busy, meaning_of
+from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -27,7 +27,7 @@ from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
 from frazil.stores.transfer.large_buffers import joined_value
-from frazil.stores.transfer.retry import READS, attempts, replaced, retry
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     FOUND,
@@ -42,8 +42,6 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient
-
-__all__ = ["ObjectStore"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -457,7 +455,7 @@ class ObjectStore(Store):
 
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
-            return retry(list_rows, self._clients.backoff, is_cut_list)
+            return list_rows()
         except FrazilError:
             raise
         except Exception as error:

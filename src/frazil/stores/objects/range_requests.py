@@ -23,20 +23,6 @@ if TYPE_CHECKING:
 
     from obstore import GetResult, ObjectMeta
 
-__all__ = [
-    "MARK",
-    "SHORT",
-    "Answer",
-    "RangeRequest",
-    "ObjectReader",
-    "check_length",
-    "condition_of",
-    "most_bytes",
-    "read_suffix",
-    "update_mode",
-    "version_of",
-]
-
 MARK: Final = (
     "frazilwrite"  # in the metadata of an object: only small letters, as other names are changed or refused by servers
 )

@@ -35,8 +35,6 @@ else:
     pools = LateModule("frazil.stores.objects.timed_pools")
     urllib3 = LateModule("urllib3")
 
-__all__ = ["Head", "WebAnswer", "WebClient", "WebConnections", "http_time"]
-
 T = TypeVar("T")
 
 _HOPS: Final = 10

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from frazil.stores.objects.web_client import WebAnswer, WebClient
 
-__all__ = ["WebReader", "web_version"]
-
 _LAST_BYTE: Final = 2**63 - 1
 _PIECE: Final = 2**22  # bytes by which the buffer of a body without a known length grows
 _DISTINCT_AFTER: Final = 2  # after this many seconds a file's time of change, which servers report in whole seconds, belongs to one change only

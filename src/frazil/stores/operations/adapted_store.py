@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]
     Objects = Mapping[str, Seen | None]
 
-__all__ = ["AdaptedStore", "StoreWithPartialAccess", "adapt"]
-
 _AT_ONCE: Final = 1000  # keys of one erase_values
 
 

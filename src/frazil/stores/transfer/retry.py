@@ -11,20 +11,6 @@ from typing import Final, TypeVar
 from frazil.errors import StoreError
 from frazil.record import Record
 
-__all__ = [
-    "FILES",
-    "FREE_FILES",
-    "READS",
-    "REQUESTS",
-    "WRITES",
-    "Backoff",
-    "attempts",
-    "lacks_files",
-    "replaced",
-    "retry",
-    "when_files_are_free",
-]
-
 T = TypeVar("T")
 
 

@@ -32,8 +32,6 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["ResumableShards", "Opened", "fetch_chunks", "in_batches", "open_shards"]
-
 _AT_ONCE: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # for the indexes in memory together, if they belong to several shards
 

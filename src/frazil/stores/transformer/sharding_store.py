@@ -49,8 +49,6 @@ from frazil.stores.wrappers import WrappedStore
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["ShardingStore"]
-
 
 class ShardingStore(WrappedStore):
     """A store whose keys below `prefix` that are chunk keys are chunks in shards of `inner`; every other key is one of `inner`.

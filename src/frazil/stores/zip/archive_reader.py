@@ -41,8 +41,6 @@ from frazil.stores.zip.headers import FIXED, extra_lengths, head_fault
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["AnsweredEntries", "Object", "fetch_entries", "load_directory"]
-
 _FEW: Final = 8  # up to this many spans, Python's integers are faster than columns
 _LOCAL_EXTRA: Final = 64  # bytes between name and data that are read with small entries
 

@@ -50,8 +50,6 @@ from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
 from frazil.stores.zip.rewritten_archive import rewrite_archive
 
-__all__ = ["ZipStore"]
-
 _ROOM: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
 _MERGED: Final = 4096  # from this many new entries on, they are merged into the columns of the directory
 
