@@ -159,10 +159,6 @@ class ObjectStore(Store):
 
     # --- requests ------------------------------------------------------------------------------------------------------------------
 
-    def _one(self, request: Callable[[A], B], argument: A) -> B:
-        check_process(self)
-        return self._clients.connection.run(request, argument)
-
     def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         """The answers to requests that are made together."""
         check_process(self)
@@ -451,7 +447,7 @@ class ObjectStore(Store):
         """As the port says: a request for each page of the server. The level directly below a prefix is listed completely for each page."""
         self.require("listable")
         list_rows = list_level_below if delimited else list_below
-        return self._one(self._listed, partial(list_rows, self._clients, prefix, after, limit, details=details))
+        return self._all(self._listed, [partial(list_rows, self._clients, prefix, after, limit, details=details)])[0]
 
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
