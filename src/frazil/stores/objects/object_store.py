@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
-from frazil.stores.objects.client_errors import failure, is_cut_list, is_too_busy, meaning_of
+from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -27,7 +27,7 @@ from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
 from frazil.stores.transfer.large_buffers import value_buffers
-from frazil.stores.transfer.retry import READS, attempts, replaced, retry
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     FOUND,
@@ -161,10 +161,6 @@ class ObjectStore(Store):
         return _CAN if self._clients.connection.refused_a_condition else _UNSEEN
 
     # --- requests ------------------------------------------------------------------------------------------------------------------
-
-    def _one(self, request: Callable[[A], B], argument: A) -> B:
-        check_process(self)
-        return self._clients.connection.run(request, argument)
 
     def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         """The answers to requests that are made together."""
@@ -456,11 +452,11 @@ class ObjectStore(Store):
         """As the port says: a request for each page of the server. The level directly below a prefix is listed completely for each page."""
         self.require("listable")
         list_rows = list_level_below if delimited else list_below
-        return self._one(self._listed, partial(list_rows, self._clients, prefix, after, limit, details=details))
+        return self._all(self._listed, [partial(list_rows, self._clients, prefix, after, limit, details=details)])[0]
 
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
-            return retry(list_rows, self._clients.backoff, is_cut_list)
+            return list_rows()
         except FrazilError:
             raise
         except Exception as error:
