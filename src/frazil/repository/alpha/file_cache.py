@@ -5,8 +5,7 @@ Their contents are in formats/; branches and tags are in branches.py. Chunk file
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
@@ -246,15 +245,17 @@ class Files:
 _NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, or anything else that is not a file
 
 
-@contextmanager
-def files_alone() -> Iterator[None]:
+class files_alone:  # noqa: N801 # as contextlib.suppress; every access to a file enters it, and a generator takes five times as long
     """Raises FormatError if something at a key is not a file: that is damage, like an invalid file, and retries are useless."""
-    try:
-        yield
-    except StoreError as error:
-        if error.errno not in _NO_FILES:
-            raise
-        raise no_file(error.key) from error
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StoreError) and error.errno in _NO_FILES:
+            raise no_file(error.key) from error
 
 
 def no_file(key: str | None) -> FormatError:
