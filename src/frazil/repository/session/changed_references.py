@@ -234,6 +234,10 @@ class ChangedReferences:
             self._merge()
         return self._runs[0].rows if self._runs else np.zeros(0, np.int64)
 
+    def current_chunks(self) -> Columns:
+        """The coordinates of the current rows, in order: int64[m, d]."""
+        return self._columns.coordinates[self.current()]
+
     def assign_objects(
         self, rows: Columns, offsets: Columns, *, segment: int = SHARED, ids: Octets | None = None
     ) -> None:
