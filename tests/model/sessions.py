@@ -18,7 +18,7 @@ import frazil
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError, NotFoundError, ReadOnlyError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing.simulation.hierarchy import Act, Node, State, act_on, acted, choose, difference, read, shapes
-from frazil.testing.simulation.merged_changes import Side, lost, merged, places
+from frazil.testing.simulation.merged_changes import Side, lost, merged, paths_of
 from frazil.testing.simulation.plan import ACTS
 from tests.model.changes import Log, log_of, may_conflict, shift_edges, without_idle
 from tests.model.inspections import Commit, Looking
@@ -403,7 +403,7 @@ class Run(Looking):
             return
         self.guessed = True
         found, tip = read(one.session.root), self.commits[self.tip].state
-        spared = places(spared, one.side.base, one.side.state, tip)
+        spared = paths_of(spared, one.side.base, one.side.state, tip)
         gone = [*lost(one.side.base, one.side.state, tip, found, set() if name == "ours" else spared)]
         gone += lost(one.side.base, tip, one.side.state, found, set() if name == "theirs" else spared)
         assert not gone, f"{name!r} was answered, and {gone[0]}"

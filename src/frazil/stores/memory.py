@@ -136,8 +136,8 @@ class MemoryStore(Store):
             sources, versions, sizes = continue_from.sources, list(continue_from.versions), continue_from.sizes
         status = [ABSENT_KEY if version is None else FOUND for version in versions]
         if expect is not None:
-            for i, wanted in enumerate(expect):
-                if wanted is not None and wanted != (versions[i] or ABSENT):
+            for i, expected in enumerate(expect):
+                if expected is not None and expected != (versions[i] or ABSENT):
                     status[i] = STALE
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
@@ -148,10 +148,10 @@ class MemoryStore(Store):
         table = self._table
         answers: list[Version | Changed] = []
         with table.lock:
-            for name, value, wanted in zip(names, values, expect, strict=True):
+            for name, value, expected in zip(names, values, expect, strict=True):
                 old, version = table.objects.get(name, _NOTHING)
                 present = version or ABSENT
-                fits = wanted is None or wanted == present
+                fits = expected is None or expected == present
                 answers.append(table.put(name, old + value if pieces.append else value) if fits else Changed(present))
         return answers
 
@@ -159,9 +159,9 @@ class MemoryStore(Store):
         table = self._table
         answers: list[Changed | None] = []
         with table.lock:
-            for name, wanted in zip(names, expect, strict=True):
+            for name, expected in zip(names, expect, strict=True):
                 present = table.present(name)
-                if wanted is None or wanted == present:
+                if expected is None or expected == present:
                     table.erase(name)
                     answers.append(None)
                 else:

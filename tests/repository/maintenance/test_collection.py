@@ -140,7 +140,7 @@ def test_an_open_session_goes_on_when_its_branch_is_held(create: Create) -> None
     session.root["a"][0] = 5
     repo.garbage_collect()
     let_pass(store, timedelta(hours=25))
-    session._transaction.begin_anew()
+    session._transaction.restart_age()
     assert repo.garbage_collect().held == 1
     session.root["a"][0] = 6
     session.commit("without a rebase")

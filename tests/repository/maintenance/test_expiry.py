@@ -169,7 +169,7 @@ def test_a_record_that_is_lost(create: Create) -> None:
     assert records(store, "marks")
     for key in records(store, "expired"):
         store.erase(key)
-    repo = type(repo)(repo._files.anew(), repo._options, repo._registry)
+    repo = type(repo)(repo._files.uncached(), repo._options, repo._registry)
     assert [commit.id for commit in repo.history()] == ids
     repo.garbage_collect(now=True)
     assert [commit.id for commit in repo.history()] == ids

@@ -390,7 +390,7 @@ def test_any_damage(create: Create, first: tuple, second: tuple | None) -> None:
         if one is not None and not (one[0] == "refs/" and create is FORMATS[1]):
             damage(store, *one)
     before = contents(store)
-    repo = type(repo)(repo._files.anew(), repo._options, repo._registry)
+    repo = type(repo)(repo._files.uncached(), repo._options, repo._registry)
     try:
         found = repo.verify()
     except FrazilError:

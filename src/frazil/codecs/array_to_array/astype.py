@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from frazil.codecs.array_to_array.element_types import (
+    as_chunk,
+    as_flat,
     check_conversion,
-    given_back,
     native,
     spec_of,
     spelled,
-    taken,
     taken_shape,
 )
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
@@ -39,10 +39,10 @@ class AsType(ArrayToArray):
 
     def encode(self, array: Array, spec: ChunkSpec) -> Array:
         with np.errstate(all="ignore"):
-            made = taken(array, self.decode_dtype).astype(native(self.encode_dtype))
+            made = as_flat(array, self.decode_dtype).astype(native(self.encode_dtype))
         return made.reshape(taken_shape(spec, self.decode_dtype, self.name))
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         with np.errstate(all="ignore"):
             made = array.reshape(-1).astype(native(self.decode_dtype))
-        return given_back(made, self.decode_dtype, spec)
+        return as_chunk(made, self.decode_dtype, spec)

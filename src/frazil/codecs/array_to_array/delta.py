@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from frazil.codecs.array_to_array.element_types import (
+    as_chunk,
+    as_flat,
     check_conversion,
-    given_back,
     native,
     spec_of,
     spelled,
-    taken,
     taken_shape,
 )
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
@@ -41,7 +41,7 @@ class Delta(ArrayToArray):
         return spec_of(spec, taken_shape(spec, self.dtype, path), native(self.astype))
 
     def encode(self, array: Array, spec: ChunkSpec) -> Array:
-        flat = taken(array, self.dtype)
+        flat = as_flat(array, self.dtype)
         made = np.empty(flat.shape, native(self.astype))
         with np.errstate(all="ignore"):
             made[:1] = flat[:1]
@@ -54,7 +54,7 @@ class Delta(ArrayToArray):
         return made.reshape(taken_shape(spec, self.dtype, self.name))
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
-        return given_back(self._summed(array.reshape(-1)), self.dtype, spec)
+        return as_chunk(self._summed(array.reshape(-1)), self.dtype, spec)
 
     def _summed(self, differences: Array) -> Array:
         made = np.empty(differences.size, native(self.dtype))

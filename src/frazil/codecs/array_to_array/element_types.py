@@ -58,7 +58,7 @@ def taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
     return (spec.nbytes // size,)
 
 
-def taken(array: Array, text: str) -> Array:
+def as_flat(array: Array, text: str) -> Array:
     """The elements of an array viewed as a type, in one dimension."""
     flat, dtype = np.ascontiguousarray(array).reshape(-1), native(text)
     if flat.dtype.itemsize == dtype.itemsize:
@@ -66,8 +66,8 @@ def taken(array: Array, text: str) -> Array:
     return flat.view(text).astype(dtype, copy=False)
 
 
-def given_back(flat: Array, text: str, spec: ChunkSpec) -> Array:
-    """Undoes `taken`, for a chunk of this spec."""
+def as_chunk(flat: Array, text: str, spec: ChunkSpec) -> Array:
+    """Undoes `as_flat`, for a chunk of this spec."""
     if flat.dtype.itemsize != spec.dtype.itemsize:
         flat = flat.astype(text, copy=False)
     return flat.view(spec.dtype).reshape(spec.shape)

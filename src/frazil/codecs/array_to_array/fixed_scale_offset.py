@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from frazil.codecs.array_to_array.element_types import (
-    given_back,
+    as_chunk,
+    as_flat,
     native,
     spec_of,
     spelled,
     spelled_or_open,
-    taken,
     taken_shape,
 )
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
@@ -47,7 +47,7 @@ class FixedScaleOffset(ArrayToArray):
         return spec_of(spec, taken_shape(spec, self.dtype, path), native(self.astype))
 
     def encode(self, array: Array, spec: ChunkSpec) -> Array:
-        flat = taken(array, self.dtype)
+        flat = as_flat(array, self.dtype)
         with np.errstate(all="ignore"):
             made = np.around((flat - self.offset) * self.scale).astype(native(self.astype), copy=False)  # type: ignore[operator]
         return made.reshape(taken_shape(spec, self.dtype, self.name))
@@ -55,7 +55,7 @@ class FixedScaleOffset(ArrayToArray):
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         with np.errstate(all="ignore"):
             made = (array.reshape(-1) / self.scale + self.offset).astype(native(self.dtype), copy=False)  # type: ignore[operator]
-        return given_back(made, self.dtype, spec)
+        return as_chunk(made, self.dtype, spec)
 
 
 def _number(value: object, name: str) -> float:

@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from frazil.codecs.array_to_array.element_types import (
-    given_back,
+    as_chunk,
+    as_flat,
     native,
     spec_of,
     spelled,
     spelled_or_open,
-    taken,
     taken_shape,
 )
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
@@ -47,7 +47,7 @@ class Quantize(ArrayToArray):
         exponent = log10(10.0**-self.digits)
         exponent = floor(exponent) if exponent < 0 else ceil(exponent)
         scale = 2.0 ** ceil(log2(10.0**-exponent))
-        flat = taken(array, self.dtype)
+        flat = as_flat(array, self.dtype)
         with np.errstate(all="ignore"):
             made = (np.around(scale * flat) / scale).astype(native(self.astype), copy=False)  # type: ignore[operator]
         return made.reshape(taken_shape(spec, self.dtype, self.name))
@@ -55,4 +55,4 @@ class Quantize(ArrayToArray):
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         with np.errstate(all="ignore"):
             made = array.reshape(-1).astype(native(self.dtype), copy=False)
-        return given_back(made, self.dtype, spec)
+        return as_chunk(made, self.dtype, spec)

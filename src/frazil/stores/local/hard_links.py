@@ -16,7 +16,7 @@ from frazil.stores.local.system_errors import not_synced, refused
 __all__ = ["ABSENT", "NEEDS_A_COPY", "OpenFolders", "link_files", "sync_folders"]
 
 ABSENT: Final = -1
-_GONE: Final = frozenset((ENOENT, ENOTDIR, ELOOP))
+_MISSING: Final = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 # The disk has no hard links, does not allow this one, or the names are on two disks
 NEEDS_A_COPY: Final = frozenset((EPERM, EACCES, EXDEV, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP))
@@ -76,7 +76,7 @@ def _inside(folder: int, part: str, make: bool) -> int | None:
     try:
         return os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
-        if make or error.errno not in _GONE:
+        if make or error.errno not in _MISSING:
             raise
         return None
 

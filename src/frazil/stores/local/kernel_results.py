@@ -93,8 +93,8 @@ def answered(
     for i in folders:
         status[i] = FOLDER
     if expect is not None:
-        for i, wanted in enumerate(expect):
-            if wanted is not None and wanted != (versions[i] or ABSENT):
+        for i, expected in enumerate(expect):
+            if expected is not None and expected != (versions[i] or ABSENT):
                 status[i] = STALE
     rows = object_rows(spans, status, sizes, files=True)
     return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
@@ -129,7 +129,7 @@ class _Folder(Protocol):
 
     fd: int
 
-    def is_gone(self) -> bool: ...
+    def is_removed(self) -> bool: ...
 
 
 def one_found(
@@ -140,7 +140,7 @@ def one_found(
     files = _kernel.open_files(root.fd, names, stat)
     ((code, _, size, changed),) = stat.tolist()
     version = raw(stat)[8:]
-    if code in NOWHERE and not root.is_gone():
+    if code in NOWHERE and not root.is_removed():
         stat[0, 2] = -1
         folders = (0,) if code == errno.EISDIR else ()
         return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)

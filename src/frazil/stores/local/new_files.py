@@ -124,7 +124,7 @@ def _write_new(folder: int, base: str, parts: Iterable[Buffer], sync: bool) -> N
                 rest = rest[os.write(made, rest) :]
         if sync:
             os.fsync(made)
-        _place(made, between, folder, base)
+        _publish(made, between, folder, base)
         between = None
     finally:
         os.close(made)
@@ -164,7 +164,7 @@ def _between() -> str:
     return f".copy-{os.getpid()}-{os.urandom(8).hex()}{LOCK_SUFFIX}"
 
 
-def _place(made: int, between: str | None, folder: int, base: str) -> None:
+def _publish(made: int, between: str | None, folder: int, base: str) -> None:
     """Gives a written file its name, replacing an old file. If this fails, the caller removes the file with the temporary name."""
     if between is not None:
         os.rename(between, base, src_dir_fd=folder, dst_dir_fd=folder)

@@ -118,7 +118,7 @@ def test_layouts_at_their_edges(tmp_path: Path, shape: tuple[int, ...], layout: 
     scanned = write(tmp_path / "a.h5", fill)
     assert not scanned.skipped
     agrees(tmp_path / "a.h5", scanned)
-    assert bool(scanned.arrays[0].given) is (layout == "compact" and 0 not in shape)
+    assert bool(scanned.arrays[0].inline_chunks) is (layout == "compact" and 0 not in shape)
 
 
 def test_what_no_array_can_be_is_skipped_by_name(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import add_repository, add_virtual_prefix, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Steps
 
 _OPTIONS = (
@@ -42,7 +42,7 @@ def run(options: Namespace) -> None:
             dry_run=options.dry_run,
             progress=report,
         )
-    say_result(options, done.to_json(), str(done))
+    print_result(options, done.to_json(), str(done))
     if not done.ok:
         sys.stdout.flush()
         raise SystemExit(1)

@@ -29,7 +29,7 @@ class ChunkReferences(Record):
 
     columns: ChunkColumns
     urls: tuple[str, ...]
-    given: tuple[tuple[tuple[int, ...], bytes], ...]
+    inline_chunks: tuple[tuple[tuple[int, ...], bytes], ...]
 
 
 class ObjectSizes:
@@ -37,17 +37,17 @@ class ObjectSizes:
 
     def __init__(self, prefixes: Prefixes | None) -> None:
         self._prefixes: Final = prefixes
-        self._known: Final[dict[str, int]] = {}
+        self._sizes: Final[dict[str, int]] = {}
 
     def size(self, target: str) -> int:
         """Raises InvalidInputError for a place that is not allowed, StoreError."""
-        if target not in self._known:
+        if target not in self._sizes:
             if is_remote(target) and not self._prefixes:
                 raise InvalidInputError(
                     f"the size of {target} is needed, but it is requested only if virtual_prefixes allows it"
                 )
-            self._known[target] = source_of(target.removeprefix("file://"), self._prefixes).state().size
-        return self._known[target]
+            self._sizes[target] = source_of(target.removeprefix("file://"), self._prefixes).state().size
+        return self._sizes[target]
 
 
 def url_of(target: str) -> str:
@@ -86,7 +86,7 @@ def virtual_array(
         attributes,
         array.dimension_names,
         found.columns,
-        found.given,
+        found.inline_chunks,
         chunked=True,
         urls=found.urls,
     )
