@@ -143,12 +143,12 @@ def test_who_stops_early_leaves_no_thread() -> None:
 
 def test_who_stops_early_waits_for_a_piece_of_the_next_slab(monkeypatch: pytest.MonkeyPatch) -> None:
     chunk, reads = 2**22, list[int]()
-    begun, told = threading.Event(), threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     class Ended(threading.Event):
         def set(self) -> None:
             super().set()
-            told.set()
+            ended.set()
 
     class Watched:
         dtype, chunks = np.dtype("u4"), (chunk,)
@@ -157,7 +157,7 @@ def test_who_stops_early_waits_for_a_piece_of_the_next_slab(monkeypatch: pytest.
             reads.append(box[0].start // chunk)
             if box[0].start >= 4 * chunk:  # of the second slab
                 begun.set()
-                told.wait()
+                ended.wait()
 
     monkeypatch.setattr("frazil.operations.slabs.Event", Ended)
     plan = plan_slabs((16 * chunk,), 4, (4 * chunk,), (chunk,), 4 * 4 * chunk)

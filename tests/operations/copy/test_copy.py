@@ -117,9 +117,9 @@ def test_a_copy_is_the_same_keys_with_the_same_bytes(
 
 
 def test_between_urls_and_folders(tmp_path: Path, source: LocalStore) -> None:
-    told: list[int] = []
-    done = frazil.copy(source.path, "memory://copied/here", progress=told.append)
-    assert sum(told) == done.nbytes
+    reports: list[int] = []
+    done = frazil.copy(source.path, "memory://copied/here", progress=reports.append)
+    assert sum(reports) == done.nbytes
     assert (done.source, done.destination, done.kind) == (source.path, "memory://copied/here", "hierarchy")
     np.testing.assert_array_equal(frazil.open_array("memory://copied/here/salt")[...], VALUES)
     frazil.copy("memory://copied/here/level1", tmp_path / "one")

@@ -77,8 +77,8 @@ def test_a_resumed_copy_looks_nothing_up(repository: bool) -> None:
     done = frazil.copy(source, destination)
     assert done.removed == 1
     assert (done.found > 0) == repository, "of a repository sizes are enough"
-    asked = [*source.requests, *destination.requests]
-    assert {one.key for one in asked if one.operation == "look up"} == {JOURNAL_NAME}, (
+    requests = [*source.requests, *destination.requests]
+    assert {one.key for one in requests if one.operation == "look up"} == {JOURNAL_NAME}, (
         "whether the source is a copy itself"
     )
     assert frazil.copy(destination, MemoryStore()).keys > 0
