@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from tests.servers.google import Google
-from tests.servers.proxy import FaultProxy
+from tests.servers.proxy import FaultProxy, Request
 
 import frazil
 from frazil import Repository
@@ -38,12 +38,16 @@ def test_finding_out_is_one_write_and_one_look_up(gcs: Google, proxy: FaultProxy
     store = gcs.store(prefix="repo", endpoint=proxy.url)
     repo = Repository.create(store)
     assert len(proxy.asked("PUT /snapshots/")) + len(proxy.asked("PUT %2Fsnapshots")) == 2
-    assert len(proxy.asked("HEAD snapshots")) == 1
+    assert len(proxy.asked(_looks_up)) == 1
     proxy.requests.clear()
     for number in range(2):
         with repo.transaction(message="next") as root:
             root.create_array(f"a{number}", data=np.arange(4))
-    assert len(proxy.asked("HEAD snapshots")) == 0, "it is known"
+    assert len(proxy.asked(_looks_up)) == 0, "it is known"
+
+
+def _looks_up(request: Request) -> bool:
+    return "snapshots" in request.path and request.headers.get("range") == "bytes=0-0"
 
 
 def test_nothing_is_committed_on_a_server_that_ignores_conditions(gcs: Google, proxy: FaultProxy) -> None:

@@ -50,9 +50,10 @@ SIDEWAYS = frozenset(
 ORDERED: dict[str, tuple[str, ...]] = {
     "repository": (
         "format",
-        "maintenance",
+        "replaced_files",
         "virtual",
         "manifests",
+        "maintenance",
         "verification",
         "repair",
         "session",

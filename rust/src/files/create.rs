@@ -1,9 +1,10 @@
 //! Creating whole files beneath a root, many in one call, under names that are only created and never replaced. No locks are taken (new_file.rs).
 //!
-//! The files of a run are written first, then all are synced, then each gets its name, and then each folder is synced. On a file system with a journal the
-//! first of several syncs also writes the data of the others.
+//! The files of a run are written first, then all are synced, then each gets its name, and then each folder is synced. Files are synced at the same time, and so
+//! are folders: a journal and a disk serve several syncs with one write.
 
 use std::ops::Range;
+use std::thread::Builder;
 use std::time::Instant;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -46,24 +47,41 @@ pub(crate) fn create_run(
         }
         names.push(write_one(batch, number, write_value, &mut folders, state).ok());
     }
-    for slot in names.iter_mut().filter(|_| batch.sync) {
-        if wait.poll(&mut asked) {
-            return Vec::new();
+    if wait.poll(&mut asked) {
+        return Vec::new();
+    }
+    if batch.sync {
+        let new: Vec<_> = names.iter().flatten().filter_map(|name| name.new.as_ref()).collect();
+        let mut synced = sync_together(&new).into_iter();
+        for slot in &mut names {
+            slot.take_if(|name| name.new.is_some() && !matches!(synced.next(), Some(Ok(()))));
         }
-        slot.take_if(|name| name.new.as_ref().is_some_and(|file| sync(file.as_fd()).is_err()));
     }
     let link = |name: Name<'_>| match &name.new {
         None => Some((name.folder, changed(Some(name.version)))),
         Some(file) => link_unnamed(folders[name.folder].1.as_fd(), file, name.base).ok().map(|()| (name.folder, published(name.version))),
     };
     let there: Vec<_> = names.into_iter().map(|name| name.and_then(link)).collect();
-    let mut synced: Vec<Option<System<()>>> = vec![None; folders.len()];
-    let mut synced_folder = |at: usize| *synced[at].get_or_insert_with(|| sync_folder(batch, folders[at].1.as_fd()));
+    let opened: Vec<_> = folders.iter().map(|(_, folder)| folder).collect();
+    let synced = if batch.sync { sync_together(&opened) } else { vec![Ok(()); opened.len()] };
     let answers: Vec<_> =
-        there.into_iter().map(|name| name.map(|(folder, answer)| synced_folder(folder).map_or_else(unsynced, |()| answer))).collect();
+        there.into_iter().map(|name| name.map(|(folder, answer)| synced[folder].map_or_else(unsynced, |()| answer))).collect();
     drop(folders);
     let mut alone = |number| create_one(batch, number, write_value, state, wait).unwrap_or_else(|error| refused(&error));
     run.zip(answers).map(|(number, answer)| answer.unwrap_or_else(|| alone(number))).collect()
+}
+
+/// Syncs files or folders at the same time: the first on this thread, as any for which the system has no thread.
+fn sync_together(files: &[&OwnedFd]) -> Vec<System<()>> {
+    let Some((first, others)) = files.split_first() else { return Vec::new() };
+    std::thread::scope(|scope| {
+        let started: Vec<_> = others.iter().map(|file| (file, Builder::new().spawn_scoped(scope, || sync(file.as_fd())))).collect();
+        let mut synced = vec![sync(first.as_fd())];
+        for (file, other) in started {
+            synced.push(other.map_or_else(|_| sync(file.as_fd()), |other| other.join().unwrap_or(Err(Errno::IO))));
+        }
+        synced
+    })
 }
 
 /// A creation whose folder could not be synced may be repeated, and then finds its own file: so the folder is synced even if a file existed before.

@@ -366,7 +366,7 @@ class Array(ZarrArray):
     def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
         """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
         try:
-            access, values = self._access.elements_of(self._values(value))
+            access, values = self._access.elements_of(self._values(value, selection.result_shape))
             return access, selection.source_view(values)
         except FrazilError as error:
             self._add_context(error)
@@ -392,8 +392,8 @@ class Array(ZarrArray):
             error.chunk = self._access.storage.coordinates(error.key, self.ndim)
         error.__traceback__ = None
 
-    def _values(self, value: ArrayLike) -> Values:
-        return as_values(value, self.dtype, self.path or "/")
+    def _values(self, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Values:
+        return as_values(value, self.dtype, self.path or "/", one=shape == ())
 
     def resize(self, shape: int | Sequence[int], *more: int) -> None:
         """Changes the shape, given as one sequence or as separate lengths. Growing costs one request; new elements read as the fill value. Shrinking removes

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from frazil.array.hierarchy.stored_document import StoredDocument
 
-__all__ = ["ChunkAccess"]
-
 
 class ChunkAccess:
     """The chunks of one array. The lengths of the array do not matter: a selection may be made for any lengths. dtype: of values that are read and written.

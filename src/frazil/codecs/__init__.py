@@ -124,28 +124,9 @@ __all__ = [
     "numcodecs",
 ]
 if not TYPE_CHECKING:
+    _late = {late.name: late.module for late in (*LATE.values(), PICKLE) if late.name in __all__}
+    _others = [name for name in __all__ if name not in _late and name not in globals()]
     __getattr__, __dir__ = late_names(
         __name__,
-        {
-            **{late.name: late.module for late in (*LATE.values(), PICKLE) if late.name in __all__},
-            **dict.fromkeys(
-                (
-                    "BloscCname",
-                    "BloscCodec",
-                    "BloscShuffle",
-                    "BytesCodec",
-                    "Crc32cCodec",
-                    "Endian",
-                    "GzipCodec",
-                    "ShardingCodec",
-                    "ShardingCodecIndexLocation",
-                    "TransposeCodec",
-                    "VLenBytesCodec",
-                    "VLenUTF8Codec",
-                    "ZstdCodec",
-                ),
-                "frazil.codecs.zarr_names",
-            ),
-            "numcodecs": "frazil.codecs.numcodecs",
-        },
+        {**_late, **dict.fromkeys(_others, "frazil.codecs.zarr_names"), "numcodecs": "frazil.codecs.numcodecs"},
     )

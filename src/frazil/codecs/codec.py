@@ -67,15 +67,24 @@ class Codec(ABC):
     _part: ClassVar[int]  # position in a chain: 0: array to array, 1: array to bytes, 2: bytes to bytes
     required: ClassVar[tuple[str, ...]] = ()  # members of the configuration
     optional: ClassVar[tuple[str, ...]] = ()
+    nested: ClassVar[tuple[str, ...]] = ()  # required members that are lists of codecs
+    not_null: ClassVar[
+        tuple[str, ...]
+    ] = ()  # members that are None if a user leaves them open; a document must leave them out
 
     @classmethod
-    def from_configuration(cls, configuration: Mapping[str, object], _parse: ParseCodecs) -> Self:
+    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
         """From the configuration of a document, which has all required members and no others except the optional ones."""
-        return cast("Callable[..., Self]", cls)(**configuration)
+        for member in cls.not_null:
+            if member in configuration and configuration[member] is None:
+                raise MetadataError(f"{member} is null", path=member, hint="leave it out, or give a value")
+        nested = {member: parse(configuration[member], member) for member in cls.nested}
+        return cast("Callable[..., Self]", cls)(**{**configuration, **nested})
 
-    @abstractmethod
     def configuration(self) -> dict[str, object] | None:
-        """Its full configuration in a document; None when the codec has no configuration."""
+        """Its full configuration in a document; None when the codec has no configuration. By default its attributes that are named like the members, with tuples
+        as lists and codecs as their entries."""
+        return {member: _as_entry(getattr(self, member)) for member in (*self.required, *self.optional)} or None
 
     def extension(self) -> Extension:
         """Its entry in the `codecs` of a document."""
@@ -94,6 +103,12 @@ class Codec(ABC):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{key}={value!r}" for key, value in (self.configuration() or {}).items())
         return f"{type(self).__name__}({arguments})"
+
+
+def _as_entry(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_as_entry(one) for one in value]
+    return value.extension().to_json() if isinstance(value, Codec) else value
 
 
 class ArrayToArray(Codec):
@@ -293,13 +308,6 @@ def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
             except MetadataError:
                 break
     return tuple(resolved)
-
-
-def refuse_null(configuration: Mapping[str, object], *names: str) -> None:
-    """Refuses null for members for which a constructor takes None: users may leave them open, documents may not."""
-    for name in names:
-        if name in configuration and configuration[name] is None:
-            raise MetadataError(f"{name} is null", path=name, hint="leave it out, or give a value")
 
 
 def integer(value: object, name: str, low: int, high: int) -> int:

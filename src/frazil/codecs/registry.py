@@ -26,8 +26,6 @@ from frazil.metadata.result_cache import ResultCache
 from frazil.metadata.types.core import DataTypeFamily
 from frazil.metadata.value import Value
 
-__all__ = ["DEFAULT_REGISTRY", "Registry", "RuntimeTransformer", "StorageTransformer"]
-
 # Never: it is a Store, which this package does not import. From (its entry in the document, a store) to the store that an array's chunks are read from and
 # written to; those of the draft of 2022 have their URI as name, and `type` and `configuration` in the configuration. A generic extension of a hierarchy
 # of the draft is the same, for all of its keys except zarr.json.

@@ -16,22 +16,6 @@ from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.bytes_to_bytes.gzip import Gzip
 from frazil.codecs.bytes_to_bytes.zstd import Zstd
 
-__all__ = [
-    "BloscCname",
-    "BloscCodec",
-    "BloscShuffle",
-    "BytesCodec",
-    "Crc32cCodec",
-    "Endian",
-    "GzipCodec",
-    "ShardingCodec",
-    "ShardingCodecIndexLocation",
-    "TransposeCodec",
-    "VLenBytesCodec",
-    "VLenUTF8Codec",
-    "ZstdCodec",
-]
-
 BloscCodec = Blosc
 BytesCodec = Bytes
 Crc32cCodec = Crc32c

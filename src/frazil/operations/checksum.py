@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     futures = LateModule("concurrent.futures")
 
-__all__ = ["BLOCK_BYTES", "block_shape", "checksum", "checksum_of_values"]
-
 BLOCK_BYTES: Final = 2**14
 _HEADER: Final = "frazil checksum 1"
 _MODULUS: Final = 2**256

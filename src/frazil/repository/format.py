@@ -38,6 +38,7 @@ __all__ = [
     "Ancestor",
     "Answer",
     "ArrayPlacement",
+    "Box",
     "Documents",
     "NewCommit",
     "NodeMatching",
@@ -47,6 +48,7 @@ __all__ = [
     "RepositoryFormat",
     "Rules",
     "Tip",
+    "UnreadRef",
     "Written",
 ]
 
@@ -55,6 +57,7 @@ COMMITTED: Final = "committed"
 TAKEN: Final = "taken"
 UNKNOWN: Final = "unknown"
 
+Box: TypeAlias = tuple[int, int, tuple[tuple[int, ...], ...]]  # id and rank of an array, ManifestReference.extents
 ObjectKind: TypeAlias = Literal["attributes", "chunks", "manifests", "snapshots"]
 
 MAIN: Final = "main"
@@ -84,6 +87,13 @@ class Answer(Record):
 
     outcome: Outcome
     tip: Tip | None = None
+
+
+class UnreadRef(Record):
+    """Something among the branches and tags that is neither. name: "branch dev" if only letters in another case are wrong with it; "" if it is foreign."""
+
+    key: str
+    name: str
 
 
 class Rules(Record):
@@ -189,11 +199,13 @@ class Written(Record):
 class Referenced(Record):
     """What some snapshots refer to: each id of a manifest or an attribute file at least once.
 
-    parents  of each snapshot, from its own file; None if it names none"""
+    parents  of each snapshot, from its own file; None if it names none
+    boxes    of a manifest, if the snapshots have any (Rules.extents): the id and the rank of each array that uses it, and the box of its references there"""
 
     manifests: Sequence[ObjectId]
     attributes: Sequence[ObjectId]
     parents: Sequence[ObjectId | None]
+    boxes: Mapping[ObjectId, Collection[Box]] = MappingProxyType({})
 
 
 class Documents(Protocol):
@@ -281,6 +293,9 @@ class RepositoryFormat(Protocol):
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""
 
+    def unread_refs(self) -> list[UnreadRef]:
+        """What is stored among the branches and tags, and is not read: foreign, or a branch or tag whose name was changed. Hidden files are skipped."""
+
     def tag(self, name: str) -> ObjectId | None:
         """The snapshot of a tag, or None."""
 
@@ -299,7 +314,8 @@ class RepositoryFormat(Protocol):
         tags."""
 
     def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
-        """Points a branch to any readable snapshot. expect: the one that it must point to before, else ConflictError."""
+        """Points a branch to any readable snapshot. expect: the one that it must point to before, else ConflictError; None: any, even if its last change is
+        damaged."""
 
     def former_tips(self, branch: str) -> Iterator[Tip]:
         """The present and former tips of a branch, newest first, as far as the format keeps them. A change that cannot be read has a tip without a snapshot

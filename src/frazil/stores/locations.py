@@ -26,8 +26,6 @@ else:
     storage_options = LateModule("frazil.stores.objects.storage_options")
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
-__all__ = ["Location", "StorePath", "given_location", "key_prefix", "location_text", "resolve", "split_archive"]
-
 Location: TypeAlias = "str | os.PathLike[str] | Store | StorePath | connections.ObjectClient | foreign_stores.AnyStore"
 
 _ALLOWED: Final = (

@@ -17,7 +17,6 @@ from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
     FOUND,
-    STALE,
     Capabilities,
     Changed,
     Columns,
@@ -26,11 +25,10 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    mark_stale,
     object_rows,
 )
 from frazil.weak_references import renew_after_fork
-
-__all__ = ["MemoryStore"]
 
 _NOTHING: tuple[bytes, Version | None] = (b"", None)
 _ALL = Capabilities(direct=True, appendable=True)
@@ -135,10 +133,7 @@ class MemoryStore(Store):
         else:
             sources, versions, sizes = continue_from.sources, list(continue_from.versions), continue_from.sizes
         status = [ABSENT_KEY if version is None else FOUND for version in versions]
-        if expect is not None:
-            for i, expected in enumerate(expect):
-                if expected is not None and expected != (versions[i] or ABSENT):
-                    status[i] = STALE
+        mark_stale(status, versions, expect)
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
     def put_many(

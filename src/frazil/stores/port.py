@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 else:
     value_copies = LateModule("frazil.stores.transfer.value_copies")
 
-__all__ = ["KernelRoot", "StorePort"]
-
 
 class KernelRoot(Protocol):
     """An open folder; its descriptor stays open as long as this is kept."""

@@ -16,7 +16,7 @@ from frazil.errors import ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
 from frazil.stores.local.kernel_results import file_version, read_documents
-from frazil.stores.port import KernelRoot, StorePort
+from frazil.stores.port import StorePort
 from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.values import (
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 else:
     append = LateModule("frazil.stores.transfer.append")
     partial_access = LateModule("frazil.stores.operations.partial_access")
-
-__all__ = ["NO_SPANS", "KernelRoot", "Store"]
 
 _LARGEST = 2**24  # bytes of a document, the default of get_many; a store's bytes_in_flight may be more
 

@@ -43,6 +43,7 @@ from frazil.repository.format import (
     NodeMatching,
     Rules,
     Tip,
+    UnreadRef,
     Written,
 )
 from frazil.repository.maintenance.expired import has_expired, require_history
@@ -216,6 +217,9 @@ class MemoryFormat(AlphaSnapshots):
             return None
 
         return self._update(change, lambda state: held if state.branches[tip.branch][0] > tip.sequence else None)
+
+    def unread_refs(self) -> list[UnreadRef]:
+        return []  # all refs are in one object
 
     def branches(self) -> list[str]:
         return sorted(name for name, (_, snapshot) in self._state()[0].branches.items() if snapshot is not None)

@@ -45,6 +45,35 @@ def objects(*values: object) -> np.ndarray:
     return made
 
 
+@pytest.mark.parametrize("codec", ["json2", "msgpack2"])
+@given(value=plain_objects(st.integers(-(2**63), 2**64 - 1)))
+def test_one_element_is_assigned_as_it_is(codec: str, value: object) -> None:
+    if codec == "json2":
+        value = json.loads(json.dumps(value, default=lambda data: data.hex()))
+    root = frazil.create_group(MemoryStore(), zarr_format=2)
+    array = root.create_array("x", shape=(3,), chunks=(2,), dtype=object, filters=[{"id": codec}])
+    array[1] = value
+    array.vindex[2] = objects(value)[0]
+    assert array[...].tolist() == [None, value, value]
+    array[0] = objects(value).reshape(())
+    assert array[0] == value
+    none = root.create_array("y", shape=(), dtype=object, filters=[{"id": codec}])
+    none[()] = value
+    assert none[()] == value
+
+
+def test_arrays_are_assigned_one_by_one() -> None:
+    array = frazil.create_array(
+        MemoryStore(), shape=(3, 2), dtype=object, filters=[{"id": "vlen-array", "dtype": "<i4"}], zarr_format=2
+    )
+    array[0, 1] = np.array([1, 2])
+    array.oindex[2, 0] = [3]
+    array.set_basic_selection((1, 1), (4, 5, 6))
+    assert [one.tolist() for one in array[...].reshape(-1)] == [[], [1, 2], [], [4, 5, 6], [3], []]
+    with pytest.raises(InvalidInputError, match="one dimension"):
+        array[0, 0] = 5
+
+
 @given(plain_objects(st.integers()))
 def test_an_object_is_kept(value: object) -> None:
     assert from_bytes(to_bytes(value)) == value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -53,6 +54,8 @@ def test_info_prints_and_evaluates_as_a_table() -> None:
     assert "initialized" not in str(array.info)
     assert "9 of 9 chunks" in str(array.info_complete())
     assert array.info_complete().chunks_initialized == 9
+    assert "times smaller" in str(frazil.create_array({}, data=np.ones(1000)).info)
+    assert "3.0 times larger" in str(frazil.create_array({}, data=np.ones(4, "i1"), chunks=2, codecs=["crc32c"]).info)
 
 
 SELECTIONS = {
@@ -227,3 +230,18 @@ def test_an_empty_tuple_selects_all_of_an_array_with_fields() -> None:
     np.testing.assert_array_equal(array[()], values)
     array[()] = values[::-1]
     np.testing.assert_array_equal(array[()], values[::-1])
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_order_of_stored_chunks(zarr_format: Literal[2, 3], order: Literal["C", "F"]) -> None:
+    store, values = MemoryStore(), np.arange(12).reshape(3, 4)
+    made = frazil.create_array(store, data=values, chunks=(2, 3), order=order, zarr_format=zarr_format)
+    expected = order if zarr_format == 2 else "C"
+    for array in (made, frazil.open_array(store)):
+        assert array.order == expected
+        read = array[...]
+        assert np.array_equal(read, values) and read.flags.c_contiguous
+    if zarr_format == 2:
+        text = frazil.create_array(MemoryStore(), data=[["a", "b"]], dtype="string", order=order, zarr_format=2)
+        assert text.order == order

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tests.servers.web import WebServer
 
 import frazil
 from frazil.cli.main import main
+from frazil.errors import FormatError, InvalidInputError
 from frazil.integrations.files.imports.importer import import_scanned
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores import ObjectStore
@@ -38,6 +41,83 @@ def test_a_file_in_a_bucket(kind: str, s3: S3, tmp_path: Path) -> None:
     array = repo.readonly_session().root["large"]
     assert isinstance(array, frazil.Array)
     assert np.array_equal(array[...], LARGE)
+
+
+@pytest.mark.parametrize("folder", ["", "day/"])
+@pytest.mark.parametrize("mode", ["copy", "virtual"])
+def test_references_of_kerchunk_in_a_bucket(mode: Literal["copy", "virtual"], folder: str, s3: S3) -> None:
+    """Targets are URLs, names beside the references, and whole objects."""
+    values = np.arange(24, dtype="<i4").reshape(4, 6)
+    bucket = s3.new_bucket()
+    store = s3.store(bucket)
+    document = {
+        "zarr_format": 2, "shape": [4, 6], "chunks": [1, 6], "dtype": "<i4", "compressor": None, "filters": None, "fill_value": 0, "order": "C",
+    }  # fmt: skip
+    references: dict[str, object] = {"temp/.zarray": json.dumps(document), ".zgroup": json.dumps({"zarr_format": 2})}
+    targets = [
+        [f"s3://{bucket}/data.bin", 4, 24],
+        ["../" * folder.count("/") + "data.bin", 28, 24],
+        ["row.bin"],
+        ["below/two.bin", 8, 24],
+    ]
+    references |= {f"temp/{row}.0": target for row, target in enumerate(targets)}
+    store.set("data.bin", b"head" + values[:2].tobytes())
+    store.set(f"{folder}row.bin", values[2].tobytes())
+    store.set(f"{folder}below/two.bin", b"8 bytes." + values[3].tobytes())
+    store.set(f"{folder}refs.json", json.dumps({"version": 1, "refs": references}).encode())
+    prefixes = {f"s3://{bucket}/": store}
+    repo = frazil.Repository.create(MemoryStore(), virtual_prefixes=prefixes)
+    done = frazil.import_file(f"s3://{bucket}/{folder}refs.json", repo, mode, virtual_prefixes=prefixes)
+    assert done.arrays == ("temp",)
+    found = repo.readonly_session().root["temp"]
+    assert isinstance(found, frazil.Array)
+    np.testing.assert_array_equal(found[...], values)
+    references["temp/0.0"] = ["../../../data.bin", 0, 24]
+    store.set(f"{folder}refs.json", json.dumps({"version": 1, "refs": references}).encode())
+    with pytest.raises(InvalidInputError, match="leads out of"):
+        frazil.import_file(f"s3://{bucket}/{folder}refs.json", repo, mode, virtual_prefixes=prefixes, path="again")
+
+
+def test_tables_of_references_in_a_bucket(s3: S3, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install 'frazil[parquet]'")
+    from tests.integrations.files.kerchunk import test_reference_tables as tables
+
+    bucket = s3.new_bucket()
+    store = s3.store(bucket)
+    place = tables.write(tmp_path)
+    for file in [file for file in place.rglob("*") if file.is_file()]:
+        store.set(file.relative_to(tmp_path).as_posix(), file.read_bytes())
+    repo = frazil.Repository.create(MemoryStore(), virtual_prefixes=[tmp_path.as_uri() + "/"])
+    frazil.import_file(f"s3://{bucket}/refs.parq", repo, virtual_prefixes={f"s3://{bucket}/": store})
+    found = repo.readonly_session().root["deep/temp"]
+    assert isinstance(found, frazil.Array)
+    np.testing.assert_array_equal(found[...], tables.expected())
+
+
+def test_grib_in_a_bucket(s3: S3) -> None:
+    pytest.importorskip("cfgrib", reason="cfgrib is not installed: pip install 'frazil[grib]'", exc_type=Exception)
+    from tests.integrations.files.grib import test_fields as fields
+
+    bucket = s3.new_bucket()
+    store = s3.store(bucket)
+    data = fields.levels(2)
+    store.set("day/levels.grib2", data)
+    repo = frazil.Repository.create(MemoryStore())
+    url, prefixes = f"s3://{bucket}/day/levels.grib2", {f"s3://{bucket}/": store}
+    with pytest.raises(InvalidInputError, match="can only be copied"):
+        frazil.import_file(url, repo, "virtual", virtual_prefixes=prefixes)
+    frazil.import_file(url, repo, virtual_prefixes=prefixes)
+    found = repo.readonly_session().root["t"]
+    assert isinstance(found, frazil.Array)
+    assert found.shape == (2, 3, fields.NY, fields.NX)
+    values = found[...]
+    assert isinstance(values, np.ndarray)
+    assert np.isnan(values[1, 1]).all() and 250 < np.nanmean(values) < 310
+    with_end = found[0, 0, -1]
+    store.set("day/levels.grib2", data[:-9])
+    with pytest.raises(FormatError):
+        frazil.import_file(url, repo, virtual_prefixes=prefixes, path="cut")
+    np.testing.assert_array_equal(found[0, 0, -1], with_end)
 
 
 @pytest.mark.parametrize("how", [[], ["--virtual"]])
@@ -79,7 +159,7 @@ def test_what_is_wrong_is_told_in_a_line(
     for url, message in (
         (f"s3://{bucket}/missing.nc", "nothing is there"),
         (f"s3://{bucket}/notes.txt", "none of NetCDF, HDF5"),
-        (f"s3://{bucket}-not/a.nc", "nothing is there"),
+        (f"s3://{bucket}-not/a.nc", "bucket or container does not exist"),
         (f"s3://{s3.key}:{s3.secret}@{bucket}/a.nc", "not a bucket or host"),
     ):
         assert main(["import", url, "other.repo", "--virtual"]) == 1

@@ -16,7 +16,14 @@ from tests.servers.buckets import S3
 
 import frazil
 import frazil.xarray
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    FrazilError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+)
 from frazil.stores import MemoryStore
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:xarray")
@@ -130,6 +137,32 @@ def test_a_branch_stays_as_it_is_where_the_computation_fails(tmp_path: Path) -> 
     with pytest.raises(Broken):
         lazy.frazil.write(repo)
     assert repo.lookup("main") == tip
+
+
+def test_a_write_that_fails_on_a_branch_leaves_no_chunk_files() -> None:
+    """Neither if it fails before the commit, nor if others changed the same."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store)
+    random = np.random.default_rng(0)
+    large = xr.Dataset({name: ("x", random.random(1_000_000)) for name in "ab"})
+    large[["a"]].frazil.write(repo, chunks={"x": 250_000})
+    before = store.list()
+
+    def fail(count: int) -> None:
+        raise Broken
+
+    with pytest.raises(Broken):
+        (large + 1).frazil.write(repo, mode="a", progress=fail)
+    assert store.list() == before
+
+    def meddle(count: int) -> None:
+        with repo.transaction(message="theirs") as root:
+            root["a"].resize(5)
+            root["a"][...] = 7
+
+    with pytest.raises(ConflictError):
+        (large[["a"]] + 1).frazil.write(repo, mode="a", progress=meddle)
+    assert [key for key in store.list() if key.startswith("chunks/")] == [key for key in before if "chunks/" in key]
 
 
 def test_a_session_has_the_changes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ import zarr
 from tests.integrations.versions import OLD_ZARR
 
 import frazil
+from frazil.errors import SelectionError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "coming-from-zarr.md").read_text()
 ROWS = re.findall(r"^\| `(.+?)` \| (.*?) ?\|$", PAGE, re.MULTILINE)
@@ -72,3 +74,41 @@ def test_times_without_a_fill_value_are_nat_in_both(tmp_path: Path) -> None:
         frazil.create_array(path, shape=(2,), dtype="M8[s]", zarr_format=zarr_format, fill_value=None)
         for library in (frazil, zarr):
             assert np.isnat(library.open_array(path, mode="r")[...]).all()
+
+
+def test_arrays_without_dimensions_have_no_rows() -> None:
+    ours, theirs = (library.create_array({}, shape=(), dtype="f8") for library in (frazil, zarr))
+    assert list(theirs) == [] and theirs.append(1) == ()
+    for call in (lambda: list(ours), lambda: ours.append(1), lambda: len(ours)):
+        with pytest.raises(SelectionError):
+            call()
+
+
+def test_members_are_an_iterator() -> None:
+    ours, theirs = (library.group() for library in (frazil, zarr))
+    for group in (ours, theirs):
+        group.create_array("x", shape=(3,), dtype="i4")
+    assert [name for name, _ in tuple(ours.members())] == [name for name, _ in theirs.members()]
+    assert iter(ours.members()) is not None and isinstance(theirs.members(), tuple)
+
+
+@pytest.mark.skipif(OLD_ZARR, reason="zarr-python 3.0 has neither structs nor raw bytes in Zarr v3")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("dtype", "name", "since"), [([("a", "i4"), ("b", "f8")], "struct", (3, 2)), ("V4", "r32", (99,))]
+)
+def test_structs_and_raw_bytes(tmp_path: Path, dtype: Any, name: str, since: tuple[int, ...]) -> None:
+    values = np.zeros(2, dtype)
+    values[0] = (1, 2.5) if values.dtype.names else np.void(b"abcd")
+    for zarr_format in (2, 3):
+        for library in (frazil, zarr):
+            library.create_array(tmp_path / f"{library.__name__}{zarr_format}", data=values, zarr_format=zarr_format)
+        assert np.array_equal(frazil.open_array(tmp_path / f"zarr{zarr_format}")[...], values)
+    assert np.array_equal(zarr.open_array(tmp_path / "frazil2")[...], values)
+    document = json.loads((tmp_path / "frazil3" / "zarr.json").read_text())
+    assert document["data_type"] == name or document["data_type"]["name"] == name
+    if tuple(int(part) for part in zarr.__version__.split(".")[:2]) >= since:
+        assert np.array_equal(zarr.open_array(tmp_path / "frazil3")[...], values)
+    else:
+        with pytest.raises(ValueError, match="data type"):
+            zarr.open_array(tmp_path / "frazil3")

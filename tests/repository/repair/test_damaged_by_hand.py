@@ -280,3 +280,189 @@ def test_main_that_says_it_is_deleted(tmp_path: Path) -> None:
     files[0].write_text('{"deleted":true}')
     assert frazil.Repository.open(tmp_path).repair(tips=True).ok
     assert frazil.Repository.open(tmp_path).verify().ok
+
+
+@pytest.mark.parametrize(
+    ("ref", "instead"),
+    [
+        ("branch.dev", "BRANCH.DEV"),
+        ("branch.dev", "Branch.dev"),
+        ("branch.dev/ZZZZZZZY.json", "branch.dev/zzzzzzzy.json"),
+        ("branch.dev/ZZZZZZZY.json", "branch.dev/ZZZZZZZY.JSON"),
+        ("tag.v1", "TAG.V1"),
+        ("tag.v1/ref.json", "tag.v1/REF.JSON"),
+    ],
+)
+def test_a_branch_or_tag_in_other_letters(tmp_path: Path, ref: str, instead: str) -> None:
+    """As after a copy over a file system that does not keep the case: it is not read, so a verification reports it, and no collection removes what it leads to."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    former, tip = list(repo.history())[1].id, repo.lookup("main")
+    if "tag" in ref:
+        repo.create_tag("v1", "main")
+    else:
+        repo.create_branch("dev", former)
+        repo.reset_branch("dev", "main")
+        if "/" not in ref:  # else the older file is still read
+            (place / "refs/branch.dev/ZZZZZZZZ.json").unlink()
+    repo.reset_branch("main", list(repo.history())[3].id)
+    kept = place / "refs" / ref
+    kept.rename(place / "refs" / instead)
+    repo = frazil.Repository.open(place)
+    there = {path for path in place.rglob("*") if not path.is_dir()}
+    for found in (repo.verify().problems, repo.verify(history=False).problems, repo.repair(tips=True).after):
+        assert [(problem.kind, problem.key) for problem in found] == [
+            ("ref", f"refs/{instead}" + "/" * ("/" not in ref))
+        ]
+        assert "rename" in found[0].text
+    for remove in (
+        lambda: repo.garbage_collect(now=True),
+        lambda: repo.garbage_collect(dry_run=True),
+        lambda: repo.expire(older_than=timedelta(0)),
+    ):
+        with pytest.raises(FormatError) as caught:
+            remove()
+        assert (caught.value.key or "").startswith(f"refs/{instead}")
+    assert {path for path in place.rglob("*") if not path.is_dir()} == there
+    (place / "refs" / instead).rename(kept)
+    repo = frazil.Repository.open(place)
+    repo.garbage_collect(now=True)
+    assert np.array_equal(repo.readonly_session(snapshot=tip).root["a"][:], values(2))
+
+
+def test_other_names_among_branches_and_tags(tmp_path: Path) -> None:
+    """They are reported, and prevent nothing; hidden files are not."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    for name in (
+        "notes.txt",
+        "other/ref.json",
+        "branch.none/ref.json",
+        ".DS_Store",
+        "branch.main/README",
+        "branch.main/metadata.json",
+    ):
+        path = place / "refs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"?")
+    found = repo.verify().problems
+    assert {(problem.kind, problem.key) for problem in found} == {
+        ("ref", f"refs/{name}") for name in ("notes.txt", "other/", "branch.none/")
+    }
+    repo.garbage_collect(now=True)
+    assert repo.branches == ["main"]
+
+
+@pytest.mark.parametrize("put", list(INSTEAD.values())[:3], ids=["link", "dangling link", "file"])
+@pytest.mark.parametrize(
+    "folder", ["gc", "gc/expired", "gc/condemned", "gc/pins", "gc/expired/ID", "gc/condemned/ID", "chunks", "manifests"]
+)
+def test_something_else_in_the_place_of_a_folder(tmp_path: Path, folder: str, put: Callable[[Path], object]) -> None:
+    """A store lists nothing there, as if no snapshot had expired. It is reported, and nothing is changed."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    repo.expire(older_than=timedelta(0), keep_last=2)
+    orphan(repo)
+    repo.garbage_collect()
+    (place / "gc/pins").mkdir(exist_ok=True)
+    path = newest(place, folder[:-3]) if folder.endswith("ID") else place / folder
+    path.rename(tmp_path / "elsewhere")
+    path.mkdir() if folder.endswith("ID") and put is put_something_else else put(path)
+    repo = frazil.Repository.open(place)
+    there = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*") if not path.is_dir()}
+    key = path.relative_to(place).as_posix()
+    changes = [
+        lambda: repo.garbage_collect(now=True),
+        repo.garbage_collect,
+        lambda: repo.garbage_collect(dry_run=True),
+    ]
+    if folder.startswith("gc"):
+        found = repo.verify().problems
+        assert ("collection", key) in {(problem.kind, problem.key) for problem in found}
+        assert not repo.repair(older=True, accept_loss=True, tips=True).ok
+        assert repo.verify(history=False).problems
+    else:
+        changes += [repo.verify, lambda: repo.repair(accept_loss=True)]
+    if "expired" in folder or folder == "gc":
+        changes += [
+            lambda: repo.expire(older_than=timedelta(0)),
+            lambda: list(repo.history()),
+            lambda: repo.repair(history=True),
+        ]
+    for change in changes:
+        with pytest.raises(FormatError) as caught:
+            change()
+        assert caught.value.key == key
+        assert caught.value.hint
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*") if not path.is_dir()} == there
+    path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    (tmp_path / "elsewhere").rename(path)
+    repo = frazil.Repository.open(place)
+    assert repo.verify(decode=True).ok
+    assert len(list(repo.history())) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b'{"snap', b"[]"])
+@pytest.mark.parametrize("damaged", ["newest", "all"])
+@pytest.mark.parametrize("tips", [False, True])
+def test_a_damaged_branch_file_loses_no_commit(tmp_path: Path, content: bytes, damaged: str, tips: bool) -> None:
+    """The newest file of a branch is the only one that names its last commit. A repair keeps that snapshot on a branch, and reports it; the user decides."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    newest_tip, before = repo.lookup("main"), [commit.id for commit in repo.history()][1]
+    files = sorted((place / "refs" / "branch.main").glob("Z*.json"))
+    for path in files[:1] if damaged == "newest" else files:
+        path.write_bytes(content)
+    repo = frazil.Repository.open(place)
+    with pytest.raises(FormatError) as caught:
+        repo.lookup("main")
+    assert "repair" in (caught.value.hint or "")
+    assert repo.repair(dry_run=True, tips=tips).created["main-found"] == newest_tip
+    done = repo.repair(tips=tips)
+    assert done.created["main-found"] == newest_tip
+    assert any("main-found" in entry.text for entry in done.lost)
+    assert done.ok == (tips and damaged == "newest")
+    if done.ok:
+        assert repo.lookup("main") == before
+    repo.garbage_collect(now=True) if done.ok else None
+    repo.reset_branch("main", "main-found")
+    assert repo.verify(decode=True).ok
+    assert repo.lookup("main") == newest_tip
+    assert "main-found-2" not in repo.repair(tips=True).created
+
+
+def test_what_a_damaged_branch_file_cannot_have_named(tmp_path: Path) -> None:
+    """A snapshot that does not follow the branch, or is incomplete, or that another branch keeps."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    repo.create_branch("other", "main")
+    with repo.transaction("other", message="on another branch") as root:
+        root["a"][0] = 1
+    with repo.transaction(message="incomplete") as root:
+        root["a"][1] = 1
+    (place / "manifests" / newest(place, "manifests").name).unlink()
+    min((place / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
+    assert list(frazil.Repository.open(place).repair().created) == ["main-repaired"]
+
+
+def test_a_reset_replaces_a_damaged_branch_file_only_without_a_condition(tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    repo = filled(place)
+    tip = repo.lookup("main")
+    min((place / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
+    repo = frazil.Repository.open(place)
+    with pytest.raises(FormatError):
+        repo.reset_branch("main", tip, expect=tip)
+    repo.reset_branch("main", tip)
+    assert repo.lookup("main") == tip
+
+
+def test_hints_name_the_options_that_repair_more(tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    repo = filled(place)
+    newest(place, "chunks").unlink()
+    assert "older=True" in str(repo.repair(dry_run=True))
+    assert "accept_loss=True" in str(repo.repair(older=True)) or repo.verify(history=False).ok
+    assert "older=True" not in str(repo.repair(older=True))
+    assert any("history=True" in hint for hint in repo.repair(accept_loss=True).hints)
+    assert repo.repair(history=True).hints == ()

@@ -14,6 +14,7 @@ from tests.repository.verification.test_verify import contents, tip_manifest
 
 import frazil
 from frazil.errors import FormatError, FrazilError, InvalidInputError, NotFoundError
+from frazil.formats.ids import encode_id
 from frazil.repository.repair.report import Repair
 from frazil.repository.verification.report import Problem
 from frazil.stores import MemoryStore
@@ -264,7 +265,8 @@ def test_a_damaged_branch_file(data: bytes) -> None:
     before = contents(store)
     done = frazil.Repository.open(store).repair()
     require_kept(before, store)
-    assert done.created == {"main-repaired": ids[1]}
+    # a file that names a missing snapshot names no other one
+    assert done.created == {"main-repaired": ids[1]} | ({} if b"00000" in data else {"main-found": ids[0]})
     repo = frazil.Repository.open(store)
     done = repo.repair(tips=True)
     require_kept(before, store)
@@ -287,8 +289,6 @@ def test_tags() -> None:
     session = repo.readonly_session(tag="v1")
     node = session._transaction.base.nodes.get("/a")
     manifests = node.array.manifests  # type: ignore[union-attr]
-    from frazil.formats.ids import encode_id
-
     store.erase(f"manifests/{encode_id(manifests[0].id)}")
     done = repo.repair()
     assert "v1-repaired" in done.created
@@ -436,3 +436,30 @@ def is_reported(problem: Problem, done: Repair) -> bool:
         or (entry.ref == problem.ref and entry.path == problem.path)
         for entry in entries
     )
+
+
+def test_a_branch_with_the_name_of_a_repair() -> None:
+    """A branch of a user is not taken for the repair of a tag, which gets another name; a repair that users continued is."""
+    store, repo = filled(FORMATS[0])
+    repo.create_tag("v1", "main")
+    repo.create_branch("v1-repaired", list(repo.history())[2].id)
+    repo.create_branch("v1-repaired-2", "main")
+    repo.create_branch("v1-repaired-x", "main")
+    for branch in ("main", "v1-repaired-2", "v1-repaired-x"):
+        with repo.transaction(branch, message="later") as root:
+            root["a"][:] = values(8)
+    node = repo.readonly_session(tag="v1")._transaction.base.nodes.get("/a")
+    store.erase(f"manifests/{encode_id(node.array.manifests[0].id)}")  # type: ignore[union-attr]
+    dry = repo.repair(dry_run=True)
+    done = repo.repair()
+    assert list(done.created) == list(dry.created) == ["v1-repaired-3"]
+    (named,) = [entry for entry in done.repaired if entry.kind == "branch"]
+    assert (named.ref, "v1-repaired-3" in named.text) == ("tag v1", True)
+    assert list(map(str, dry.repaired)) == list(map(str, done.repaired))
+    assert np.array_equal(repo.readonly_session("v1-repaired-3").root["a"][:], values(2))
+    for _ in range(2):
+        again = repo.repair()
+        assert not again.created
+        assert not [entry for entry in again.repaired if entry.kind == "branch"]
+        with repo.transaction("v1-repaired-3", message="continued") as root:
+            root["a"][:] = values(9)

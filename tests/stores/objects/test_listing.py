@@ -8,9 +8,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
+from itertools import count
 from urllib.parse import parse_qs
 
 import pytest
+from tests.servers.proxy import FaultProxy
 from tests.servers.scripted import answer, scripted
 from tests.servers.web import serving
 
@@ -56,14 +58,14 @@ def answering(body: Callable[[str], bytes]) -> Iterator[str]:
         yield url
 
 
-def store_at(endpoint: str, prefix: str = "in/here") -> ObjectStore:
+def store_at(endpoint: str, prefix: str = "in/here", retry_config: Mapping[str, object] | None = None) -> ObjectStore:
     return ObjectStore(
         f"s3://bucket/{prefix}".rstrip("/"),
         endpoint=endpoint,
         access_key_id="me",
         secret_access_key=SECRET,
         region="us-east-1",
-        retry_config={"max_retries": 0},
+        retry_config=retry_config or {"max_retries": 0},
     )
 
 
@@ -186,6 +188,23 @@ class Bucket:
 
         with serving(Handler) as url:
             yield url
+
+
+def test_a_list_whose_responses_break_off_is_continued() -> None:
+    keys = [f"in/here/{i:06}" for i in range(3500)]
+    bucket, counted = Bucket(keys), count()
+    with bucket.serving() as url, FaultProxy(url) as proxy:
+        proxy.fail(lambda request: next(counted) % 2 == 0, "cut body", None)
+        store = store_at(proxy.url, retry_config={"max_retries": 1})
+        assert store.list() == [f"{i:06}" for i in range(3500)]
+        assert [place for _, place in bucket.asked] == ["list"] * 8
+        proxy.mend()
+        proxy.fail("GET continuation", "cut body")
+        assert len(store.list_dir("")[0]) == 3500
+        proxy.fail("GET .", "cut body", None)
+        for call in (store.list, lambda: store.list_dir("")):
+            with pytest.raises(StoreError, match="could not be listed"):
+                call()
 
 
 def test_a_listing_costs_one_request_for_each_page_of_the_server() -> None:

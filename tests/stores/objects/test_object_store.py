@@ -375,7 +375,7 @@ def test_nothing_is_erased_by_a_404_that_is_about_no_key() -> None:
         for keys in (["0"], ["0", "1"]):
             with pytest.raises(StoreError, match="could not be erased"):
                 at(server).erase_values(keys)
-    with scripted(lambda _: [answer(404)]) as server:
+    with scripted(lambda _: [answer(404, b"<Error><Code>NoSuchKey</Code></Error>")]) as server:
         at(server).erase_values(["0", "1"])
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import traceback
 import tracemalloc
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from email.utils import formatdate
 from itertools import chain, count, repeat
 from pathlib import Path
-from threading import Lock
+from threading import Barrier, Lock
 
 import numpy as np
 import pytest
@@ -22,6 +24,8 @@ from frazil.errors import RedirectWarning, StoreError
 from frazil.stores import MemoryStore
 from frazil.stores.caches.disk_cache import DiskCache
 from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.objects.web_client import WebClient, WebConnections
+from frazil.stores.objects.web_options import WebOptions
 from frazil.stores.values import FOUND, STALE, WHOLE
 
 MOMENT = timedelta(milliseconds=1)
@@ -256,6 +260,21 @@ def test_a_redirect_is_told_of() -> None:
             for other in ("/y/", "/x.zarr/c/", "/x.zar/"):
                 with pytest.raises(StoreError, match="which is not allowed"):
                     frazil.open_array(ObjectStore(here.url, redirects=[there.url + other]))
+
+
+def test_a_redirect_is_told_of_once_to_many_threads() -> None:
+    client = WebClient("http://here.example", WebConnections(WebOptions()), None)
+    barrier, told, count = Barrier(8), deque[tuple[str, str]](), 200
+
+    def act(number: int) -> None:
+        barrier.wait()
+        for i in range(count):
+            client._warn_of_redirect("http://here.example/a", f"http://there-{i % 50}-{number % 4}.example/a")
+            told.extend(client.take_moved())
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(act, range(8)))
+    assert len(told) == len(set(told)) == 200
 
 
 def test_headers_of_a_server_are_not_for_others() -> None:

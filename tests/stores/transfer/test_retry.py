@@ -39,6 +39,20 @@ def test_no_attempt_begins_when_the_time_is_over(pauses: list[float]) -> None:
     assert sum(pauses[:-1]) <= 10.0 < sum(pauses)
 
 
+def test_a_pause_is_as_long_as_the_other_side_asks(pauses: list[float]) -> None:
+    asked = iter([0.0, 7.0, 0.5])
+    assert list(attempts(Backoff(4, 1.0, 5.0, 20.0), lambda: next(asked))) == [0, 1, 2, 3]
+    assert pauses[0] <= 1.0
+    assert pauses[1] == 7.0
+    assert 2.0 <= pauses[2] <= 4.0
+
+
+def test_no_attempt_follows_a_pause_beyond_the_end(pauses: list[float]) -> None:
+    asked = iter([8.0, 8.0])
+    assert list(attempts(Backoff(10, 1.0, 1.0, 10.0), lambda: next(asked))) == [0, 1]
+    assert pauses == [8.0]
+
+
 def test_the_pauses_of_many_attempts_stay_finite(pauses: list[float]) -> None:
     assert len(list(attempts(Backoff(5000, 0.001, 0.01)))) == 5000
     assert max(pauses) <= 0.01

@@ -24,8 +24,6 @@ else:
     location_overlap = LateModule("frazil.stores.location_overlap")
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
 
-__all__ = ["new_array", "stored_array"]
-
 
 def new_array(
     location: NodeLocation,

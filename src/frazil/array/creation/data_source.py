@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 else:
     location_overlap = LateModule("frazil.stores.location_overlap")
 
-__all__ = ["DataSource", "addresses_read", "as_array", "boxes", "data_source"]
-
 _WRAPPERS: Final = 16  # the most wrappers around one array
 
 Values: TypeAlias = "NDArray[np.generic]"

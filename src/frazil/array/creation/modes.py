@@ -8,8 +8,6 @@ from typing import Final, Literal
 from frazil.array.arguments import check_flag
 from frazil.errors import AlreadyExistsError, InvalidInputError
 
-__all__ = ["Mode", "checked_mode", "describes_nothing", "lost_argument", "refuse_lost", "to_read_copies"]
-
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES: Final = ("r", "r+", "a", "w", "w-")
 _DESCRIBING: Final = ("shape", "data", "attributes")  # arguments that describe a new node

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 else:
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
-__all__ = ["MAIN_FILES", "Outer", "check_none_below", "check_outside", "is_repository", "outer_repository"]
-
 MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py)
 
 

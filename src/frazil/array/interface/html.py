@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import Metadata, NodeLocation
     from frazil.array.info import Described
 
-__all__ = ["array_html", "group_html"]
-
 
 def array_html(metadata: ArrayMetadata, array: Described) -> str:
     """The table of `info`, without the sizes of stored objects, which cost a listing."""

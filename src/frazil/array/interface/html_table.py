@@ -8,8 +8,6 @@ from typing import Final
 
 from frazil.errors import one_line
 
-__all__ = ["MOST_ROWS", "table"]
-
 MOST_ROWS: Final = 50  # members of a group, commits of a history
 _LONGEST: Final = 500  # characters of a cell, such as an attribute
 _SHORT: Final = 30  # characters that stay on one line, such as the id and time of a commit

@@ -47,9 +47,15 @@ class Indexer:
         self._write(selection, value)
 
 
-def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Values:
-    """The assigned value as an array of the dtype. Raises InvalidInputError."""
+def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str, *, one: bool = False) -> Values:
+    """The assigned value as an array of the dtype. Raises InvalidInputError.
+
+    one: whether a single element is assigned. An object array takes any value as one element then, a list too, as in NumPy"""
     try:
+        if one and dtype.kind == "O" and not (isinstance(value, np.ndarray) and value.ndim == 0):
+            element = np.empty((), dtype)
+            element[()] = value
+            return element
         if dtype.kind == "T" and not hasattr(dtype, "na_object"):
             value = _only_text(value, path)
         if isinstance(value, np.ndarray | np.generic):

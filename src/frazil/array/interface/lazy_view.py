@@ -79,10 +79,13 @@ class LazyView:
 
     def __getitem__(self, selection: object) -> LazyView:
         """A view of a part. Nothing is read. Raises SelectionError."""
-        items = iter(_items(selection, self.ndim))
-        return LazyView(
-            self._array, tuple([axis if isinstance(axis, int) else _part(axis, next(items)) for axis in self._axes])
-        )
+        try:
+            items = iter(_items(selection, self.ndim))
+            axes = tuple([axis if isinstance(axis, int) else _part(axis, next(items)) for axis in self._axes])
+        except SelectionError as error:
+            error.path = self._array.path or "/"
+            raise
+        return LazyView(self._array, axes)
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
         """Writes a part into the array. Raises the errors of an assignment to the array."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from frazil.array.creation import zarr_arguments
     from frazil.array.interface import html, lazy_view
     from frazil.metadata.model import ArrayMetadata
+    from frazil.metadata.v2 import documents as v2_documents
     from frazil.stores.store import Store
 
     class Selectable(Protocol):
@@ -75,6 +76,7 @@ else:
     missing_names = LateModule("frazil.missing_names")
     html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
+    v2_documents = LateModule("frazil.metadata.v2.documents")
 
 Values: TypeAlias = "NDArray[np.generic]"
 Fields: TypeAlias = str | Sequence[str] | None
@@ -144,9 +146,10 @@ class ZarrArray(Handle):
         return self.dtype.itemsize
 
     @property
-    def order(self) -> Literal["C", "F"]:
-        """Order of elements in memory in results: always C."""
-        return "C"
+    def order(self: Selectable) -> Literal["C", "F"]:
+        """Order of the elements of a stored chunk of Zarr v2; always C in Zarr v3, where a codec transposes. Results are in C order."""
+        column_major = self.metadata.zarr_format == 2 and v2_documents.node_document(self.metadata)["order"] == "F"
+        return "F" if column_major else "C"
 
     @property
     def filters(self: Selectable) -> tuple[ArrayToArray, ...]:
@@ -247,11 +250,11 @@ class ZarrArray(Handle):
         self: Selectable, mask: object, *, out: Values | None = None, fields: Fields = None
     ) -> Values | np.generic:
         """a.vindex[mask], where the mask has the array's shape."""
-        return _get(self, self.vindex, _mask(mask), out, fields)
+        return _get(self, self.vindex, _mask(self, mask), out, fields)
 
     def set_mask_selection(self: Selectable, mask: object, value: ArrayLike, *, fields: Fields = None) -> None:
         """a.vindex[mask] = value, where the mask has the array's shape."""
-        _set(self, self.vindex, _mask(mask), value, fields)
+        _set(self, self.vindex, _mask(self, mask), value, fields)
 
     def get_block_selection(
         self: Selectable, selection: object, *, out: Values | None = None, fields: Fields = None
@@ -278,19 +281,22 @@ def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, o
     return names[0] if len(names) == 1 else names, rest or ...
 
 
-def field_names(dtype: np.dtype[np.generic], fields: Fields) -> list[str] | str:
-    """Fields of a structured dtype that a user names. Raises SelectionError where the dtype has no such field."""
+def field_names(dtype: np.dtype[np.generic], fields: Fields, path: str) -> list[str] | str:
+    """Fields of a structured dtype that a user names. path: of the array. Raises SelectionError where the dtype has no such field."""
     if not isinstance(fields, str | list | tuple):
-        raise SelectionError(f"fields is {shown(fields)}; it must be the name of a field, or a list of names")
+        raise SelectionError(
+            f"fields is {shown(fields)}; it must be the name of a field, or a list of names", path=path
+        )
     names, existing = [fields] if isinstance(fields, str) else list(fields), dtype.names or ()
     for field in names:
         if not isinstance(field, str) or field not in existing:
             raise SelectionError(
                 f"the array has no field {field!r}",
+                path=path,
                 hint=f"its fields are {', '.join(existing)}" if existing else f"its data type {dtype} has no fields",
             )
     if len(set(names)) < len(names):
-        raise SelectionError(f"fields is {shown(fields)}; it names a field twice")
+        raise SelectionError(f"fields is {shown(fields)}; it names a field twice", path=path)
     return fields if isinstance(fields, str) else names
 
 
@@ -298,7 +304,7 @@ def _get(
     array: Selectable, target: Target, selection: object, out: Values | None, fields: Fields
 ) -> Values | np.generic:
     """With fields and `out` all fields are read first, into memory beside `out`."""
-    names = None if fields is None else field_names(array.dtype, fields)
+    names = None if fields is None else field_names(array.dtype, fields, array.path or "/")
     if out is not None and names is None:
         return target.read(selection, out=out)
     found = target[selection]
@@ -317,7 +323,7 @@ def _set(array: Selectable, target: Target, selection: object, value: ArrayLike,
     if fields is None:
         target[selection] = value
         return
-    names = field_names(array.dtype, fields)
+    names = field_names(array.dtype, fields, array.path or "/")
     elements = np.array(target[selection], array.dtype)
     try:
         elements[names] = value
@@ -329,13 +335,13 @@ def _set(array: Selectable, target: Target, selection: object, value: ArrayLike,
     target[selection] = elements
 
 
-def _mask(mask: object) -> object:
+def _mask(array: Selectable, mask: object) -> object:
     try:
         values = np.asarray(mask)
     except FrazilError:  # some of which are also ValueErrors
         raise
     except ValueError as error:
-        raise SelectionError(f"{shown(mask)} is not a mask: {one_line(str(error))}") from error
+        raise SelectionError(f"{shown(mask)} is not a mask: {one_line(str(error))}", path=array.path or "/") from error
     if values.dtype != np.bool_:
-        raise SelectionError(f"a mask must be an array of bools, not of {values.dtype}")
+        raise SelectionError(f"a mask must be an array of bools, not of {values.dtype}", path=array.path or "/")
     return values

@@ -208,11 +208,15 @@ class ZarrGroup(Handle):
         return groups, arrays
 
     def create(self: Parent, name: str, **arguments: object) -> Array:
-        """The older name of create_array."""
+        """The older name of create_array. dtype: float64 if there is no data, as in zarr-python 2"""
+        if arguments.get("data") is None and arguments.get("dtype") is None:
+            arguments["dtype"] = "float64"
         return self.create_array(name, **arguments)
 
     def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
-        """The older name of create_array."""
+        """The older name of create_array. dtype: float64 if there is no data, as in zarr-python 2"""
+        if arguments.get("data") is None and arguments.get("dtype") is None:
+            arguments["dtype"] = "float64"
         return self.create_array(name, **arguments)
 
     def require_dataset(

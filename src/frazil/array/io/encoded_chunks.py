@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["EncodedChunks"]
-
 _EMPTY: Final = -1  # the length of an inner chunk that is all fill value
 
 

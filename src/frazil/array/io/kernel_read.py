@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 else:
     shard_append = LateModule("frazil.array.shards.shard_append")
 
-__all__ = ["read_with_kernel"]
-
 Batch = BoxBatch | PointBatch
 Out: TypeAlias = "NDArray[np.generic]"
 

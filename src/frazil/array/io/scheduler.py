@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 else:
     threading = LateModule("threading")
 
-__all__ = ["WORKERS", "Budget", "Cost", "Scheduler", "Task", "finish"]
-
 WORKERS: Final = 16  # threads of one read or write, which wait for requests most of the time
 _TASKS: Final = 4  # number of tasks of the usual size that fill the budget
 _CALL_BYTES: Final = 2**26  # decoded by one call of the kernel, which cannot be interrupted

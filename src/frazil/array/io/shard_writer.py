@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from frazil.stores.store import Store
 
-__all__ = ["ShardWriter"]
-
 Values: TypeAlias = "NDArray[np.generic]"
 
 _LITTLE: Final = 2**20  # fewer bytes stay in memory

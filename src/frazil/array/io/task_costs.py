@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from frazil.array.access import Access
     from frazil.array.shards.shard_lookup import Chunks, Opened, Step
 
-__all__ = [
-    "INNER_CHUNK_BYTES",
-    "OPEN_OBJECTS",
-    "shard_bytes",
-    "index_bytes",
-    "read_chunks_cost",
-    "read_cost",
-    "shards_per_task",
-    "write_chunks_cost",
-    "write_cost",
-]
-
 INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
 OPEN_OBJECTS: Final = 128  # objects that a task keeps open: the limit of a process is often 1024 files
 

@@ -56,9 +56,19 @@ from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.store import NO_SPANS
 from frazil.stores.transfer.retry import WRITES, attempts
-from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    ANY,
+    NO_SPANS,
+    Changed,
+    Columns,
+    Pieces,
+    Sources,
+    Version,
+    pieces_of,
+)
 
 if TYPE_CHECKING:
     from frazil.array.shards import shard_append

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from frazil._kernel import Buffer
 
-__all__ = ["Shards", "append_remembered", "change_chunks", "explained", "is_worth_appending", "restore_shards"]
-
 Chunks: TypeAlias = BoxChunks | PointChunks
 Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into a blobs, as write.encode
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from frazil.codecs.compiled_chain import Chain
     from frazil.metadata.model import ArrayMetadata
 
-__all__ = ["IndexTables", "RememberedIndexes", "Slot", "remembered_indexes"]
-
 _NAME: Final = 128  # bytes counted for the name of a shard
 
 

@@ -4,45 +4,33 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from frazil.codecs.array_to_array.element_types import (
-    as_chunk,
-    as_flat,
-    check_conversion,
-    native,
-    spec_of,
-    spelled,
-    taken_shape,
-)
-from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
+from frazil.codecs.array_to_array.element_types import Filter, check_conversion, native, spelled
+from frazil.codecs.codec import Array
 
 
-class AsType(ArrayToArray):
+class AsType(Filter):
     """decode_dtype: the type of decoded elements; encode_dtype: the type of stored elements. NumPy converts them."""
 
-    __slots__ = ("decode_dtype", "encode_dtype")
+    __slots__ = ()
     name: ClassVar[str] = "numcodecs.astype"
     required: ClassVar[tuple[str, ...]] = ("encode_dtype", "decode_dtype")
 
     def __init__(self, encode_dtype: object, decode_dtype: object) -> None:
-        self.encode_dtype = spelled(encode_dtype, "encode_dtype")
-        self.decode_dtype = spelled(decode_dtype, "decode_dtype")
-        check_conversion(self.decode_dtype, self.encode_dtype, "encode_dtype")
-        check_conversion(self.encode_dtype, self.decode_dtype, "decode_dtype")
+        self.astype = spelled(encode_dtype, "encode_dtype")
+        self.dtype = spelled(decode_dtype, "decode_dtype")
+        check_conversion(self.dtype, self.astype, "encode_dtype")
+        check_conversion(self.astype, self.dtype, "decode_dtype")
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"encode_dtype": self.encode_dtype, "decode_dtype": self.decode_dtype}
+    @property
+    def encode_dtype(self) -> str:
+        return self.astype
 
-    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
-        return spec_of(spec, taken_shape(spec, self.decode_dtype, path), native(self.encode_dtype))
+    @property
+    def decode_dtype(self) -> str:
+        return self.dtype
 
-    def encode(self, array: Array, spec: ChunkSpec) -> Array:
-        with np.errstate(all="ignore"):
-            made = as_flat(array, self.decode_dtype).astype(native(self.encode_dtype))
-        return made.reshape(taken_shape(spec, self.decode_dtype, self.name))
+    def stored(self, elements: Array) -> Array:
+        return elements.astype(native(self.astype))
 
-    def decode(self, array: Array, spec: ChunkSpec) -> Array:
-        with np.errstate(all="ignore"):
-            made = array.reshape(-1).astype(native(self.decode_dtype))
-        return as_chunk(made, self.decode_dtype, spec)
+    def loaded(self, stored: Array) -> Array:
+        return stored.astype(native(self.dtype))

@@ -26,9 +26,6 @@ class BitRound(ArrayToArray):
     def __init__(self, keepbits: int) -> None:
         self.keepbits = integer(keepbits, "keepbits", self.fewest, 64)
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"keepbits": self.keepbits}
-
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         number = number_type(spec.dtype)
         if number is None or (number.name not in _FRACTIONS and number.kind not in "iu"):

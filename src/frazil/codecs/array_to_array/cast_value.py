@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isinf, isnan
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from frazil.codecs.array_to_array.scale_offset import scalar_of
-from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, ParseCodecs, choice, refuse_null
+from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, choice
 from frazil.codecs.number_types import Dtype, bits_of, float_range, integer_range, is_integer
 from frazil.errors import ChunkDecodeError, DataError, FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.registry import CORE_EXTENSIONS
@@ -33,6 +33,7 @@ class CastValue(ArrayToArray):
     name: ClassVar[str] = "cast_value"
     required: ClassVar[tuple[str, ...]] = ("data_type",)
     optional: ClassVar[tuple[str, ...]] = ("rounding", "out_of_range", "scalar_map")
+    not_null: ClassVar[tuple[str, ...]] = ("out_of_range", "scalar_map")
 
     def __init__(
         self,
@@ -47,11 +48,6 @@ class CastValue(ArrayToArray):
         self.rounding = choice(rounding, "rounding", ROUNDINGS)
         self.out_of_range = None if out_of_range is None else choice(out_of_range, "out_of_range", ("clamp", "wrap"))
         self.scalar_map = {} if scalar_map is None else _pairs(scalar_map)
-
-    @classmethod
-    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
-        refuse_null(configuration, "out_of_range", "scalar_map")
-        return super().from_configuration(configuration, parse)
 
     def configuration(self) -> dict[str, object] | None:
         data_type = self.data_type.extension()

@@ -32,9 +32,6 @@ class Categorize(ArrayToArray):
         if number.kind not in "iu" or len(self.labels) > np.iinfo(number).max:  # type: ignore[type-var] # it is an integer
             raise MetadataError(f"astype is {astype!r}; it must be an integer for {len(labels)} labels", path="astype")
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"labels": list(self.labels), "dtype": self.dtype, "astype": self.astype}
-
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if spec.dtype != TEXT_VIEW and spec.dtype.kind != "U":
             raise MetadataError(f"codec {self.name} takes text, not elements of {spec.dtype}", path=path)

@@ -1,15 +1,56 @@
-"""Shared code of numcodecs' filters: they view elements as another data type, and may produce elements of a third one.
+"""The base of numcodecs' filters: they view elements as another data type, and may produce elements of a third one.
 
 Types are given in NumPy's notation. Filters here work on values; the byte order of a type is that of the codec `bytes` behind them."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Self, cast
+
 import numpy as np
 
-from frazil.codecs.codec import Array, ChunkSpec
+from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 from frazil.errors import MetadataError, shown
 
 Dtype = np.dtype[np.generic]
+
+
+class Filter(ArrayToArray):
+    """dtype: the type as which elements are viewed, "" for that of the array (`resolved`); astype: the type of stored elements."""
+
+    __slots__ = ("astype", "dtype")
+    astype: str
+    dtype: str
+
+    @abstractmethod
+    def stored(self, elements: Array) -> Array:
+        """Elements of `dtype`, in one dimension, as elements of `astype`."""
+
+    @abstractmethod
+    def loaded(self, stored: Array) -> Array:
+        """Undoes `stored`."""
+
+    def configuration(self) -> dict[str, object] | None:
+        return {name: value for name, value in (super().configuration() or {}).items() if value != ""}
+
+    def resolved(self, spec: ChunkSpec) -> Self:
+        if self.dtype:
+            return self
+        return cast("Callable[..., Self]", type(self))(**{**(self.configuration() or {}), "dtype": spec.dtype})
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        return _spec_of(spec, _taken_shape(spec, self.dtype, path), native(self.astype))
+
+    def encode(self, array: Array, spec: ChunkSpec) -> Array:
+        with np.errstate(all="ignore"):
+            stored = self.stored(_as_flat(array, self.dtype))
+        return stored.reshape(_taken_shape(spec, self.dtype, self.name))
+
+    def decode(self, array: Array, spec: ChunkSpec) -> Array:
+        with np.errstate(all="ignore"):
+            elements = self.loaded(array.reshape(-1))
+        return _as_chunk(elements, self.dtype, spec)
 
 
 def spelled(value: object, name: str, kinds: str = "biufc") -> str:
@@ -43,7 +84,7 @@ def check_conversion(source: str, target: str, name: str) -> None:
         raise MetadataError(f"{name} is {target!r}, which holds no complex numbers", path=name)
 
 
-def taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
+def _taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
     """The shape of a chunk whose bytes are viewed as elements of a type: the same if the elements have the same size, else one dimension.
     Single bytes may be viewed as larger elements. MetadataError where their number does not fit, for other sizes, and where no type is given ("")."""
     if not text:
@@ -58,7 +99,7 @@ def taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
     return (spec.nbytes // size,)
 
 
-def as_flat(array: Array, text: str) -> Array:
+def _as_flat(array: Array, text: str) -> Array:
     """The elements of an array viewed as a type, in one dimension."""
     flat, dtype = np.ascontiguousarray(array).reshape(-1), native(text)
     if flat.dtype.itemsize == dtype.itemsize:
@@ -66,14 +107,14 @@ def as_flat(array: Array, text: str) -> Array:
     return flat.view(text).astype(dtype, copy=False)
 
 
-def as_chunk(flat: Array, text: str, spec: ChunkSpec) -> Array:
-    """Undoes `as_flat`, for a chunk of this spec."""
+def _as_chunk(flat: Array, text: str, spec: ChunkSpec) -> Array:
+    """Undoes `_as_flat`, for a chunk of this spec."""
     if flat.dtype.itemsize != spec.dtype.itemsize:
         flat = flat.astype(text, copy=False)
     return flat.view(spec.dtype).reshape(spec.shape)
 
 
-def spec_of(spec: ChunkSpec, shape: tuple[int, ...], dtype: Dtype) -> ChunkSpec:
+def _spec_of(spec: ChunkSpec, shape: tuple[int, ...], dtype: Dtype) -> ChunkSpec:
     """A chunk of another shape and type; its fill value is the same number if the type has it."""
     items = 2 if dtype.kind == "c" else 1
     width = dtype.itemsize // items

@@ -7,24 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.codecs.array_to_array.element_types import (
-    as_chunk,
-    as_flat,
-    native,
-    spec_of,
-    spelled,
-    spelled_or_open,
-    taken_shape,
-)
-from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
+from frazil.codecs.array_to_array.element_types import Filter, native, spelled, spelled_or_open
+from frazil.codecs.codec import Array
 from frazil.errors import MetadataError, shown
 
 
-class FixedScaleOffset(ArrayToArray):
+class FixedScaleOffset(Filter):
     """Stores (x - offset) * scale, rounded to whole numbers. dtype: the type of elements (None: the data type of a new array); astype: the stored type (None:
     dtype), which must hold the numbers: integers wrap around."""
 
-    __slots__ = ("astype", "dtype", "offset", "scale")
+    __slots__ = ("offset", "scale")
     name: ClassVar[str] = "numcodecs.fixedscaleoffset"
     required: ClassVar[tuple[str, ...]] = ("offset", "scale")
     optional: ClassVar[tuple[str, ...]] = ("dtype", "astype")
@@ -36,26 +28,11 @@ class FixedScaleOffset(ArrayToArray):
         self.dtype = spelled_or_open(dtype, "dtype", "iuf")
         self.astype = self.dtype if astype is None else spelled(astype, "astype", "iuf")
 
-    def configuration(self) -> dict[str, object] | None:
-        types = {"dtype": self.dtype, "astype": self.astype}
-        return {"offset": self.offset, "scale": self.scale, **{name: text for name, text in types.items() if text}}
+    def stored(self, elements: Array) -> Array:
+        return np.around((elements - self.offset) * self.scale).astype(native(self.astype), copy=False)  # type: ignore[operator, return-value]
 
-    def resolved(self, spec: ChunkSpec) -> FixedScaleOffset:
-        return self if self.dtype else FixedScaleOffset(self.offset, self.scale, spec.dtype, self.astype or None)
-
-    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
-        return spec_of(spec, taken_shape(spec, self.dtype, path), native(self.astype))
-
-    def encode(self, array: Array, spec: ChunkSpec) -> Array:
-        flat = as_flat(array, self.dtype)
-        with np.errstate(all="ignore"):
-            made = np.around((flat - self.offset) * self.scale).astype(native(self.astype), copy=False)  # type: ignore[operator]
-        return made.reshape(taken_shape(spec, self.dtype, self.name))
-
-    def decode(self, array: Array, spec: ChunkSpec) -> Array:
-        with np.errstate(all="ignore"):
-            made = (array.reshape(-1) / self.scale + self.offset).astype(native(self.dtype), copy=False)  # type: ignore[operator]
-        return as_chunk(made, self.dtype, spec)
+    def loaded(self, stored: Array) -> Array:
+        return (stored / self.scale + self.offset).astype(native(self.dtype), copy=False)  # type: ignore[operator, no-any-return]
 
 
 def _number(value: object, name: str) -> float:

@@ -18,9 +18,6 @@ class NumcodecsPackBits(ArrayToArray):
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.packbits"
 
-    def configuration(self) -> dict[str, object] | None:
-        return None
-
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if spec.dtype != np.bool_:
             raise MetadataError(f"codec {self.name} packs booleans, not {spec.dtype}", path=path)

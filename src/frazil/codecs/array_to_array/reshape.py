@@ -86,9 +86,6 @@ class Squeeze(_SameOrder):
     __slots__ = ()
     name: ClassVar[str] = "zarrs.squeeze"
 
-    def configuration(self) -> dict[str, object] | None:
-        return None
-
     def encoded_shape(self, shape: tuple[int, ...], path: str) -> tuple[int, ...]:
         return tuple(length for length in shape if length != 1) or (1,)
 

@@ -29,9 +29,6 @@ class Transpose(ArrayToArray):
                 f"order is {list(self.order)}; it must be a permutation of the dimensions, such as [1, 0]", path="order"
             )
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"order": list(self.order)}
-
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if len(self.order) != len(spec.shape):
             raise MetadataError(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, ParseCodecs, choice, refuse_null
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, choice
 from frazil.errors import ChunkDecodeError, MetadataError
 
 
@@ -19,14 +18,10 @@ class Bytes(ArrayToBytes):
     __slots__ = ("endian",)
     name: ClassVar[str] = "bytes"
     optional: ClassVar[tuple[str, ...]] = ("endian",)
+    not_null: ClassVar[tuple[str, ...]] = optional
 
     def __init__(self, endian: str | None = None) -> None:
         self.endian = None if endian is None else choice(endian, "endian", ("little", "big"))
-
-    @classmethod
-    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
-        refuse_null(configuration, "endian")
-        return super().from_configuration(configuration, parse)
 
     def configuration(self) -> dict[str, object] | None:
         return None if self.endian is None else {"endian": self.endian}

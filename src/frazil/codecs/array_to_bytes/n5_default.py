@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import ClassVar, Self
 
@@ -17,7 +17,6 @@ from frazil.codecs.codec import (
     BytesToBytes,
     ChunkSpec,
     Codec,
-    ParseCodecs,
     resolve,
     run_decode,
     run_encode,
@@ -34,6 +33,7 @@ class N5Default(ArrayToBytes):
     __slots__ = ("codecs",)
     name: ClassVar[str] = "n5_default"
     required: ClassVar[tuple[str, ...]] = ("codecs",)
+    nested: ClassVar[tuple[str, ...]] = required
 
     def __init__(self, codecs: Sequence[Codec]) -> None:
         self.codecs = tuple(codecs)
@@ -54,13 +54,6 @@ class N5Default(ArrayToBytes):
         if len(after) != len(self.codecs) - 2:
             raise MetadataError("after bytes only a bytes-to-bytes codec is allowed", path="codecs")
         return first, second, after
-
-    @classmethod
-    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
-        return cls(parse(configuration["codecs"], "codecs"))
-
-    def configuration(self) -> dict[str, object] | None:
-        return {"codecs": [codec.extension().to_json() for codec in self.codecs]}
 
     def resolved(self, spec: ChunkSpec) -> Self:
         serializer = Bytes("big") if spec.swaps else self.codecs[1]

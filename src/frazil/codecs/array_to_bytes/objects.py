@@ -180,9 +180,6 @@ class Pickle(_Objects):
             raise MetadataError(f"protocol is {protocol!r}; Python has 0 to {pickle.HIGHEST_PROTOCOL}", path="protocol")
         self.protocol = protocol
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"protocol": self.protocol}
-
     def _dump(self, values: list[object], shape: tuple[int, ...]) -> bytes:
         array = np.empty(len(values), object)
         for i, value in enumerate(values):

@@ -47,9 +47,6 @@ class Pcodec(ArrayToBytes):
                 "delta_encoding_order is only possible with delta_spec try_consecutive", path="delta_encoding_order"
             )
 
-    def configuration(self) -> dict[str, object] | None:
-        return {member: getattr(self, member) for member in self.optional}
-
     def check(self, spec: ChunkSpec, path: str) -> None:
         number = number_type(spec.dtype)
         if number is None or number.kind not in "iuf" or number.itemsize not in {2, 4, 8}:

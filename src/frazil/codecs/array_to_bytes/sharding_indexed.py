@@ -5,13 +5,13 @@ sharding/whole_shard.py encodes or decodes a single shard."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.chain import compile_shard
-from frazil.codecs.codec import Array, ChunkSpec, Codec, ParseCodecs, Sharding, choice, integer, resolve
+from frazil.codecs.codec import Array, ChunkSpec, Codec, Sharding, choice, integer, resolve
 from frazil.codecs.sharding.shard import index_spec
 from frazil.errors import MetadataError
 
@@ -23,6 +23,7 @@ class ShardingIndexed(Sharding):
     __slots__ = ("chunk_shape", "codecs", "index_codecs", "index_location")
     name: ClassVar[str] = "sharding_indexed"
     required: ClassVar[tuple[str, ...]] = ("chunk_shape", "codecs", "index_codecs")
+    nested: ClassVar[tuple[str, ...]] = ("codecs", "index_codecs")
     optional: ClassVar[tuple[str, ...]] = ("index_location",)
 
     def __init__(
@@ -40,19 +41,6 @@ class ShardingIndexed(Sharding):
         self.codecs = (Bytes(),) if codecs is None else tuple(codecs)
         self.index_codecs = (Bytes("little"), Crc32c()) if index_codecs is None else tuple(index_codecs)
         self.index_location = choice(index_location, "index_location", ("start", "end"))
-
-    @classmethod
-    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
-        codecs = {name: parse(configuration[name], name) for name in ("codecs", "index_codecs")}
-        return super().from_configuration({**configuration, **codecs}, parse)
-
-    def configuration(self) -> dict[str, object] | None:
-        return {
-            "chunk_shape": list(self.chunk_shape),
-            "codecs": [codec.extension().to_json() for codec in self.codecs],
-            "index_codecs": [codec.extension().to_json() for codec in self.index_codecs],
-            "index_location": self.index_location,
-        }
 
     def resolved(self, spec: ChunkSpec) -> Self:
         codecs = resolve(self.codecs, spec._replace(shape=self.chunk_shape))

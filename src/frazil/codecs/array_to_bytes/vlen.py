@@ -22,9 +22,6 @@ class Vlen(ArrayToBytes):
     __slots__ = ()
     _vlen: ClassVar[bool] = True
 
-    def configuration(self) -> dict[str, object] | None:
-        return None
-
     def check(self, spec: ChunkSpec, path: str) -> None:
         if not spec.views or spec.dtype == OBJECT_VIEW:
             raise MetadataError(

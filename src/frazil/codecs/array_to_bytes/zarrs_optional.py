@@ -6,14 +6,14 @@ The bytes: the lengths of both, u64 little-endian, the encoded mask, the encoded
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
 import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
-from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, ParseCodecs, resolve
-from frazil.codecs.sharding.nested_chain import NestedChain, nested_chain, to_json
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, resolve
+from frazil.codecs.sharding.nested_chain import NestedChain, nested_chain
 from frazil.errors import ChunkDecodeError, MetadataError
 from frazil.metadata.types.heap import field_of
 
@@ -27,17 +27,11 @@ class ZarrsOptional(ArrayToBytes):
     __slots__ = ("data_codecs", "mask_codecs")
     name: ClassVar[str] = "zarrs.optional"
     required: ClassVar[tuple[str, ...]] = ("mask_codecs", "data_codecs")
+    nested: ClassVar[tuple[str, ...]] = required
 
     def __init__(self, mask_codecs: Sequence[Codec] | None = None, data_codecs: Sequence[Codec] | None = None) -> None:
         self.mask_codecs = (Bytes(),) if mask_codecs is None else tuple(mask_codecs)
         self.data_codecs = (Bytes(),) if data_codecs is None else tuple(data_codecs)
-
-    @classmethod
-    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
-        return cls(**{name: parse(configuration[name], name) for name in cls.required})
-
-    def configuration(self) -> dict[str, object] | None:
-        return {"mask_codecs": to_json(self.mask_codecs), "data_codecs": to_json(self.data_codecs)}
 
     def resolved(self, spec: ChunkSpec) -> Self:
         if not _is_optional(spec):

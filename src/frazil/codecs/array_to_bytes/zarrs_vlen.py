@@ -4,15 +4,15 @@ under another name."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.vlen import MOST_BYTES, Vlen
-from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, ParseCodecs, choice
-from frazil.codecs.sharding.nested_chain import NestedChain, nested_chain, to_json
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, choice
+from frazil.codecs.sharding.nested_chain import NestedChain, nested_chain
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import TEXT_VIEW
 from frazil.metadata.types.heap import view_columns, views_of
@@ -39,6 +39,7 @@ class ZarrsVlen(ArrayToBytes):
     __slots__ = ("data_codecs", "index_codecs", "index_data_type", "index_location")
     name: ClassVar[str] = "zarrs.vlen"
     required: ClassVar[tuple[str, ...]] = ("index_codecs", "data_codecs", "index_data_type")
+    nested: ClassVar[tuple[str, ...]] = ("index_codecs", "data_codecs")
     optional: ClassVar[tuple[str, ...]] = ("index_location",)
 
     def __init__(
@@ -52,19 +53,6 @@ class ZarrsVlen(ArrayToBytes):
         self.data_codecs = (Bytes(),) if data_codecs is None else tuple(data_codecs)
         self.index_data_type = choice(index_data_type, "index_data_type", ("uint32", "uint64"))
         self.index_location = choice(index_location, "index_location", ("start", "end"))
-
-    @classmethod
-    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
-        codecs = {name: parse(configuration[name], name) for name in ("index_codecs", "data_codecs")}
-        return super().from_configuration({**configuration, **codecs}, parse)
-
-    def configuration(self) -> dict[str, object] | None:
-        return {
-            "index_codecs": to_json(self.index_codecs),
-            "data_codecs": to_json(self.data_codecs),
-            "index_data_type": self.index_data_type,
-            "index_location": self.index_location,
-        }
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         if not spec.views:

@@ -15,9 +15,6 @@ class Base64(BytesToBytes):
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.base64"
 
-    def configuration(self) -> dict[str, object] | None:
-        return None
-
     def encode(self, data: bytes) -> bytes:
         return b2a_base64(data, newline=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from frazil.codecs.codec import BytesToBytes, ChunkSpec, NativeCodec, ParseCodecs, choice, integer, refuse_null
+from frazil.codecs.codec import BytesToBytes, ChunkSpec, NativeCodec, ParseCodecs, choice, integer
 from frazil.errors import MetadataError
 
 CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
@@ -20,6 +20,7 @@ class Blosc(BytesToBytes):
     name: ClassVar[str] = "blosc"
     # the specification requires the first three, but documents without them can be read
     optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "typesize", "blocksize")
+    not_null: ClassVar[tuple[str, ...]] = ("shuffle", "typesize")
     most_bytes: ClassVar[int | None] = 2**31 - 1 - 16  # BLOSC_MAX_BUFFERSIZE
 
     def __init__(
@@ -38,7 +39,6 @@ class Blosc(BytesToBytes):
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Blosc:
-        refuse_null(configuration, "shuffle", "typesize")
         codec = super().from_configuration(configuration, parse)
         if codec.typesize is None and codec.shuffle not in (None, "noshuffle"):
             raise MetadataError(f"typesize is required with shuffle {codec.shuffle}, but missing", path="typesize")
@@ -73,9 +73,6 @@ class NumcodecsBlosc(BytesToBytes):
         self.clevel = integer(clevel, "clevel", 0, 9)
         self.shuffle = integer(shuffle, "shuffle", -1, 2)
         self.blocksize = integer(blocksize, "blocksize", 0, 2**31 - 1)
-
-    def configuration(self) -> dict[str, object] | None:
-        return {name: getattr(self, name) for name in self.optional}
 
     def native(self) -> NativeCodec | None:
         return ("blosc", self.cname, self.clevel, self.shuffle % 3, 1, self.blocksize)

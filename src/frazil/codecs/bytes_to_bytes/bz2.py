@@ -18,9 +18,6 @@ class Bz2(BytesToBytes):
     def __init__(self, level: int = 1) -> None:
         self.level = integer(level, "level", 1, 9)
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"level": self.level}
-
     def encode(self, data: bytes) -> bytes:
         import bz2
 

@@ -23,9 +23,6 @@ class _Checksum(BytesToBytes):
     def __init__(self, location: str | None = None) -> None:
         self.location = choice(self.usual if location is None else location, "location", ("start", "end"))
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"location": self.location}
-
     @abstractmethod
     def checksum(self, data: bytes) -> int: ...
 
@@ -84,9 +81,6 @@ class JenkinsLookup3(_Checksum):
         required("numcodecs", self.name, "numcodecs")
         self.initval = integer(initval, "initval", 0, 2**32 - 1)
         self.prefix = None if prefix is None else tuple(integer(byte, "prefix", 0, 255) for byte in prefix)
-
-    def configuration(self) -> dict[str, object] | None:
-        return {"initval": self.initval, "prefix": None if self.prefix is None else list(self.prefix)}
 
     def checksum(self, data: bytes) -> int:
         numcodecs = required("numcodecs.checksum32", self.name, "numcodecs")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from frazil.codecs.codec import BytesToBytes, ChunkSpec, Codec, ParseCodecs, integer, resolve, run_decode, run_encode
+from frazil.codecs.codec import BytesToBytes, ChunkSpec, Codec, integer, resolve, run_decode, run_encode
 from frazil.errors import ChunkDecodeError, MetadataError
 
 
@@ -16,6 +16,7 @@ class Conditional(BytesToBytes):
     __slots__ = ("codecs", "header_bits")
     name: ClassVar[str] = "conditional"
     required: ClassVar[tuple[str, ...]] = ("codecs",)
+    nested: ClassVar[tuple[str, ...]] = required
     optional: ClassVar[tuple[str, ...]] = ("header_bits",)
     codecs: tuple[BytesToBytes, ...]
 
@@ -30,13 +31,6 @@ class Conditional(BytesToBytes):
         self.header_bits = integer(fewest if header_bits is None else header_bits, "header_bits", fewest, 2**16)
         if self.header_bits % 8:
             raise MetadataError(f"header_bits is {self.header_bits}; it must be a multiple of 8", path="header_bits")
-
-    @classmethod
-    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
-        return super().from_configuration({**configuration, "codecs": parse(configuration["codecs"], "codecs")}, parse)
-
-    def configuration(self) -> dict[str, object] | None:
-        return {"codecs": [codec.extension().to_json() for codec in self.codecs], "header_bits": self.header_bits}
 
     def resolved(self, spec: ChunkSpec) -> Self:
         return type(self)(resolve(self.codecs, spec), self.header_bits)

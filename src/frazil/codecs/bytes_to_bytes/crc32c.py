@@ -13,9 +13,6 @@ class Crc32c(BytesToBytes):
     __slots__ = ()
     name: ClassVar[str] = "crc32c"
 
-    def configuration(self) -> dict[str, object] | None:
-        return None
-
     def native(self) -> NativeCodec | None:
         return (self.name,)
 

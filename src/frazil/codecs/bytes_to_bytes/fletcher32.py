@@ -13,9 +13,6 @@ class Fletcher32(BytesToBytes):
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.fletcher32"
 
-    def configuration(self) -> dict[str, object] | None:
-        return None
-
     def native(self) -> NativeCodec | None:
         return ("fletcher32",)
 

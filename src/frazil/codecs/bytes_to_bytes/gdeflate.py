@@ -17,8 +17,5 @@ class Gdeflate(BytesToBytes):
     def __init__(self, level: int = 6) -> None:
         self.level = integer(level, "level", 0, 12)
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"level": self.level}
-
     def native(self) -> NativeCodec | None:
         return ("gdeflate", self.level)

@@ -17,9 +17,6 @@ class Gzip(BytesToBytes):
     def __init__(self, level: int = 6) -> None:
         self.level = integer(level, "level", 0, 9)
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"level": self.level}
-
     def native(self) -> NativeCodec | None:
         return (self.name, self.level)
 
@@ -29,8 +26,6 @@ class NumcodecsGzip(Gzip):
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.gzip"
-    required: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[tuple[str, ...]] = ("level",)
 
     def __init__(self, level: int = 1) -> None:
         super().__init__(level)

@@ -18,8 +18,5 @@ class Lz4(BytesToBytes):
     def __init__(self, acceleration: int = 1) -> None:
         self.acceleration = integer(acceleration, "acceleration", -(2**31), 2**31 - 1)
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"acceleration": self.acceleration}
-
     def native(self) -> NativeCodec | None:
         return ("lz4", self.acceleration)

@@ -39,9 +39,6 @@ class OnBytes(BytesToBytes):
         (codec,) = parse([configuration["codec"]], "codec")
         return cls(codec)
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"codec": self.codec.extension().to_json()}
-
     def encode(self, data: bytes) -> bytes:
         spec = _spec(len(data))
         array = np.frombuffer(data, np.uint8)

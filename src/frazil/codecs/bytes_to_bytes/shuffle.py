@@ -17,9 +17,6 @@ class Shuffle(BytesToBytes):
     def __init__(self, elementsize: int = 4) -> None:
         self.elementsize = integer(elementsize, "elementsize", 1, 2**31 - 1)
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"elementsize": self.elementsize}
-
     def native(self) -> NativeCodec | None:
         return ("shuffle", self.elementsize)
 

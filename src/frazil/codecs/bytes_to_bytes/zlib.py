@@ -17,8 +17,5 @@ class Zlib(BytesToBytes):
     def __init__(self, level: int = 1) -> None:
         self.level = integer(level, "level", 0, 9)
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"level": self.level}
-
     def native(self) -> NativeCodec | None:
         return ("zlib", self.level)

@@ -21,9 +21,6 @@ class Zstd(BytesToBytes):
             raise MetadataError(f"checksum is {checksum!r}; it must be true or false", path="checksum")
         self.checksum = checksum
 
-    def configuration(self) -> dict[str, object] | None:
-        return {"level": self.level, "checksum": self.checksum}
-
     def native(self) -> NativeCodec | None:
         return (self.name, self.level, self.checksum)
 

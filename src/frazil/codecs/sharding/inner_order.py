@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from frazil.codecs.sharding.shard import Level
 
-__all__ = ["Order", "grid_coordinates", "inner_ranks", "morton_keys", "ranks"]
-
 Columns: TypeAlias = "NDArray[np.int64]"
 Order = Literal["C", "F", "morton", "written"]
 

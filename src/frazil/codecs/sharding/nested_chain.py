@@ -72,8 +72,3 @@ def nested_chain(codecs: Sequence[Codec], path: str) -> NestedChain:
     """Raises MetadataError for codecs that are not a valid chain."""
     before, (serializer, _), after = split(codecs, path)
     return NestedChain(tuple(codec for codec, _ in before), serializer, tuple(codec for codec, _ in after), path)
-
-
-def to_json(codecs: Sequence[Codec]) -> list[object]:
-    """The codecs as a member of a configuration."""
-    return [codec.extension().to_json() for codec in codecs]

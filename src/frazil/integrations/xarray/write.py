@@ -275,10 +275,14 @@ def _into(
             'session.merge(later.compute()); session.commit("message")',
         )
     session, path = branch
-    write(session.store, path)
-    if not session.has_changes:
-        return session.snapshot_id
-    return session.commit(options.message or "written by xarray", rebase="disjoint")
+    try:
+        write(session.store, path)
+        if not session.has_changes:
+            return session.snapshot_id
+        return session.commit(options.message or "written by xarray", rebase="disjoint")
+    except BaseException:
+        session.discard()  # nobody else has this session: its chunk files would stay until a collection
+        raise
 
 
 def _check_consolidated(options: Options, *, in_repository: bool) -> None:

@@ -37,8 +37,6 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
 
-__all__ = ["CopyTask", "copy", "prepare_copy"]
-
 _AT_ONCE: Final = 1024  # references read or written in one call
 
 

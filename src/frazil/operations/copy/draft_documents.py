@@ -21,8 +21,6 @@ else:
     entry_point = LateModule("frazil.metadata.draft.entry_point")
     draft_layout = LateModule("frazil.metadata.draft.layout")
 
-__all__ = ["complete_documents"]
-
 _AT_ONCE: Final = 1024  # documents read in one call
 _DOCUMENTS: Final = "meta/"  # below the root of a hierarchy of the draft
 

@@ -17,17 +17,6 @@ from frazil.stores.keys.names import COPY_JOURNAL
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, Changed, Version, pieces_of
 
-__all__ = [
-    "JOURNAL_NAME",
-    "Journal",
-    "empty_destination",
-    "erase_journal",
-    "forget_journal",
-    "parse_journal",
-    "put_journal",
-    "require_only_journal",
-]
-
 JOURNAL_NAME: Final = COPY_JOURNAL
 
 _MARK: Final = "frazil_copy"

@@ -10,8 +10,6 @@ from frazil.operations.copy.plan import ObjectFacts
 from frazil.record import Record
 from frazil.stores.values import Page
 
-__all__ = ["Merged", "Pair", "merge", "with_found"]
-
 
 class Pair(Record):
     """A name at the source, with the listed facts about it at the source and the destination; found: None if the destination does not have it, or was not

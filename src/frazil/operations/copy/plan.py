@@ -14,16 +14,6 @@ from frazil.repository.alpha.reference_files import named_by
 from frazil.repository.format import MAIN
 from frazil.stores.values import Version
 
-__all__ = [
-    "ObjectFacts",
-    "digest_of",
-    "in_order",
-    "is_document",
-    "is_reference",
-    "is_same",
-    "split_batches",
-]
-
 N = TypeVar("N")
 
 _DOCUMENTS: Final = frozenset(("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"))

@@ -8,8 +8,6 @@ from frazil.array.info import human
 from frazil.metadata.json_text import Json
 from frazil.record import Record
 
-__all__ = ["Copied", "Kind"]
-
 Kind = Literal["hierarchy", "repository"]
 
 

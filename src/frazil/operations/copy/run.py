@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 else:
     futures = LateModule("concurrent.futures")
 
-__all__ = ["CopyThreads", "Done", "Route", "erase_names", "names_below"]
-
 _AT_ONCE: Final = 1024  # keys erased in one call
 _REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for reads, others write
 

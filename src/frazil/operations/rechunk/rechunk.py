@@ -47,8 +47,6 @@ from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, Changed, Version, pieces_of
 
-__all__ = ["RechunkTask", "prepare_rechunk", "rechunk"]
-
 SAME = "same"
 _PROCESS = secrets.token_hex(8)
 _PAGE = 1000  # keys of the source in one listing

@@ -7,8 +7,6 @@ from frazil.errors import one_line
 from frazil.metadata.json_text import Json
 from frazil.record import Record
 
-__all__ = ["Rechunked"]
-
 
 class Rechunked(Record):
     """The result of frazil.rechunk, or of its dry run.

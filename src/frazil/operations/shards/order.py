@@ -6,8 +6,6 @@ from frazil.codecs.sharding.inner_order import Order, grid_coordinates, morton_k
 from frazil.codecs.sharding.shard import Level
 from frazil.stores.values import Columns
 
-__all__ = ["order_of"]
-
 
 def order_of(level: Level, numbers: Columns) -> Order | None:
     """The order of inner chunks: the first of C, F and Morton that fits, else "written" (as they were written). None for fewer than two. numbers: int64[n], the

@@ -15,8 +15,6 @@ from frazil.operations.view.picture import colour_scale, raster
 from frazil.operations.view.scale_bars import colour_bar
 from frazil.operations.view.text import line_height, text_coverage
 
-__all__ = ["draw_shard", "shard_text"]
-
 _WIDTH: Final = 64  # characters of a line
 _LINES: Final = 8
 _PIXELS: Final = 512, 256  # width and height

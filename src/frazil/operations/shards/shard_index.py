@@ -21,17 +21,6 @@ from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import READS, attempts
 from frazil.stores.values import FOUND, Columns
 
-__all__ = [
-    "Blob",
-    "ShardTable",
-    "chunk_keys",
-    "chunk_store",
-    "grid_extents",
-    "levels_of",
-    "read_tables",
-    "tables_below",
-]
-
 Path = tuple[int, ...]
 _AT_ONCE = 256  # shards of one request to the store
 

@@ -21,8 +21,6 @@ from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location
 from frazil.stores.values import Columns
 
-__all__ = ["Piece", "Shard", "Shards", "shards"]
-
 
 class Piece(Record):
     """Bytes of a shard that belong together. kind: "chunk", "index" or "unused"; chunk: coordinates in the grid of inner chunks of the array, for a chunk"""

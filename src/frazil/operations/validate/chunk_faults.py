@@ -15,8 +15,6 @@ from frazil.operations.validate.report import Problem, problem_of
 from frazil.operations.window import window
 from frazil.stores.values import Columns
 
-__all__ = ["decode_objects"]
-
 Box = tuple[slice, ...]
 
 

@@ -9,8 +9,6 @@ from frazil.errors import FrazilError, one_line
 from frazil.metadata.json_text import Json
 from frazil.record import Record
 
-__all__ = ["Kind", "Problem", "Validation", "problem_of"]
-
 Kind = Literal["document", "key", "index", "overlap", "chunk", "store", "torn"]
 
 

@@ -35,8 +35,6 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import Columns, Page
 
-__all__ = ["validate"]
-
 _LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
 _TORN = "an append to the shard was killed"

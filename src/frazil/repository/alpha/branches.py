@@ -42,7 +42,7 @@ from frazil.formats.alpha.refs import (
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.alpha.alpha_library import exclude_alpha_library, see_first_name
-from frazil.repository.alpha.file_cache import Files, files_alone
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
     create_reference,
@@ -53,6 +53,7 @@ from frazil.repository.alpha.reference_files import (
 from frazil.repository.alpha.reference_names import checked_ref, is_refused, reference_names, refuse_blocked
 from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
+from frazil.repository.replaced_files import files_alone
 from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import Columns
@@ -207,8 +208,7 @@ def _next_tip(files: Files, tip: Tip, following: bytes) -> Tip:
 
 
 def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
-    key = folder + branch_file(sequence)
-    ref = read_reference(files.store, key)
+    ref = read_reference(files.store, key := folder + branch_file(sequence))
     if ref is None:
         raise NotFoundError("a branch file was removed while it was read", key=key, hint="open the branch again")
     ref, usual = checked_ref(branch, ref, key), folder == _folders(files, "branch", branch)[0]
@@ -373,10 +373,15 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
 def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
     """Points a branch to any snapshot, by its next file.
 
-    expect  the snapshot that it must point to before, else ConflictError. None: any
+    expect  the snapshot that it must point to before, else ConflictError. None: any, even if the newest file is damaged
     Raises NotFoundError if the branch or snapshot does not exist, CommitUnknownError."""
     check_commits(files)
-    tip = open_tip(files, name)
+    try:
+        tip = open_tip(files, name)
+    except FormatError as error:
+        tip = next(former_tips(files, name))
+        if expect is not None or error.other_version or tip.snapshot:  # else the next file replaces the damaged one
+            raise
     files.read_snapshot(snapshot)
     return _moved(files, tip, snapshot, expect)
 

@@ -4,9 +4,7 @@ Their contents are in formats/; branches and tags are in branches.py. Chunk file
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
@@ -19,6 +17,7 @@ from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.late import LateModule
 from frazil.repository.alpha.snapshot_flags import has_freedoms
+from frazil.repository.replaced_files import files_alone
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 else:
     caching_store = LateModule("frazil.stores.caches.caching_store")
 
-__all__ = ["UNCHANGING", "FileBytes", "Files", "files_alone", "no_file"]
+__all__ = ["UNCHANGING", "FileBytes", "Files"]
 
 UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of immutable files
 
@@ -241,28 +240,6 @@ class Files:
         if not self.store.capabilities.writable:
             raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
         self.store.put_own(names, pieces_of(list(files.values())))
-
-
-_NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, or anything else that is not a file
-
-
-@contextmanager
-def files_alone() -> Iterator[None]:
-    """Raises FormatError if something at a key is not a file: that is damage, like an invalid file, and retries are useless."""
-    try:
-        yield
-    except StoreError as error:
-        if error.errno not in _NO_FILES:
-            raise
-        raise no_file(error.key) from error
-
-
-def no_file(key: str | None) -> FormatError:
-    return FormatError(
-        "a file of the repository is replaced by a link, a folder or something else that is not a file",
-        key=key,
-        hint="move it away, and restore the file from a copy of the repository",
-    )
 
 
 _HINTS: Final = {

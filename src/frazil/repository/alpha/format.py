@@ -22,6 +22,7 @@ from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
 from frazil.repository.alpha.reference_files import check_free_key
+from frazil.repository.alpha.reference_names import unread_refs
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_digests, has_freedoms
 from frazil.repository.format import (
@@ -35,6 +36,7 @@ from frazil.repository.format import (
     Referenced,
     Rules,
     Tip,
+    UnreadRef,
     Written,
 )
 from frazil.repository.manifests.coordinates import grid_of
@@ -207,6 +209,9 @@ class AlphaFormat(AlphaSnapshots):
 
     def tags(self) -> list[str]:
         return branches.list_tags(self)
+
+    def unread_refs(self) -> list[UnreadRef]:
+        return unread_refs(self)
 
     def tag(self, name: str) -> ObjectId | None:
         return branches.read_tag(self, name)

@@ -21,8 +21,8 @@ from frazil.formats.alpha.refs import (
     parse_ref,
     parse_sequence,
 )
-from frazil.repository.alpha.file_cache import files_alone, no_file
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
+from frazil.repository.replaced_files import files_alone, no_file
 from frazil.stores.store import Store
 from frazil.stores.transfer.retry import Backoff, attempts
 from frazil.stores.values import FOLDER, Columns

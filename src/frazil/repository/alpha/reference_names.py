@@ -5,32 +5,82 @@ What is not a file is not listed by a store, so that a branch would seem to be g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.refs import REFS, RefKind, check_name, parse_folder
-from frazil.repository.alpha.file_cache import files_alone, no_file
-from frazil.repository.format import MAIN
+from frazil.formats.alpha.refs import REFS, RefKind, check_name, parse_folder, parse_sequence
+from frazil.repository.alpha.alpha_library import GUARD
+from frazil.repository.format import MAIN, UnreadRef
+from frazil.repository.replaced_files import files_alone, no_file
 
 if TYPE_CHECKING:
     from frazil.formats.alpha.refs import Ref
     from frazil.repository.alpha.file_cache import Files
 
-__all__ = ["checked_ref", "is_refused", "reference_names", "refuse_blocked"]
+__all__ = ["checked_ref", "is_refused", "reference_names", "refuse_blocked", "unread_refs"]
+
+_TAG_FILE: Final = "ref.json"
+_SEQUENCES: Final = 2**30  # numbers that branches really have: higher ones are words, such as "metadata.json"
 
 
 def reference_names(files: Files, kind: RefKind) -> list[str]:
     """The sorted names of what may be a branch or a tag: a folder, or what is in the place of one. Foreign folders and invalid names are skipped."""
-    found: set[str] = set()
-    for name in files.store.list_names(files.key(REFS)):
-        parsed = parse_folder(name.removesuffix("/"))
-        if parsed is not None and parsed[0] == kind:
-            try:
-                check_name(*parsed)
-            except InvalidInputError:
-                continue
-            found.add(parsed[1])
-    return sorted(found)
+    names = map(_valid_folder, files.store.list_names(files.key(REFS)))
+    return sorted({found[1] for found in names if found is not None and found[0] == kind})
+
+
+def _valid_folder(name: str) -> tuple[RefKind, str] | None:
+    """The branch or tag that a name in refs/ belongs to; None for a foreign or invalid one."""
+    parsed = parse_folder(name.removesuffix("/"))
+    if parsed is not None:
+        try:
+            check_name(*parsed)
+        except InvalidInputError:
+            return None
+    return parsed
+
+
+def unread_refs(files: Files) -> list[UnreadRef]:
+    """As RepositoryFormat.unread_refs: names in refs/, and the files of branches and tags that have letters in another case, as after a copy over a file system
+    that does not keep the case; or the folder, if it has no file that is read."""
+    place = files.key(REFS)
+    found = [
+        UnreadRef(place + name, _in_right_case(name)) for name in files.store.list_names(place) if _is_unread(name)
+    ]
+    of_folders: dict[str, list[str]] = {}
+    for page in files.store.list_pages(place):
+        for key in page.keys:
+            folder, _, name = key[len(place) :].partition("/")
+            if name and name != GUARD and _valid_folder(folder) is not None:
+                of_folders.setdefault(folder, []).append(name)
+    for folder, names in of_folders.items():
+        kind, ref = _valid_folder(folder) or ("", "")
+        read = [name for name in names if (name == _TAG_FILE if kind == "tag" else parse_sequence(name) is not None)]
+        changed = [name for name in names if name not in read and _is_changed(kind, name)]
+        found += [UnreadRef(f"{place}{folder}/{name}", f"{kind} {ref}") for name in changed]
+        if not read and not changed:
+            found.append(UnreadRef(f"{place}{folder}/", ""))
+    return found
+
+
+def _is_unread(name: str) -> bool:
+    return not name.startswith(".") and _valid_folder(name) is None
+
+
+def _is_changed(kind: str, name: str) -> bool:
+    """Whether only letters in another case keep a file from being read as one of a branch or tag."""
+    if kind == "tag":
+        return name.lower() == _TAG_FILE
+    stem, dot, suffix = name.partition(".")
+    number = parse_sequence(stem.upper() + dot + suffix.lower())
+    return number is not None and number < _SEQUENCES
+
+
+def _in_right_case(name: str) -> str:
+    """The kind and name of the branch or tag whose folder this is, if only letters of the kind are in another case; "" if not."""
+    kind, dot, rest = name.removesuffix("/").partition(".")
+    found = _valid_folder(kind.lower() + dot + rest)
+    return "" if found is None else " ".join(found)
 
 
 def refuse_blocked(files: Files, folders: Sequence[str], is_reference: Callable[[str], bool]) -> None:

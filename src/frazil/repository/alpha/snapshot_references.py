@@ -12,11 +12,14 @@ from frazil.errors import FormatError
 from frazil.formats.alpha.refs import snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId
+from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.snapshot_flags import has_freedoms
 from frazil.repository.format import Referenced
 
 if TYPE_CHECKING:
-    from frazil.formats.nodes import Nodes
+    from frazil.formats.nodes import Node, Nodes
+    from frazil.repository.format import Box
 
 __all__ = ["listed", "referenced"]
 
@@ -35,6 +38,7 @@ def referenced(files: Files, snapshots: Sequence[ObjectId]) -> Referenced:
     manifests: dict[ObjectId, None] = {}
     attributes: dict[ObjectId, None] = {}
     parents: list[ObjectId | None] = []
+    boxes: dict[ObjectId, set[Box]] = {}
     before: Nodes | None = None
     for file, snapshot in zip(snapshots, files.read_snapshots(snapshots), strict=True):
         found = listed(snapshot)
@@ -49,7 +53,16 @@ def referenced(files: Files, snapshots: Sequence[ObjectId]) -> Referenced:
                 error.key = error.key or files.key(snapshot_key(file))
                 raise
             manifests.update(dict.fromkeys(own.manifests))
+            if has_freedoms(snapshot):
+                _add_boxes(nodes.get(path), boxes)
             if own.attributes is not None:
                 attributes[own.attributes] = None
         before = nodes
-    return Referenced([*manifests], [*attributes], parents)
+    return Referenced([*manifests], [*attributes], parents, boxes)
+
+
+def _add_boxes(node: Node | None, boxes: dict[ObjectId, set[Box]]) -> None:
+    if isinstance(node, NodeSnapshot) and node.array is not None:
+        rank = len(node.array.metadata.shape)
+        for manifest in node.array.manifests:
+            boxes.setdefault(manifest.id, set()).add((node.id, rank, manifest.extents))

@@ -298,6 +298,9 @@ def resolve_intents(transaction: Transaction) -> bool:
 def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Tip) -> None:
     """Makes the session's commit its new base. If an interrupt stops this, the intent stays, and the next commit repeats the steps."""
     if transaction.base_id != intent.snapshot:
+        chunks = transaction.changes.few_chunks()
+        if chunks is not None:
+            transaction.branches.note_chunks(transaction.base_id, intent.snapshot, chunks)
         changes = transaction.changes.committed(snapshot.nodes)
         transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)
     transaction.branches.tips[tip.branch] = tip

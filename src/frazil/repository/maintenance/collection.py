@@ -26,7 +26,7 @@ from frazil.repository.maintenance.condemned import (
 from frazil.repository.maintenance.id_columns import Ids, among, join, octets, without
 from frazil.repository.maintenance.listed import Listed, list_objects
 from frazil.repository.maintenance.marks import load_marks, save_marks
-from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark
+from frazil.repository.maintenance.reachable import Progress, Reachable, heads, mark, refuse_unread_refs
 from frazil.repository.maintenance.records import RecordFile, list_records, new_record, write_record
 from frazil.repository.maintenance.report import Collected
 from frazil.stores.keys.names import COPY_JOURNAL
@@ -66,6 +66,8 @@ def collect(files: RepositoryFormat, wait: int, progress: Progress, *, dry_run: 
     files.require()
     store = files.store
     store.require("listable")
+    refuse_unread_refs(files)
+    list_records(files)  # before anything is written there
     if dry_run:
         # this clock may be wrong, but a dry run removes nothing
         try:

@@ -14,7 +14,7 @@ from frazil.record import Record
 from frazil.repository.format import MAIN, RepositoryFormat
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list, join
-from frazil.repository.maintenance.reachable import heads
+from frazil.repository.maintenance.reachable import heads, refuse_unread_refs
 from frazil.repository.maintenance.report import Expired
 
 __all__ = ["Policy", "expire"]
@@ -57,6 +57,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
         )
     if not dry_run:
         files.check_commits()
+    refuse_unread_refs(files)
     before = set(id_list(expired_ids(files)))
     expired_branches, expired_tags = [], []
     histories: list[_History] = []

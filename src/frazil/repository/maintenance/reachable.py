@@ -4,7 +4,7 @@ A missing object is damage and ends marking with an error: a collection must not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import FormatError, NotFoundError
@@ -18,11 +18,23 @@ from frazil.repository.maintenance.id_columns import Ids, among, distinct, id_co
 from frazil.repository.maintenance.listed import list_objects
 from frazil.repository.maintenance.marks import NO_MARKS, Marks, save_marks
 from frazil.repository.maintenance.records import list_records, read_records
+from frazil.repository.manifests.boxes import read_extents
+from frazil.repository.manifests.manifest_parts import require_box
 
 if TYPE_CHECKING:
     from frazil.formats.manifests import Manifest
+    from frazil.repository.format import Box
 
-__all__ = ["Progress", "Reachable", "heads", "is_referenced", "is_whole", "mark", "reachable_from"]
+__all__ = [
+    "Progress",
+    "Reachable",
+    "heads",
+    "is_referenced",
+    "is_whole",
+    "mark",
+    "reachable_from",
+    "refuse_unread_refs",
+]
 
 Progress: TypeAlias = "Callable[[str, int], object]"
 
@@ -45,6 +57,17 @@ def heads(files: RepositoryFormat) -> list[Tip]:
     """The tips of all branches that are not deleted. Raises FormatError, StoreError."""
     tips = [files.read_tip(name) for name in files.branches()]
     return [tip for tip in tips if tip is not None and not tip.deleted]
+
+
+def refuse_unread_refs(files: RepositoryFormat) -> None:
+    """Raises FormatError for a branch or tag that is not read because letters of its name are in another case: what it leads to would be garbage."""
+    for unread in files.unread_refs():
+        if unread.name:
+            raise FormatError(
+                f"the {unread.name} is not read: letters of the name of its folder or file are in another case",
+                key=unread.key,
+                hint="rename it, as in refs/branch.NAME/ZZZZZZZZ.json or refs/tag.NAME/ref.json; nothing was removed",
+            )
 
 
 def roots(files: RepositoryFormat, *, pins: bool = True) -> list[ObjectId]:
@@ -227,6 +250,7 @@ def _mark(
     ).all():  # some are unreachable now: it is unknown which manifests they shared
         base = marks._replace(manifests=marks.manifests[:0], attributes=marks.attributes[:0], snapshots=snapshots[:0])
     manifests, attributes = [base.manifests], [base.attributes]
+    boxes: dict[ObjectId, set[Box]] = {}
     read = base.snapshots
     while len(new := id_list(without(snapshots, read))):
         for low in range(0, len(new), _SNAPSHOTS):
@@ -239,6 +263,8 @@ def _mark(
                 ancestry.add_parent(snapshot, named)
             manifests.append(id_column(found.manifests))
             attributes.append(id_column(found.attributes))
+            for manifest, own in found.boxes.items():
+                boxes.setdefault(manifest, set()).update(own)
             progress("snapshots read", len(part))
         read = snapshots
         snapshots, parents = ancestry.live(starts)  # with the parents that only these files name
@@ -246,14 +272,22 @@ def _mark(
     marks = marks._replace(
         snapshots=snapshots, parents=parents, manifests=all_manifests, attributes=join(attributes)
     ).only(all_manifests)
-    marks = _read_manifests(files, marks, progress, saves=saves)
+    marks = _read_manifests(files, marks, boxes, progress, saves=saves)
     reachable = Reachable(snapshots, marks.attributes, all_manifests, marks.chunks_of(all_manifests))
     # marks have only one parent for each snapshot
     return reachable, marks.without_snapshots() if ancestry.others else marks
 
 
-def _read_manifests(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bool) -> Marks:
-    """Reads the manifests that are not known yet."""
+def _read_manifests(
+    files: RepositoryFormat,
+    marks: Marks,
+    boxes: Mapping[ObjectId, Collection[Box]],
+    progress: Progress,
+    *,
+    saves: bool,
+) -> Marks:
+    """Reads the manifests that are not known yet. Raises FormatError for one with other references than its boxes in the snapshots say: chunks that only the
+    replaced manifest refers to would be garbage."""
     new = without(marks.manifests, distinct(marks.read))
     read: list[Ids] = []
     chunks: list[Ids] = []
@@ -266,6 +300,9 @@ def _read_manifests(files: RepositoryFormat, marks: Marks, progress: Progress, *
             raise FormatError(
                 error.message, key=error.key, hint="restore it from a copy; nothing was removed"
             ) from error
+        for identity, manifest in zip(id_list(part), found, strict=True):
+            for node, rank, extents in boxes.get(identity, ()):
+                require_box(manifest, node, rank, read_extents(extents, rank), identity)
         read.append(part)
         chunks += map(chunk_files, found)
         waiting += sum(map(len, chunks[-len(found) :]))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from frazil.errors import FormatError
 from frazil.formats.ids import encode_id, new_id
 from frazil.record import Record
 from frazil.repository.maintenance.id_columns import NO_IDS, ids_of_names
+from frazil.repository.replaced_files import files_alone, no_file, refuse_blocked
 from frazil.stores.values import CREATE_ONLY, pieces_of
 
 if TYPE_CHECKING:
@@ -131,7 +132,10 @@ def write_record(files: RepositoryFiles, name: str, columns: Columns) -> None:
 
 
 def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[RecordFile]:
-    """All files under gc/, or those of one folder. Foreign names are ignored: Frazil's end in an id."""
+    """All files under gc/, or those of one folder. Foreign names are ignored: Frazil's end in an id. Raises FormatError for a link or the like in the place of a
+    folder or file: a store does not list it, so the records would be lost; StoreError."""
+    folders: Sequence[Folder] = get_args(Folder) if folder is None else [folder]
+    refuse_blocked(files.store, [files.key(FOLDER[:-1]), *(files.key(f"{FOLDER}{one}") for one in folders)])
     start = files.key(FOLDER if folder is None else f"{FOLDER}{folder}/")
     found: list[RecordFile] = []
     for page in files.store.list_pages(start, details=True):
@@ -141,7 +145,26 @@ def list_records(files: RepositoryFiles, folder: Folder | None = None) -> list[R
             name = key[len(files.prefix) :]
             if name.count("/") == 2 and len(ids_of_names([name.rsplit("/", 1)[1]])[1]):
                 found.append(RecordFile(name, modified, size))
+    if files.store.capabilities.local:
+        _refuse_unlisted(files, folders, {record.name for record in found})
     return found
+
+
+def _refuse_unlisted(files: RepositoryFiles, folders: Sequence[Folder], listed: Collection[str]) -> None:
+    """Raises FormatError for a folder or link in the place of a file, which a listing does not show."""
+    store = files.store
+    for folder in folders:
+        place = files.key(f"{FOLDER}{folder}/")
+        for name in store.list_names(place):
+            record = f"{FOLDER}{folder}/{name.removesuffix('/')}"
+            if record in listed or not len(ids_of_names([name.removesuffix("/")])[1]):
+                continue
+            with files_alone(
+                _HINTS.get(folder)
+            ):  # no error for a file that another process has just created or removed
+                store.sizes([files.key(record)])
+            if name[-1] == "/":
+                raise no_file(files.key(record), _HINTS.get(folder))
 
 
 def read_records(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from frazil import _kernel
@@ -13,7 +14,8 @@ from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.id_columns import among, id_list, join
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.reachable import chunk_files
-from frazil.repository.verification.histories import ReachedSnapshot
+from frazil.repository.repair.report import REPAIR
+from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.verify import problems_of
 
 if TYPE_CHECKING:
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.repository.verification.references import ChunkFiles
 
-__all__ = ["branch_name", "commit_behind", "keeps_damage", "last_complete", "make_branch", "move_back"]
+__all__ = [
+    "branch_name",
+    "commit_behind",
+    "is_repaired",
+    "keeps_damage",
+    "last_complete",
+    "make_branch",
+    "move_back",
+    "unreferenced_tip",
+]
 
 
 def last_complete(
@@ -32,6 +43,35 @@ def last_complete(
         if not problems_of(files, ReachedSnapshot(file, "", False), chunk_files, progress):
             return file
     return None
+
+
+def unreferenced_tip(
+    files: RepositoryFormat,
+    orphans: Iterable[ObjectId],
+    known: frozenset[ObjectId],
+    chunk_files: ChunkFiles,
+    progress: Progress,
+) -> ObjectId | None:
+    """The newest complete snapshot that no branch or tag refers to, and that no other snapshot follows: perhaps what a damaged branch file named. Raises StoreError.
+
+    known  the snapshots of the branch that its other files name, and their histories: the result follows one of them. Empty: any"""
+    found: dict[ObjectId, int] = {}
+    followed: set[ObjectId | None] = set()
+    for file in orphans:
+        with suppress(*UNREADABLE):
+            snapshot = files.snapshot(file)
+            followed.update(files.listed(snapshot).parents)
+            found[file] = snapshot.metadata.written_at
+    newest = sorted(found.keys() - followed - known, key=found.__getitem__, reverse=True)
+    after = (file for file in newest if not known or _follows(files, file, known))
+    return last_complete(files, after, chunk_files, progress)
+
+
+def _follows(files: RepositoryFormat, file: ObjectId, known: frozenset[ObjectId]) -> bool:
+    try:
+        return any(ancestor.snapshot in known for ancestor in files.ancestors(file))
+    except UNREADABLE:
+        return False
 
 
 def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:
@@ -96,6 +136,18 @@ def keeps_damage(files: RepositoryFormat, tip: Tip) -> bool:
     """Whether a branch is one that a repair made, to keep the damaged tip of a branch that went back. It stays where it is."""
     names = [name for name in files.branches() if tip.branch.startswith(branch_name(name, "damaged"))]
     return any(tip.snapshot == former.snapshot for name in names for former in files.former_tips(name))
+
+
+def is_repaired(files: RepositoryFormat, start: str, damaged: ObjectId) -> bool:
+    """Whether a branch whose name begins with `start` had a commit that repairs a snapshot: then an earlier repair made it, and users may have continued it."""
+    names = [name for name in files.branches() if name == start or name.removeprefix(f"{start}-").isdecimal()]
+    return any(_repairs(files, tip.snapshot, damaged) for name in names for tip in files.former_tips(name))
+
+
+def _repairs(files: RepositoryFormat, commit: ObjectId, damaged: ObjectId) -> bool:
+    with suppress(*UNREADABLE):
+        return next(files.ancestors(commit)).parent == damaged and REPAIR in files.commit_metadata(commit)
+    return False
 
 
 def make_branch(files: RepositoryFormat, start: str, snapshot: ObjectId, *, dry_run: bool) -> str:

@@ -16,7 +16,7 @@ from frazil.repository.format import ArrayPlacement, NewCommit
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.repair.array_references import Rebuilt, read_pieces, rebuild
 from frazil.repository.repair.former_snapshots import FormerSnapshots
-from frazil.repository.repair.report import Consents, Entry
+from frazil.repository.repair.report import REPAIR, Consents, Entry
 from frazil.repository.verification.histories import UNREADABLE
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def plan_commit(
 
 def _properties(repaired: Sequence[Entry], lost: Sequence[Entry]) -> Mapping[str, Json]:
     """The properties that describe the repair in the history."""
-    return {"repair": {"repaired": [str(entry) for entry in repaired], "lost": [str(entry) for entry in lost]}}
+    return {REPAIR: {"repaired": [str(entry) for entry in repaired], "lost": [str(entry) for entry in lost]}}
 
 
 class _Planning:

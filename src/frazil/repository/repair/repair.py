@@ -9,21 +9,23 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import ConflictError, FormatError
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.repository.format import Tip, Written
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
 from frazil.repository.repair.branches import (
     branch_name,
     commit_behind,
+    is_repaired,
     keeps_damage,
     last_complete,
     make_branch,
     move_back,
+    unreferenced_tip,
 )
 from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids, parent_of
 from frazil.repository.repair.new_nodes import Plan, plan_commit
-from frazil.repository.repair.report import Consents, Entry, Repair
+from frazil.repository.repair.report import Consents, Entry, Repair, hints_for
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot, is_first
 from frazil.repository.verification.verify import Checked, Depth, check, problems_of
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from frazil.formats.snapshots import Snapshot
     from frazil.repository.format import RepositoryFormat
     from frazil.repository.maintenance.reachable import Progress
-    from frazil.repository.verification.references import ChunkFiles
     from frazil.repository.verification.report import Problem
 
 __all__ = ["Decode", "repair"]
@@ -60,7 +61,7 @@ def repair(
     checked = check(files, progress, depth)
     _refuse_copies(checked)
     before = _decoded(checked, decode)
-    run = _Run(files, consents, checked.chunk_files, decode, progress, dry_run=dry_run)
+    run = _Run(files, consents, checked, decode, progress, dry_run=dry_run)
     if before:
         run.refuse_other_versions()
         run.repair_branches()
@@ -70,10 +71,12 @@ def repair(
     after = before
     if run.writes:
         files = files.uncached()
-        after = _decoded(check(files, progress, depth), decode)
-    return Repair(
-        dry_run, run.commits, run.created, run.moved, tuple(run.repaired), tuple(run.lost), before, after
-    )  # fmt: skip
+        checked = check(files, progress, depth)
+        after = _decoded(checked, decode)
+    tips = {encode_id(tip) for _, tip in checked.tips}
+    older = any(problem.snapshot not in {"", *tips} for problem in after)
+    done = run.commits, run.created, run.moved, tuple(run.repaired), tuple(run.lost)
+    return Repair(dry_run, *done, before, after, hints_for(consents, run.lost, older=older))
 
 
 def _decoded(checked: Checked, decode: Decode | None) -> Problems:
@@ -95,7 +98,7 @@ class _Run:
         self,
         files: RepositoryFormat,
         consents: Consents,
-        chunk_files: ChunkFiles,
+        checked: Checked,
         decode: Decode | None,
         progress: Progress,
         *,
@@ -103,7 +106,8 @@ class _Run:
     ) -> None:
         self._files, self._consents, self._decode, self._progress = files, consents, decode, progress
         self._dry_run = dry_run
-        self._chunk_files = chunk_files
+        self._chunk_files = checked.chunk_files
+        self._orphans = checked.found.orphan_ids["snapshots"]
         self.commits: dict[str, str] = {}
         self.created: dict[str, str] = {}
         self.moved: dict[str, str] = {}
@@ -243,6 +247,8 @@ class _Run:
         """Replaces the damaged tip of a branch: by a new branch or, if allowed, by moving the branch back. whole: the snapshot of the tip can be read, and
         another branch keeps it"""
         ref = f"branch {name}"
+        if not tip.snapshot:
+            self._find_tip(name)
         ids = former_ids(self._files, name, tip.snapshot if whole else None)
         ids = (file for file in ids if file != tip.snapshot)
         target = last_complete(self._files, ids, self._chunk_files, self._progress)
@@ -252,7 +258,7 @@ class _Run:
             return
         if not self._consents.tips:
             made = self._make_branch(branch_name(name, "repaired"), target)
-            text = f"the branch {made} begins at the last complete snapshot; tips=True resets {name} itself to it"
+            text = f"the branch {made} begins at the last complete snapshot, {encode_id(target)}; tips=True resets {name} itself to it"
             self.repaired.append(Entry("branch", text, ref, "", encode_id(target)))
             return
         kept = ""
@@ -264,13 +270,30 @@ class _Run:
         self.moved[name] = encode_id(target)
         self._sound.add(target)
         self.repaired.append(
-            Entry("branch", f"it was reset to the last complete snapshot{kept}", ref, "", encode_id(target))
+            Entry(
+                "branch",
+                f"it was reset to the last complete snapshot, {encode_id(target)}{kept}",
+                ref,
+                "",
+                encode_id(target),
+            )
         )
+
+    def _find_tip(self, name: str) -> None:
+        """Keeps, on a new branch, what the damaged file of a branch may have named: the file is the only one that names an acknowledged commit."""
+        known = frozenset(former_ids(self._files, name, None))
+        found = unreferenced_tip(
+            self._files, map(decode_id, self._orphans), known, self._chunk_files, self._progress
+        )  # fmt: skip
+        if found is not None:
+            made = self._make_branch(branch_name(name, "found"), found)
+            text = f"its newest file is damaged. It may have named the snapshot at which the branch {made} begins; if so, reset {name} to {made}"
+            self.lost.append(Entry("branch", text, f"branch {name}"))
 
     def _make_branch(self, start: str, snapshot: ObjectId) -> str:
         name = make_branch(self._files, start, snapshot, dry_run=self._dry_run)
         if name not in self.created:
-            self.created[name] = encode_id(snapshot)
+            self.created[name] = encode_id(snapshot) if snapshot else ""
         self.writes = self.writes or not self._dry_run
         return name
 
@@ -281,7 +304,7 @@ class _Run:
         for name in self._files.tags():
             file = self._tagged(name)
             if file in self._repairs:
-                self._name_repair(branch_name(name, "repaired"), self._repairs[file])
+                self._name_repair(name, file, self._repairs[file])
             if file in self._sound:
                 continue
             ref = f"tag {name}"
@@ -295,30 +318,30 @@ class _Run:
             if any(problem.kind == "snapshot" for problem in problems):
                 self.lost.append(Entry("branch", "its snapshot is damaged as a whole", ref))
                 continue
-            branch = branch_name(name, "repaired")
-            if not problems or branch in self._files.branches():
+            if not problems or is_repaired(self._files, branch_name(name, "repaired"), file):
                 continue
             plan = self._plan(ref, None, file, snapshot, problems)
             if not plan.is_visible:
                 continue
-            if plan.commit is None or self._branch_of(ref, branch, plan):
+            if plan.commit is None or self._branch_of(name, file, plan):
                 self._record(plan)
 
-    def _branch_of(self, ref: str, name: str, plan: Plan) -> bool:
-        """Points a new branch to the commit of a plan. Returns whether that can be written."""
-        written = None if self._dry_run else self._write(ref, plan)
+    def _branch_of(self, tag: str, file: ObjectId, plan: Plan) -> bool:
+        """Points a new branch to the commit of a plan, which repairs the snapshot of a tag. Returns whether that can be written."""
+        written = None if self._dry_run else self._write(f"tag {tag}", plan)
         if written is not None or self._dry_run:
-            self._name_repair(name, b"" if written is None else written.id)
+            self._name_repair(tag, file, b"" if written is None else written.id)
         return written is not None or self._dry_run
 
-    def _name_repair(self, name: str, commit: ObjectId) -> None:
-        """Points a new branch to a commit that repairs the snapshot of a tag. In a dry run there is no commit."""
-        if name in self._files.branches():
+    def _name_repair(self, tag: str, file: ObjectId, commit: ObjectId) -> None:
+        """Points a new branch to a commit that repairs the snapshot of a tag, unless it has one. In a dry run there is no commit."""
+        usual = branch_name(tag, "repaired")
+        if is_repaired(self._files, usual, file):
             return
-        if self._dry_run:
-            self.created[name] = ""
-        else:
-            self._make_branch(name, commit)
+        name = self._make_branch(usual, commit)
+        if name != usual:
+            text = f"its repaired state is the branch {name}: the branch {usual} is another one"
+            self.repaired.append(Entry("branch", text, f"tag {tag}"))
 
     # --- histories
 

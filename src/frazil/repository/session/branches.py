@@ -1,23 +1,38 @@
-"""What the sessions of one Repository object share about its branches: the latest known tips, the turns of commits, and the keys that a crash of the machine
-may still lose.
+"""What the sessions of one Repository object share about its branches: the latest known tips, the chunks that the last commits changed, the turns of commits,
+and the keys that a crash of the machine may still lose.
 
 repository/format.py is the port that reads and writes branches."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StoreError
+from frazil.record import Record
 from frazil.repository.format import Tip
 from frazil.stores.store import Store
 from frazil.weak_references import renew_after_fork
 
+if TYPE_CHECKING:
+    from frazil.formats.ids import ObjectId
+    from frazil.repository.session.change_set import ChunksByPath
+
 __all__ = ["Branches"]
 
 _LONGEST_WAIT: Final = 10.0  # seconds
+_MOST_KNOWN: Final = 256  # commits whose chunks are recorded
+
+
+class _ChunkCommit(Record):
+    """A commit that changed only chunks. before: the snapshot that it follows"""
+
+    before: ObjectId
+    snapshot: ObjectId
+    chunks: ChunksByPath
 
 
 class Branches:
@@ -27,6 +42,7 @@ class Branches:
 
     def __init__(self) -> None:
         self.tips: dict[str, Tip] = {}
+        self._chunk_commits: deque[_ChunkCommit] = deque(maxlen=_MOST_KNOWN)
         self._unsynced: dict[str, bool] = {}  # whether the key may not exist yet
         self._lost: str | None = None  # the error of the system that could not write these keys to the medium
         self._syncing = threading.Lock()
@@ -41,6 +57,21 @@ class Branches:
         """A tip, or a later known one of its branch."""
         newest = self.tips.get(tip.branch)
         return newest if newest is not None and newest.folder == tip.folder and newest.sequence > tip.sequence else tip
+
+    def note_chunks(self, before: ObjectId, snapshot: ObjectId, chunks: ChunksByPath) -> None:
+        """Records a commit that changed only these chunks."""
+        self._chunk_commits.append(_ChunkCommit(before, snapshot, chunks))
+
+    def changed_none(self, chunks: ChunksByPath, before: ObjectId, snapshot: ObjectId) -> bool:
+        """Whether all commits from one snapshot to another are recorded, so that they changed only chunks, and changed none of these. False: unknown."""
+        for commit in reversed(self._chunk_commits.copy()):
+            if commit.snapshot == snapshot:
+                if any(path in chunks and not chunks[path].isdisjoint(those) for path, those in commit.chunks.items()):
+                    return False
+                if commit.before == before:
+                    return True
+                snapshot = commit.before
+        return False
 
     def note_unsynced(self, written: Iterable[str], following: str | None = None) -> None:
         """Records what a crash of the machine may lose: keys that exist, and the key of a branch file that is written next."""

@@ -8,7 +8,7 @@ import itertools
 import os
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,12 @@ from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
 from frazil.repository.virtual.file_checks import distinct_location
 
-__all__ = ["Append", "ChangeSet", "NodeChange", "NodeKeys", "above", "append_of", "rank_of"]
+__all__ = ["Append", "ChangeSet", "ChunksByPath", "NodeChange", "NodeKeys", "above", "append_of", "rank_of"]
+
+ChunksByPath: TypeAlias = Mapping[str, frozenset[tuple[int, ...]]]  # coordinates of chunks of arrays
 
 _IDENTITY_BYTES: Final = 16
+_FEW_CHUNKS: Final = 64
 _KEY_ROOM: Final = 32  # bits for the keys that one object assigns
 _generations: Final = itertools.count(1)
 
@@ -155,6 +158,22 @@ class ChangeSet:
             or (change.references is not None and change.references.count)
             for change in self
         )
+
+    def few_chunks(self) -> ChunksByPath | None:
+        """The chunks that were written or removed, if there are few and nothing else changed; else None."""
+        if None in self._paths.values():
+            return None
+        found: dict[str, frozenset[tuple[int, ...]]] = {}
+        left = _FEW_CHUNKS
+        for change in self:
+            references = change.references
+            left -= 0 if references is None else references.count
+            if change.node is not change.base or left < 0:
+                return None
+            if references is not None:
+                rows = references.selected(references.current())
+                found[change.node.path] = frozenset([tuple(chunk) for chunk in rows.coordinates.tolist()])
+        return found
 
     # --- looking ---------------------------------------------------------------------------------------------------------------------
 

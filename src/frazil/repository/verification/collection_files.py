@@ -24,7 +24,12 @@ _NEEDED: Final[Mapping[str, Sequence[str]]] = {"condemned": KINDS, "pins": ("sna
 def check_collection_files(files: RepositoryFormat, found: Findings) -> None:
     """Reads the lists of condemned objects, and the pins. A list may contain an object that is in use, as it was committed or tagged later: the next collection
     keeps it. Raises StoreError."""
-    for record in list_records(files):
+    try:
+        records = list_records(files)
+    except FormatError as error:
+        found.add("collection", f"{error.message}; {error.hint}", Subject(), error.key)
+        return
+    for record in records:
         names = _NEEDED.get(record.folder)
         if names is not None:
             try:

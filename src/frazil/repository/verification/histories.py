@@ -62,6 +62,11 @@ def read_refs(files: RepositoryFormat, found: Findings) -> tuple[int, list[tuple
             continue
         if snapshot is not None:
             tips.append((ref, snapshot))
+    for unread in files.unread_refs():
+        text = "it is not a branch or a tag: move it away"
+        if unread.name:
+            text = "it is not read, as letters of its name are in another case: rename it"
+        found.add("ref", text, Subject(unread.name), unread.key)
     return len(names), tips
 
 

@@ -15,7 +15,8 @@ from frazil import _kernel
 from frazil.metadata.grids.chunk_keys import SeparatedKeys, decode_each
 from frazil.record import Record
 from frazil.stores.keys.names import check_prefix
-from frazil.stores.store import KernelRoot, Store
+from frazil.stores.port import KernelRoot
+from frazil.stores.store import Store
 from frazil.stores.transfer.merged_spans import merge_spans
 from frazil.stores.values import (
     ANY,
@@ -32,20 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.stores.values import SourceBuffer
-
-__all__ = [
-    "INLINE",
-    "NOWHERE",
-    "STORED",
-    "ChunkKeys",
-    "ChunkStorage",
-    "KernelFiles",
-    "Located",
-    "ObjectList",
-    "PlainChunks",
-    "as_objects",
-    "fetch_spans",
-]
 
 NOWHERE: Final = 0  # known not to be stored: the fill value
 STORED: Final = 1  # in the object names[object], which may be missing

@@ -34,8 +34,6 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["Batch", "ChunkBatch", "DocumentBatch", "ResumableKeys", "digest", "fetch_batches"]
-
 
 class DocumentBatch(Record):
     """Some of the names of a fetch, by their rows, and their documents: None for a missing one."""

@@ -16,8 +16,6 @@ from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_ke
 from frazil.record import Record
 from frazil.stores.values import Columns
 
-__all__ = ["ChunkNames", "SortedKeys", "chunk_keys", "split_chunk_key", "grouped", "level_of", "ordered"]
-
 _SLASH, _DOT = DefaultKeys("/"), DefaultKeys(".")
 _LEAD: Final = "c"  # the first component of every chunk key
 _AFTER_SLASH: Final = "0"  # the character that follows "/"

@@ -11,8 +11,6 @@ from frazil.errors import FrazilError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 
-__all__ = ["NodeReader", "NodeStorage"]
-
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 

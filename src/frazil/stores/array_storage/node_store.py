@@ -41,9 +41,7 @@ from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.fetch_pages import pages_of
 from frazil.stores.transfer.retry import READS, retry
-from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
-
-__all__ = ["NodeStore", "shown_to_zarr"]
+from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, continued
 
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 
@@ -99,12 +97,11 @@ class NodeStore(Store):
         single_read: bool = False,
     ) -> Fetched:
         """As the port says: one fetch of the chunks of each array. The answer has only buffers."""
+        batches: Sequence[Batch]
         if continue_from is None:
-            batches: Sequence[Batch] = self._batches(names, single_read=single_read)
-        elif isinstance(continue_from.sources.buffers, ResumableKeys):
-            batches = continue_from.sources.buffers.batches
+            batches = self._batches(names, single_read=single_read)
         else:
-            raise InvalidInputError("the Fetched to hold came from another store")
+            batches = continued(continue_from, ResumableKeys).batches
         return fetch_batches(batches, names, spans, expect, single_read=single_read)
 
     def exists(self, key: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import StoreError
 from frazil.stores.array_storage.chunk_storage import (
     INLINE,
     NOWHERE,
@@ -21,7 +21,8 @@ from frazil.stores.array_storage.chunk_storage import (
     as_objects,
     fetch_spans,
 )
-from frazil.stores.store import KernelRoot, Store
+from frazil.stores.port import KernelRoot
+from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers
 from frazil.stores.values import (
     ABSENT,
@@ -35,12 +36,11 @@ from frazil.stores.values import (
     Sources,
     Version,
     clip_spans,
+    continued,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["UNASKED", "AnsweredBuffers", "fetch_located", "located_files", "object_spans"]
 
 _NONE: Final = np.full(1, None)
 
@@ -122,11 +122,7 @@ def _fetch_objects(
     single_read: bool,
 ) -> Fetched:
     """The store's answer for the objects; UNASKED if no request is needed."""
-    inner = UNASKED
-    if continue_from is not None:
-        if not isinstance(continue_from.sources.buffers, AnsweredBuffers):
-            raise InvalidInputError("the Fetched to hold came from another storage")
-        inner = continue_from.sources.buffers.inner
+    inner = UNASKED if continue_from is None else continued(continue_from, AnsweredBuffers).inner
     if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
         return UNASKED
     fetched = fetch_spans(

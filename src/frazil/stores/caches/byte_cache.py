@@ -13,8 +13,6 @@ from typing import Final, Generic, TypeVar
 
 from frazil.weak_references import renew_after_fork
 
-__all__ = ["ENTRY", "ByteCache", "CacheSection"]
-
 T = TypeVar("T")
 
 ENTRY: Final = 512  # bytes of overhead for each thing that is remembered: its name, and places in tables

@@ -24,8 +24,6 @@ from frazil.record import Record
 if TYPE_CHECKING:
     from frazil.stores.values import Version
 
-__all__ = ["BLOCK", "LONGEST_VERSION", "CacheFolder", "Entry", "Usage", "object_id", "open_folder", "parse_name"]
-
 BLOCK: Final = 2**18  # bytes that are read and checked together
 SHARD: Final = 3  # hexadecimal digits of the hash that name a folder
 LONGEST_VERSION: Final = 64  # bytes; values with a longer version are not kept, as file names have a limit

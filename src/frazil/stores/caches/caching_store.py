@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,6 @@ from frazil.stores.transfer.content import read_views
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
-    ABSENT,
     FOUND,
     MISSING,
     NO_SPANS,
@@ -37,6 +37,8 @@ from frazil.stores.values import (
     Sources,
     Version,
     clip_span,
+    continued,
+    mark_stale,
     replaced_between_requests,
     resolve_span,
 )
@@ -45,8 +47,6 @@ from frazil.stores.wrappers import WrappedStore
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
-
-__all__ = ["CachePolicy", "CachingStore", "ChunkCache", "KeepingStore"]
 
 
 class CachePolicy(Record):
@@ -237,9 +237,7 @@ class KeepingStore(WrappedStore):
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
     ) -> Fetched:
-        before = continue_from.sources.buffers
-        if not isinstance(before, _Resumable):
-            raise InvalidInputError("the Fetched to hold came from another store")
+        before = continued(continue_from, _Resumable)
         answer, versions = _Answer(names, spans), continue_from.versions
         answer.status, answer.versions, answer.sizes = (
             list(continue_from.status),
@@ -261,9 +259,7 @@ class KeepingStore(WrappedStore):
             self._take(answer, missing[1], self._fetch_inner(answer, row_of, missing[1], versions), row_of)
         self.hits += len(answer.spans) - len(missing[0]) - len(missing[1])
         self.misses += len(missing[0]) + len(missing[1])
-        for row, expected in enumerate(() if expect is None else expect):
-            if expected is not None and expected != (answer.versions[row] or ABSENT):
-                answer.status[row] = STALE
+        mark_stale(answer.status, answer.versions, expect)
         return answer.fetched(before.request, before.row_of)
 
     def _take_continued(
@@ -383,7 +379,7 @@ class CachingStore(KeepingStore):
         return f"CachingStore({self.inner!r}, {self.nbytes})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self.inner, self.nbytes, self.validate)
+        return partial(CachingStore, validate=self.validate), (self.inner, self.nbytes)
 
     @property
     def nbytes(self) -> int:
@@ -428,7 +424,3 @@ def _spans(answer: _Answer, which: Sequence[int], row_of: Mapping[int, int]) -> 
     """Some spans of an answer, with renumbered names."""
     found = [(row_of[row], start, length) for row, start, length in (answer.spans[i] for i in which)]
     return np.array(found, np.int64) if found else NO_SPANS
-
-
-def _again(inner: Store, nbytes: int, validate: bool | None) -> CachingStore:
-    return CachingStore(inner, nbytes, validate=validate)

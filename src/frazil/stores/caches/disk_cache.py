@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from frazil.errors import InvalidInputError, StoreError
@@ -14,8 +15,6 @@ from frazil.stores.caches.caching_store import CachePolicy, KeepingStore
 from frazil.stores.caches.memory_ranges import Addition, KeptObject, Part, RunningFetch, Span
 from frazil.stores.store import Store
 from frazil.stores.values import Version, clip_span
-
-__all__ = ["DEFAULT_LIMIT", "DiskCache", "cached"]
 
 DEFAULT_LIMIT: Final = 10 * 2**30  # bytes
 _SMALL: Final = 2**14  # bytes: a version request takes as long as reading a range of this size or less
@@ -59,7 +58,10 @@ class DiskCache(KeepingStore):
         return f"DiskCache({self.inner!r}, {self.folder!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self.inner, self.folder, self._files.limit, self._policy)
+        policy = self._policy
+        unchanging = None if policy.compares else policy.beginnings
+        make = partial(DiskCache, unchanging=unchanging, small=policy.smallest - 1)
+        return make, (self.inner, self.folder, self._files.limit)
 
     @property
     def identity(self) -> str | None:
@@ -203,8 +205,3 @@ def cached(
 def _check_limit(limit: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise InvalidInputError(f"the limit of a cache on disk is {limit!r}; it must be a number of bytes, 1 or more")
-
-
-def _again(inner: Store, folder: str, limit: int, policy: CachePolicy) -> DiskCache:
-    unchanging = None if policy.compares else policy.beginnings
-    return DiskCache(inner, folder, limit, unchanging=unchanging, small=policy.smallest - 1)

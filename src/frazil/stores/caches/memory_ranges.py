@@ -15,8 +15,6 @@ from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.values import Version, clip_span
 from frazil.weak_references import WeakValues
 
-__all__ = ["Addition", "RunningFetch", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
-
 Span = tuple[
     int, int, int
 ]  # row of a name, start, length; as in Store.fetch, start < 0 counts from the end, length < 0 means up to it

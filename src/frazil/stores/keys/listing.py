@@ -10,8 +10,6 @@ import numpy as np
 
 from frazil.stores.values import Columns, Fetched, Page, Version
 
-__all__ = ["first_level", "page_of", "with_details"]
-
 _LOOKED_UP: Final = 256  # objects that are looked up in one call, if a listing returns only keys
 _NO_SPANS: Final[Columns] = np.zeros((0, 3), np.int64)
 

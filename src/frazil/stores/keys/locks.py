@@ -13,8 +13,6 @@ from typing import Final
 from frazil.stores.values import ABSENT, Version
 from frazil.weak_references import WeakValues, renew_after_fork
 
-__all__ = ["Guard", "GuardState", "guard_of"]
-
 _STRIPES: Final = 64  # there are many keys, but few locks; two keys may share one
 _REMEMBERED: Final = 65536  # keys; when there are more, all of them count as written once
 

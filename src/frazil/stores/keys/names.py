@@ -7,8 +7,6 @@ from typing import Final
 
 from frazil.errors import InvalidInputError
 
-__all__ = ["COPY_JOURNAL", "check_key", "check_prefix", "distinct_keys", "is_prefix"]
-
 # the journal of a copy that is running, or was interrupted, at its destination: no node name begins so, and no dialect looks for it
 COPY_JOURNAL: Final = "__frazil_copy.json"
 

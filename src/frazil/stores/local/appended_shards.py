@@ -18,22 +18,8 @@ from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores.store import KernelRoot, Store
-
-__all__ = [
-    "COPIED_HINT",
-    "COPIED_TORN",
-    "Answers",
-    "Changes",
-    "change_files",
-    "restore_all",
-    "restore_copy",
-    "restore_files",
-    "restore_keys",
-    "torn_keys",
-    "was_copied",
-    "was_restored",
-]
+    from frazil.stores.port import KernelRoot
+    from frazil.stores.store import Store
 
 _CHANGED, _CANNOT_OVERWRITE = -1, -3
 _LEFT, _TORN, _COPIED = 1, 2, 3

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from frazil.errors import AlreadyExistsError
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
 
-__all__ = ["find_clash", "folds_by_path", "folds_by_probe", "folds_visibly", "refuse_clash"]
-
 _LOOKED_AT = 64  # names of a folder
 
 

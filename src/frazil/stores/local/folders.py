@@ -19,21 +19,6 @@ from frazil.stores.keys.names import check_key
 from frazil.stores.local.kernel_results import numbers_of, pack_version
 from frazil.stores.values import NameColumn, Page, Version, no_names
 
-__all__ = [
-    "LOCK_SUFFIX",
-    "RootFolder",
-    "check_names",
-    "clear_below",
-    "column_of",
-    "each_folder",
-    "enter_folder",
-    "has_keys",
-    "lock_files",
-    "make_folders",
-    "names_below",
-    "page_below",
-]
-
 LOCK_SUFFIX: Final = ".__lock"
 _LOCKED: Final = LOCK_SUFFIX + "/"
 _LONGEST_NAME: Final = 255  # bytes of a component, on all disks in use

@@ -16,38 +16,21 @@ import numpy as np
 from frazil import _kernel
 from frazil.stores.local.system_errors import NOWHERE, refused
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOLDER,
     FOUND,
-    STALE,
     Columns,
     CreateOnly,
     Fetched,
     Sources,
     Version,
+    mark_stale,
     object_rows,
     resolve_span,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = [
-    "NO_VERSION",
-    "answered",
-    "are_recent",
-    "expected",
-    "file_version",
-    "has_suffix",
-    "is_recent",
-    "numbers_of",
-    "one_found",
-    "pack_version",
-    "raw",
-    "unknown_sizes",
-    "read_documents",
-]
 
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
@@ -92,10 +75,7 @@ def answered(
     status = [ABSENT_KEY if version is None else FOUND for version in versions]
     for i in folders:
         status[i] = FOLDER
-    if expect is not None:
-        for i, expected in enumerate(expect):
-            if expected is not None and expected != (versions[i] or ABSENT):
-                status[i] = STALE
+    mark_stale(status, versions, expect)
     rows = object_rows(spans, status, sizes, files=True)
     return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
 

@@ -13,8 +13,6 @@ from typing import Final
 
 from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder, lock_files
 
-__all__ = ["erase_leftovers"]
-
 _JOURNAL: Final = ".__append" + LOCK_SUFFIX  # of a shard that was changed in place; readers restore it
 _TEMPORARY: Final = ("~", ".copy-")  # beginnings of the names of files that were to be linked to other names
 

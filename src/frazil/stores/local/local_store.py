@@ -55,15 +55,12 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores.local import hard_links, leftovers, new_files
+    from frazil.stores.local import leftovers, new_files
     from frazil.stores.transfer import append
 else:
     append = LateModule("frazil.stores.transfer.append")
-    hard_links = LateModule("frazil.stores.local.hard_links")
     leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
-
-__all__ = ["LocalStore"]
 
 T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
@@ -363,11 +360,11 @@ class LocalStore(Store):
         self._check_writable(names)
         root = self._made()
         self._check_case(root, names)
-        codes = hard_links.link_files(root.fd, names, sources, sync=self.sync)
-        copied = [i for i, code in enumerate(codes) if code in hard_links.NEEDS_A_COPY]
+        codes = new_files.link_files(root.fd, names, sources, sync=self.sync)
+        copied = [i for i, code in enumerate(codes) if code in new_files.NEEDS_A_COPY]
         sizes = super().copy_in([names[i] for i in copied], self, [sources[i] for i in copied])
         for i, size in zip(copied, sizes, strict=True):
-            codes[i] = hard_links.ABSENT if size < 0 else 0
+            codes[i] = new_files.ABSENT if size < 0 else 0
         for i, code in enumerate(codes):
             if code > 0:
                 raise refused("cannot be written", code, names[i])

@@ -13,8 +13,6 @@ from frazil.stores.store import Store
 from frazil.stores.values import Columns
 from frazil.stores.wrappers import WrappedStore
 
-__all__ = ["changed_at", "written_at"]
-
 _ALWAYS: Final = 2**63 - 1  # for files that cannot be looked at: newer than anything
 _NEVER: Final = 0
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from frazil.errors import StoreError
 
-__all__ = ["NOT_SYNCED", "NOWHERE", "REMOTE", "folder_hint", "not_synced", "reason_of", "refused"]
-
 NOT_SYNCED: Final = -3  # the kernel's code: the file is created, but its folder could not be synced
 # Most error numbers mean that nothing was done. These may come from a file system on a network, where a request may still arrive.
 REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.ECONNRESET))

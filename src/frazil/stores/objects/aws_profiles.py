@@ -15,8 +15,6 @@ from frazil.record import Record
 if TYPE_CHECKING:
     import botocore.session
 
-__all__ = ["NAMES", "Profile", "read_profile"]
-
 _CREDENTIALS: Final = frozenset(
     {
         "access_key_id",

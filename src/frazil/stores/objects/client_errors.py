@@ -12,8 +12,6 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 
-__all__ = ["Meaning", "failure", "first_line", "meaning_of", "is_too_busy", "status_failure", "no_answer_error"]
-
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
 # changed     its version is not the expected one
@@ -23,7 +21,12 @@ Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix"
 # lost        no response, or one without meaning: it may have been done, and may be tried again
 # failed      all else; trying again does not help
 
-_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_NO_BUCKET: Final = (
+    "NoSuchBucket",
+    "ContainerNotFound",
+    "The specified bucket does not exist",
+    "The specified container does not exist",
+)
 _NO_KEY: Final = {"NoSuchKey", "NoSuchVersion", "NotFound", "BlobNotFound", "ResourceNotFound"}
 _CREDENTIAL_CODES: Final = {
     "ExpiredToken",
@@ -37,16 +40,19 @@ _CREDENTIAL_CODES: Final = {
 }  # codes of invalid credentials, whatever the status is
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
+_NO_BLOB: Final = re.compile(r"Bulk delete request failed for key .*: The specified blob does not exist", re.DOTALL)
 _OF_ONE_KEY: Final = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z]{1,60})\)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?[^\s)]*")
 _ADDRESS: Final = re.compile(r"://[^@\s]*@")  # a password may have a slash
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
 _LATER: Final = 408
+_NO_RANGE: Final = ("Wanted range starting at", '"bytes 0--1/0"')  # the latter: of Azurite
 _NEVER: Final = 501  # the server does not support the request, and never will
 _NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # for responses with a successful status
 _FOUND_NO_PATH: Final = "object with invalid path"  # a listed key that the client cannot represent
 _NO_PATH: Final = ("Could not parse path", "Expected string path", _FOUND_NO_PATH)
+_NO_BODY: Final = "Error getting list response body"  # after a status of success
 _BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
@@ -65,6 +71,7 @@ _HINTS: Final = {
     "path": "no client can request a key with an empty part, a part . or .., or a control character: choose another key, or rename the object",
     "else": "check that the endpoint is an object store that supports this request",
 }
+_HINT_OF: Final = {400: "400", 404: "nonsense", _TOO_MANY: "429", _NEVER: "never"}
 
 
 def meaning_of(error: Exception) -> Meaning:
@@ -73,8 +80,7 @@ def meaning_of(error: Exception) -> Meaning:
     if any(name in text for name in _NO_BUCKET):
         return "failed"
     if isinstance(error, FileNotFoundError):
-        code = _CODE.search(text)  # some servers return 404 to unknown users
-        return "absent" if code is None or code[1] in _NO_KEY else "failed"
+        return "absent" if _is_no_key(text) else "failed"
     if kind in {"PreconditionError", "NotModifiedError"}:
         return "changed"
     if kind == "AlreadyExistsError":
@@ -82,7 +88,7 @@ def meaning_of(error: Exception) -> Meaning:
     if kind == "NotSupportedError" or "does not support range" in text or "non-partial response" in text:
         return "no suffix"
     status = _status(text)
-    if status == 416 or "Wanted range starting at" in text:
+    if status == 416 or any(sign in text for sign in _NO_RANGE):
         return "range"
     if status in {_LATER, _TOO_MANY} or (status >= 500 and status != _NEVER):
         return "lost"
@@ -93,11 +99,21 @@ def meaning_of(error: Exception) -> Meaning:
     return "failed" if _never_sent(text) or _is_no_path(text) else "lost"
 
 
+def breaks_off(error: Exception) -> bool:
+    """Whether the body of a response to a listing broke off: the client repeats only requests whose response has not begun."""
+    return _NO_BODY in str(error) and meaning_of(error) == "lost"
+
+
 def is_too_busy(error: Exception) -> bool:
     """Whether the server states that it did not do the request because it is too busy. For other failures this is unknown."""
     text = str(error)
     code = _CODE.search(text)
     return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
+
+
+def is_cut_list(error: Exception) -> bool:
+    """Whether the body of a page of a listing broke off. The client repeats only requests whose response has not begun."""
+    return "Error getting list response body" in str(error)
 
 
 def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
@@ -117,7 +133,7 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     elif status:
         reason, hint = (
             f"the server answered {answer}",
-            _HINTS[{400: "400", _TOO_MANY: "429", _NEVER: "never"}.get(status, "lost" if status >= 500 else "else")],
+            _HINTS[_HINT_OF.get(status, "lost" if status >= 500 else "else")],
         )
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
@@ -133,13 +149,14 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
 
 
-def status_failure(status: int, what: str, key: str, url: str) -> StoreError:
-    """The error for a status by which a web server refuses a request."""
+def status_failure(status: int, what: str, key: str, url: str, wait: float = 0.0) -> StoreError:
+    """The error for a status by which a web server refuses a request. wait: seconds that it asks to wait before the next one."""
     if status in {401, 403}:
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
         name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
-        reason, hint = f"the server answered {status}", _HINTS[name]
+        asked = f" and asks to wait {wait:.0f} s" if wait else ""
+        reason, hint = f"the server answered {status}{asked}", _HINTS[name]
     return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
 
 
@@ -164,6 +181,14 @@ def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> t
 def _status(text: str) -> int:
     found = _STATUS.search(text)
     return int(found[1]) if found else 0
+
+
+def _is_no_key(text: str) -> bool:
+    """Whether a 404 is one of an object store about the key. Some servers return 404 to unknown users, and so does every proxy and web server that is none."""
+    code = _CODE.search(text)
+    if code is not None:
+        return code[1] in _NO_KEY
+    return _NO_BLOB.search(text) is not None or not _status(text)  # or of a store in memory
 
 
 def _never_sent(text: str) -> bool:

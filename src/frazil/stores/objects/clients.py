@@ -22,8 +22,6 @@ from frazil.stores.transfer.retry import REQUESTS, Backoff
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient
 
-__all__ = ["Clients", "clients_of", "identity_of", "is_client", "is_supported", "open_url", "shown_url", "split_url"]
-
 _CLASSES: Final = {
     "s3": "S3Store",
     "s3a": "S3Store",

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = [
-    "Connection",
-    "RequestThreads",
-    "ObjectClient",
-    "check_process",
-    "client_panics",
-    "environment",
-    "shared_connection",
-]
-
 _IDLE_SECONDS: Final = 1.0
 
 A = TypeVar("A")

@@ -14,7 +14,9 @@ import numpy as np
 
 from frazil.errors import StoreError
 from frazil.stores.keys.listing import page_of
+from frazil.stores.objects.client_errors import breaks_off
 from frazil.stores.objects.range_requests import listed_version
+from frazil.stores.transfer.retry import retry
 from frazil.stores.values import PAGE, Page
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from frazil.stores.objects.clients import Clients
 
     Row = tuple[str, ObjectMeta]
-
-__all__ = ["list_below", "list_level_below"]
 
 _CHUNK: Final = 1000  # objects of one answer to a listing
 
@@ -48,21 +48,12 @@ def list_below(clients: Clients, prefix: str, after: str, limit: int | None, *, 
 class _Listing:
     """A listing of a server in progress: rows (key, metadata from the server), of which `rest` were received and are in no page yet."""
 
-    __slots__ = ("_chunks", "_clients", "_continued", "_last", "_prefix", "_rest", "_root")
+    __slots__ = ("_after", "_chunks", "_clients", "_continued", "_last", "_prefix", "_rest", "_root")
 
     def __init__(self, clients: Clients, prefix: str, after: str) -> None:
-        import obstore
-
-        client, self._root = clients.connection.lister, clients.root
-        self._clients, self._prefix = clients, prefix
-        self._chunks = iter(
-            obstore.list(
-                client,
-                (self._root + prefix) or None,
-                offset=self._root + after if after else None,
-                chunk_size=_CHUNK,
-            )
-        )
+        self._clients, self._prefix, self._root = clients, prefix, clients.root
+        self._after = self._root + after if after else None
+        self._chunks: Iterator[Sequence[ObjectMeta]] | None = None  # from the server
         self._rest: list[Row] = []
         self._last: list[str] = []  # path
         self._continued = False
@@ -87,7 +78,7 @@ class _Listing:
         ordered = True
         keys: set[str] = set()  # keys received since the order was lost
         while not ordered or len(rows) <= limit:
-            chunk = next(self._chunks, None)
+            chunk = self._next_chunk(ordered=ordered)
             if chunk is None:
                 return (rows if ordered else sorted(dict(rows).items(), key=itemgetter(0))), True
             listed = [one["path"] for one in chunk]
@@ -103,6 +94,23 @@ class _Listing:
             rows += [row for row in _below(chunk, self._root, self._prefix) if row[0] > after]
         return rows, False
 
+    def _next_chunk(self, *, ordered: bool) -> Sequence[ObjectMeta] | None:
+        """The next objects from the server; None at the end. If a response breaks off, the listing continues after the last object, as long as they are ordered."""
+        return retry(self._received, self._clients.backoff, lambda error: ordered and breaks_off(error))
+
+    def _received(self) -> Sequence[ObjectMeta] | None:
+        import obstore
+
+        if self._chunks is None:
+            offset = self._last[0] if self._last else self._after
+            client, prefix = self._clients.connection.lister, (self._root + self._prefix) or None
+            self._chunks = iter(obstore.list(client, prefix, offset=offset, chunk_size=_CHUNK))
+        try:
+            return next(self._chunks, None)
+        except Exception:
+            self._chunks = None
+            raise
+
     def _refused(self, what: str) -> StoreError:
         return StoreError(
             f"{self._clients.url} could not be listed: {what}",
@@ -116,7 +124,7 @@ def list_level_below(clients: Clients, prefix: str, after: str, limit: int | Non
     import obstore
 
     client, root = clients.connection.lister, clients.root
-    found = obstore.list_with_delimiter(client, (root + prefix) or None)
+    found = retry(lambda: obstore.list_with_delimiter(client, (root + prefix) or None), clients.backoff, breaks_off)
     whole = root + prefix
     below = {f"{one[len(root) :]}/" for one in found["common_prefixes"] if one.startswith(whole) and one != whole}
     metas = {

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from frazil.stores.objects.connections import ObjectClient
 
-__all__ = ["put_parts"]
-
 _PART: Final = 2**23  # bytes
 
 

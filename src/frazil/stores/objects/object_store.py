@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import warn_caller
-from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
+from frazil.stores.objects.client_errors import failure, is_cut_list, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -27,7 +27,7 @@ from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
 from frazil.stores.transfer.large_buffers import joined_value
-from frazil.stores.transfer.retry import READS, attempts, replaced
+from frazil.stores.transfer.retry import READS, attempts, replaced, retry
 from frazil.stores.values import (
     ABSENT,
     FOUND,
@@ -42,8 +42,6 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient
-
-__all__ = ["ObjectStore"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -105,7 +103,7 @@ class ObjectStore(Store):
             if isinstance(objects, str)
             else clients_of(objects, requests_in_flight)
         )
-        self._urls: Final = (objects, options)
+        self._urls: Final[tuple[ObjectClient | str, dict[str, Any]]] = (objects, options)
         self.requests_in_flight: Final = requests_in_flight
         self.bytes_in_flight: Final = bytes_in_flight
         self.redirects: Final = None if redirects is None else checked_folders(redirects)
@@ -125,14 +123,17 @@ class ObjectStore(Store):
                 "a store in the memory of this process cannot be sent to another process",
                 hint="use a store on a server",
             )
-        return _again, (objects, self.requests_in_flight, self.bytes_in_flight, self.redirects, options)
+        return partial(ObjectStore, **self._limits(), redirects=self.redirects, **options), (objects,)
+
+    def _limits(self) -> dict[str, Any]:
+        return {"requests_in_flight": self.requests_in_flight, "bytes_in_flight": self.bytes_in_flight}
 
     def redirected_below(self, folders: Sequence[str]) -> ObjectStore:
         """This store, with redirects to these addresses alone; itself if its user chose them, or if it is not a web server's."""
         if self._web is None or self.redirects is not None:
             return self
         objects, options = self._urls
-        return _again(objects, self.requests_in_flight, self.bytes_in_flight, folders, options)
+        return ObjectStore(objects, **self._limits(), redirects=folders, **options)
 
     @property
     def url(self) -> str:
@@ -212,8 +213,7 @@ class ObjectStore(Store):
 
     def _warn_of_redirects(self) -> None:
         """Warns of servers that sent answers after a redirect, once for each."""
-        while self._web is not None and self._web.moved:
-            requested, found = self._web.moved.pop(0)
+        for requested, found in () if self._web is None else self._web.take_moved():
             warn_caller(
                 f"{requested} was redirected: it is read from {found}. If you trust that server, open it there, or give the store redirects=[...]",
                 RedirectWarning,
@@ -416,11 +416,11 @@ class ObjectStore(Store):
             paths = [self._clients.below + key for key in keys]
             obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
         except Exception as error:
-            # a 404 need not be about the keys, of which a request may have many
-            if meaning_of(error) != "absent" or any(
-                self._reader.answer(RangeRequest(key)).state != "absent" for key in keys
-            ):
+            if meaning_of(error) != "absent" or (len(keys) > 1 and not self._all_absent(keys)):
                 raise failure(error, "could not be erased", keys[0], self.url) from None
+
+    def _all_absent(self, keys: Sequence[str]) -> bool:
+        return all(self._reader.answer(RangeRequest(key)).state == "absent" for key in keys)
 
     def copy_in(
         self,
@@ -460,7 +460,7 @@ class ObjectStore(Store):
 
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
-            return list_rows()
+            return retry(list_rows, self._clients.backoff, is_cut_list)
         except FrazilError:
             raise
         except Exception as error:
@@ -469,19 +469,3 @@ class ObjectStore(Store):
 
 def _new_mark() -> str:
     return os.urandom(12).hex()
-
-
-def _again(
-    objects: ObjectClient | str,
-    requests_in_flight: int,
-    bytes_in_flight: int,
-    redirects: Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> ObjectStore:
-    return ObjectStore(
-        objects,
-        requests_in_flight=requests_in_flight,
-        bytes_in_flight=bytes_in_flight,
-        redirects=redirects,
-        **options,
-    )

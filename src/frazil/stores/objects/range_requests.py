@@ -23,20 +23,6 @@ if TYPE_CHECKING:
 
     from obstore import GetResult, ObjectMeta
 
-__all__ = [
-    "MARK",
-    "SHORT",
-    "Answer",
-    "RangeRequest",
-    "ObjectReader",
-    "check_length",
-    "condition_of",
-    "most_bytes",
-    "read_suffix",
-    "update_mode",
-    "version_of",
-]
-
 MARK: Final = (
     "frazilwrite"  # in the metadata of an object: only small letters, as other names are changed or refused by servers
 )
@@ -192,16 +178,11 @@ class ObjectReader:
         return self._suffix(request)
 
     def _look_up(self, request: RangeRequest) -> Answer:
-        import obstore
-
-        try:
-            meta = obstore.head(self._reader, self._below + request.key)
-        except Exception as error:
-            return self._refused(error, request)
-        version = self._version(meta, request.key)
-        if request.expect is not None and version != request.expect:
+        """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store."""
+        seen = self._range(RangeRequest(request.key, 0, 1))
+        if seen.state == "found" and request.expect not in {None, seen.version}:
             return _CHANGED
-        return Answer("found", b"", version, meta["size"])
+        return seen._replace(data=b"")
 
     def _version(self, meta: ObjectMeta, key: str) -> Version | None:
         version = version_of(meta, self._clients.kind)
@@ -215,14 +196,19 @@ class ObjectReader:
 
     def mark_of(self, key: str) -> tuple[Version | None, str | None]:
         """The version of the present object (None: no object), and the mark that its writer gave it (MARK). Raises StoreError."""
+        result = self._opened(key)
+        return (None, None) if result is None else (self._version(result.meta, key), result.attributes.get(MARK))
+
+    def _opened(self, key: str) -> GetResult | None:
+        """The response to a request without a range, whose body is not read; None if the key is absent."""
         import obstore
 
         try:
-            result = obstore.get(self._reader, self._below + key)
+            return obstore.get(self._reader, self._below + key)
         except Exception as error:
-            self._refused(error, RangeRequest(key))
-            return None, None
-        return self._version(result.meta, key), result.attributes.get(MARK)
+            if meaning_of(error) == "absent":
+                return None
+            raise failure(error, "could not be read", key, self._clients.url) from None
 
     def _range(self, request: RangeRequest) -> Answer:
         if request.length < 0:
@@ -310,6 +296,11 @@ class ObjectReader:
             return _ABSENT
         if meaning == "changed" and request.expect is not None:
             return _CHANGED
+        if meaning == "range" and request.start == 0:  # as of every empty object
+            result = self._opened(request.key)
+            if result is None:
+                return _ABSENT
+            return Answer("found", b"", self._version(result.meta, request.key), result.meta["size"])
         if meaning == "range" or (meaning == "no suffix" and request.start < 0):
             head = self._look_up(request._replace(length=0))
             if request.start >= 0 or head.size <= 0:

@@ -10,8 +10,6 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from frazil.errors import InvalidInputError, StoreError
 
-__all__ = ["REDIRECTS", "checked_folders", "next_address", "origin_of", "without_query"]
-
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _PORTS: Final = {"http": 80, "https": 443}
 

@@ -24,8 +24,6 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["are_of_several", "put_together"]
-
 
 def put_together(
     names: Sequence[str],

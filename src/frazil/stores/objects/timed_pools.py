@@ -19,8 +19,6 @@ from frazil.errors import StoreError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["timed_pools"]
-
 
 class _TimedReader(io.RawIOBase):
     """What comes over a connection. Raises StoreError after `until`, on the monotonic clock."""

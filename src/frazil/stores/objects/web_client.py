@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from errno import ECONNRESET, EPROTO, ETIMEDOUT
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -34,8 +35,6 @@ else:
     pools = LateModule("frazil.stores.objects.timed_pools")
     urllib3 = LateModule("urllib3")
 
-__all__ = ["Head", "WebAnswer", "WebClient", "WebConnections"]
-
 T = TypeVar("T")
 
 _HOPS: Final = 10
@@ -49,9 +48,10 @@ _SIZE: Final = re.compile(r"[0-9]{1,18}")
 
 
 class _Busy(Record):
-    """A status after which the same request may succeed later."""
+    """A status after which the same request may succeed later. wait: seconds that the server asks to wait, 0 if it does not say."""
 
     status: int
+    wait: float
 
 
 class Head(Record):
@@ -155,8 +155,7 @@ class WebClient:
     """Makes requests below one address. Safe to use from many threads.
 
     url      of the server and a path there, to which keys are added
-    allowed  addresses (folders) that redirects may lead below; None: any, which are added to `moved`
-    moved    targets of redirects that were followed to another server, in order; the caller removes those that it has reported"""
+    allowed  addresses (folders) that redirects may lead below; None: any, which `take_moved` returns"""
 
     def __init__(self, url: str, connections: WebConnections, allowed: Sequence[str] | None) -> None:
         parts = urlsplit(url)
@@ -165,7 +164,7 @@ class WebClient:
         self.connections: Final = connections
         self.options: Final = connections.options
         self.allowed: Final = None if allowed is None else tuple(allowed)
-        self.moved: list[tuple[str, str]] = []
+        self._moved: list[tuple[str, str]] = []
         self._trusted: set[tuple[str, str, int]] = {origin_of(self._base)}
         self._lock = threading.Lock()
 
@@ -182,7 +181,13 @@ class WebClient:
         Raises StoreError with the key."""
         url = self.address(key)
         failed: StoreError | None = None
-        for attempt in attempts(self.options.backoff):
+        wait = 0.0
+
+        def asked() -> float:
+            return wait
+
+        for attempt in attempts(self.options.backoff, asked):
+            wait = 0.0
             try:
                 try:
                     found = self._follow(method, url, headers, take, key)
@@ -201,7 +206,8 @@ class WebClient:
             else:
                 if not isinstance(found, _Busy):
                     return found
-                failed = status_failure(found.status, "could not be read", key, self.url)
+                wait = found.wait
+                failed = status_failure(found.status, "could not be read", key, self.url, wait)
         assert failed is not None
         raise failed
 
@@ -213,7 +219,7 @@ class WebClient:
             with self._answered(method, url, headers, until) as answer:
                 status = answer.head.status
                 if status in _LATER or (status >= 500 and status != _NEVER):
-                    return _Busy(status)
+                    return _Busy(status, _retry_after(answer.head.headers))
                 if status not in REDIRECTS:
                     return take(answer)
                 target = next_address(url, answer.head.headers.get("location"), self.allowed, key)
@@ -230,7 +236,15 @@ class WebClient:
         with self._lock:
             if self.allowed is None and origin not in self._trusted:
                 self._trusted.add(origin)
-                self.moved.append((without_query(url), without_query(target)))
+                self._moved.append((without_query(url), without_query(target)))
+
+    def take_moved(self) -> Sequence[tuple[str, str]]:
+        """(address, target) of each redirect that was followed to another server, once for each server and to one caller."""
+        if not self._moved:
+            return ()
+        with self._lock:
+            moved, self._moved = self._moved, []
+        return moved
 
     # --- requests ------------------------------------------------------------------------------------------------------------------
 
@@ -299,6 +313,25 @@ def _head(response: urllib3.BaseHTTPResponse) -> Head:
     if coding is not None and (coding.lower() != "chunked" or stated):
         raise StoreError("the response has an encoding that was not requested", errno=EPROTO)
     return Head(response.status, headers, int(stated.pop()) if stated else None)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """How many seconds a server asks to wait: a number, or a time by its own clock (RFC 9110, section 10.2.3). 0 if it asks for nothing, or for something else."""
+    told = headers.get("retry-after", "").strip()
+    if _SIZE.fullmatch(told):
+        return float(told)
+    then, now = http_time(told), http_time(headers.get("date"))
+    return 0.0 if then is None else max(then - (time.time() if now is None else now), 0.0)
+
+
+def http_time(text: str | None) -> float | None:
+    """A time in a header, in seconds since 1970; None if it is none."""
+    if text is None:
+        return None
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 @contextmanager

@@ -14,8 +14,6 @@ from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.stores.transfer.retry import REQUESTS, Backoff
 
-__all__ = ["WebOptions", "backoff_of", "web_options"]
-
 _CONNECT, _READ, _WHOLE = 10.0, 30.0, 600.0  # seconds
 _UNITS: Final = {
     **dict.fromkeys(("nsec", "ns"), 1e-9),

@@ -5,7 +5,6 @@ Every length is compared with the requested one before a byte of the body is acc
 from __future__ import annotations
 
 import re
-from email.utils import parsedate_to_datetime
 from errno import ECONNRESET, EPROTO
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ from frazil.stores.objects.range_requests import (
     most_bytes,
     read_suffix,
 )
+from frazil.stores.objects.web_client import http_time
 from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.stores.objects.web_client import WebAnswer, WebClient
-
-__all__ = ["WebReader", "web_version"]
 
 _LAST_BYTE: Final = 2**63 - 1
 _PIECE: Final = 2**22  # bytes by which the buffer of a body without a known length grows
@@ -47,19 +45,10 @@ def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, 
     tag = headers.get("etag")
     if tag is not None and tag and not tag.startswith("W/"):
         return tag.encode(), False
-    changed, now = _time(headers.get("last-modified")), _time(headers.get("date"))
+    changed, now = http_time(headers.get("last-modified")), http_time(headers.get("date"))
     if changed is None or changed <= 0:
         return None, False
     return f"{changed} {size}".encode(), now is None or changed > now - _DISTINCT_AFTER
-
-
-def _time(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 class WebReader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -42,6 +43,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    continued,
     resolve_span,
 )
 
@@ -52,8 +54,6 @@ if TYPE_CHECKING:
 
     Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]
     Objects = Mapping[str, ReadValue | None]
-
-__all__ = ["AdaptedStore", "StoreWithPartialAccess", "adapt"]
 
 _AT_ONCE: Final = 1000  # keys of one erase_values
 
@@ -97,7 +97,9 @@ class AdaptedStore(Store, PartialWriter):
         return f"AdaptedStore({inner}{', sole_writer=True' if self.sole_writer else ''})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.inner, self.sole_writer, self.guard_name, self._guard.state())
+        state = self._guard.state()
+        make = partial(AdaptedStore, sole_writer=self.sole_writer, guard_name=self.guard_name, _state=state)
+        return make, (self.inner,)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -135,9 +137,7 @@ class AdaptedStore(Store, PartialWriter):
         elif continue_from is None:
             objects = self._look(requested)
         else:
-            if not isinstance(continue_from.sources.buffers, _Buffers):
-                raise InvalidInputError("the Fetched to hold came from another store")
-            objects, stale = self._look_again(requested, continue_from.sources.buffers.objects)
+            objects, stale = self._look_again(requested, continued(continue_from, _Buffers).objects)
         status = [STALE if name in stale else ABSENT_KEY if objects[name] is None else FOUND for name in names]
         if expect is not None:
             now = self._versions_after(objects, names, expect) if continue_from is None else {}
@@ -438,7 +438,3 @@ def adapt(inner: Adaptable | Store, *, sole_writer: bool = False) -> Store:
     without
     any operation, or with asynchronous ones."""
     return inner if isinstance(inner, Store) else AdaptedStore(inner, sole_writer=sole_writer)
-
-
-def _rebuilt(inner: Adaptable, sole_writer: bool, guard_name: str | None, state: GuardState) -> AdaptedStore:
-    return AdaptedStore(inner, sole_writer=sole_writer, guard_name=guard_name, _state=state)

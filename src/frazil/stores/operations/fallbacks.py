@@ -20,23 +20,6 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.operations.protocols import Get
 
-__all__ = [
-    "ReadValue",
-    "Span",
-    "erase",
-    "exists",
-    "is_erasable",
-    "is_listable",
-    "is_readable",
-    "is_writable",
-    "keys_below",
-    "look",
-    "patch",
-    "put",
-    "rows_below",
-    "walk",
-]
-
 R = TypeVar("R")
 
 Span = tuple[int, int]  # start, < 0: from the end; length, < 0: up to the end

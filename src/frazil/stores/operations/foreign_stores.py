@@ -48,8 +48,6 @@ else:
     fsspec_operations = LateModule("frazil.stores.operations.fsspec_operations")
     zarr_operations = LateModule("frazil.stores.operations.zarr_operations")
 
-__all__ = ["AnyStore", "store_over"]
-
 
 def store_over(location: object, *, requests_in_flight: int, bytes_in_flight: int) -> tuple[Store, str] | None:
     """The store over an object of another library or of a user, and the prefix of keys that the object names; None for any other object.

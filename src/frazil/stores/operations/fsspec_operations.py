@@ -23,8 +23,6 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from fsspec.mapping import FSMap
 
-__all__ = ["FileSystemOperations", "store_over", "store_over_map"]
-
 _HINT: Final = '(fsspec.filesystem("s3"), "bucket/sea.zarr")'
 
 _MISSING: Final = (

@@ -17,15 +17,6 @@ from frazil.stores.values import OPEN_AT_ONCE, Capabilities, Columns, Fetched, V
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = [
-    "PartialWriter",
-    "check_all_starts",
-    "get_partial_values",
-    "set_partial_values",
-    "write_by_put",
-    "write_parts",
-]
-
 Writes = Mapping[str, list[tuple[int, bytes]]]  # by key: start and bytes, sorted
 
 

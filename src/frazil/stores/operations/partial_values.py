@@ -14,8 +14,6 @@ from frazil.stores.values import flat_buffer
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["check_starts", "checked_ranges", "grouped_writes", "patched"]
-
 KeyRange = tuple[str, tuple[int, int | None]]
 KeyStartValue = tuple[str, int, "Buffer"]
 

@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     SetIf = Callable[[str, bytes, bytes], bytes | None]
     EraseIf = Callable[[str, bytes], bool]
 
-__all__ = [
-    "MISSING_ERRORS",
-    "OPERATIONS",
-    "Operations",
-    "PartlyReadable",
-    "PartlyWritable",
-    "Readable",
-    "Writable",
-    "store_failure",
-    "without_secrets",
-]
-
 OPERATIONS: Final = (
     "get",
     "get_partial_values",

@@ -29,8 +29,6 @@ from frazil.stores.wrappers import read_only
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
 
-__all__ = ["ZarrOperations", "store_over"]
-
 A = TypeVar("A")
 R = TypeVar("R")
 

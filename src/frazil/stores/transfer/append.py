@@ -12,8 +12,6 @@ from frazil.stores.transfer.composed_values import chained, composed, picked
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, ANY, MISSING, STALE, Changed, Pieces, Version, check_not_lost, whole_spans
 
-__all__ = ["append_by_put", "append_many"]
-
 
 def append_many(
     store: StorePort, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

@@ -14,8 +14,6 @@ from frazil.stores.values import MISSING, Columns, Pieces, Sources, pieces_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["chained", "composed", "joined_sources", "picked", "repeated"]
-
 
 def composed(sources: Sources, rows: Columns, offsets: NDArray[np.integer]) -> Pieces:
     """Pieces, with columns in the form of the kernel."""

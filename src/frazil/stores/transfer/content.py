@@ -15,18 +15,6 @@ from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sou
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = [
-    "ResumableBuffers",
-    "as_buffers",
-    "is_large",
-    "join_pieces",
-    "parts_of",
-    "read_error",
-    "read_values",
-    "read_views",
-    "taken",
-]
-
 
 def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | None]:
     """The bytes of each span, clipped to its object; None if its name is missing (or stale). Not for a fetch with `single_read`.

@@ -12,8 +12,6 @@ from frazil.stores.values import MISSING, OPEN_AT_ONCE, Columns, Fetched, Source
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["fetch_in_pages", "pages_of"]
-
 Fetch = Callable[[Sequence[str], Columns, Sequence[Version | None] | None], Fetched]
 
 

@@ -17,8 +17,6 @@ from frazil.stores.values import Pieces
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["empty_buffer", "joined_value"]
-
 _LARGE: Final = 2**19
 
 

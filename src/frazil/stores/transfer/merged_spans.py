@@ -15,8 +15,6 @@ from frazil.stores.values import MISSING, Columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["GAP", "LARGEST", "Merged", "merge_spans"]
-
 GAP: Final = 2**17  # bytes that are read and dropped rather than skipped by another request
 LARGEST: Final = 2**24  # about the most bytes of a merged span: larger ones are faster in several parallel requests
 

@@ -29,8 +29,6 @@ from frazil.stores.values import (
     whole_spans,
 )
 
-__all__ = ["copy_by_put", "pieces_of_object", "put_parts"]
-
 _SHORTEST: Final = 2**20  # bytes of a request, if the limit allows it: smaller ones take as long
 _REQUESTS: Final = 16  # for one object at once
 _COPIES: Final = Backoff(3)  # for an object that others replace

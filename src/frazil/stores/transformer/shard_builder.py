@@ -14,8 +14,6 @@ from frazil.record import Record
 from frazil.stores.transfer.composed_values import composed, joined_sources
 from frazil.stores.values import Columns, Pieces, Sources
 
-__all__ = ["Carried", "Chunks", "appended", "rebuilt", "shard_level", "table_after"]
-
 
 class Chunks(Record):
     """New chunks: their shards, their numbers in the index, their encoded bytes, and how many bytes; -1 for an erased chunk, which has no pieces."""

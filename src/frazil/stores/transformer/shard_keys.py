@@ -15,8 +15,6 @@ from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.values import Columns
 
-__all__ = ["ChunkRows", "ShardKeys"]
-
 _INT64_MAX: Final = 2**63 - 1
 
 

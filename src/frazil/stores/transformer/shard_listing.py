@@ -18,8 +18,6 @@ from frazil.stores.transformer.shard_keys import ShardKeys
 from frazil.stores.transformer.shard_reader import in_batches, open_shards
 from frazil.stores.values import Columns
 
-__all__ = ["ShardListing"]
-
 
 class _Scope(Record):
     """Shards that may have chunks below a prefix, and the other keys below it. leading: the coordinates that the prefix fixes."""

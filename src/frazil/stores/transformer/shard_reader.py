@@ -17,7 +17,6 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, as_buffers, read_values
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
     MISSING,
@@ -27,12 +26,11 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
+    mark_stale,
 )
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
-
-__all__ = ["ResumableShards", "Opened", "fetch_chunks", "in_batches", "open_shards"]
 
 _AT_ONCE: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # for the indexes in memory together, if they belong to several shards
@@ -120,9 +118,7 @@ def fetch_chunks(
     since it was opened is STALE."""
     first = opened.fetched
     status, versions, sizes = _described(located, first)
-    for row, expected in enumerate(() if expect is None else expect):
-        if expected is not None and expected != (versions[row] or ABSENT):
-            status[row] = STALE
+    mark_stale(status, versions, expect)
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     found_rows = np.flatnonzero((np.array(status, np.int64) == FOUND)[spans[:, 0]])
     sources = Sources(None, ())

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 else:
     whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
-__all__ = ["ErasedChunks", "ModifiedChunks", "NewChunks", "ShardWriter"]
-
 _LITTLE: Final = 2**16  # unused bytes of a shard for which it is not rebuilt
 
 Flags: TypeAlias = "NDArray[np.bool_]"

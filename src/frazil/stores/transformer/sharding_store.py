@@ -6,6 +6,7 @@ codecs/sharding/shard.py. The array engine does not use this: it plans the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -48,8 +49,6 @@ from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-
-__all__ = ["ShardingStore"]
 
 
 class ShardingStore(WrappedStore):
@@ -104,12 +103,9 @@ class ShardingStore(WrappedStore):
 
     def __reduce__(self) -> tuple[object, ...]:
         keys, writer = self._keys, self._writer
-        return _again, (
-            (self.inner, keys.prefix, keys.keys, keys.counts),
-            keys.grid,
-            "append" if writer.append else "rebuild",
-            writer.unused,
-        )
+        writing: Literal["rebuild", "append"] = "append" if writer.append else "rebuild"
+        make = partial(ShardingStore, grid_shape=keys.grid, writing=writing, unused=writer.unused)
+        return make, (self.inner, keys.prefix, keys.keys, keys.counts)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -297,12 +293,3 @@ def _extents(values: Sequence[int], what: str, least: int) -> tuple[int, ...]:
     if isinstance(values, str | bytes) or any(not least <= extent < 2**63 for extent in extents):
         raise InvalidInputError(f"{what} is {values!r}; it must be a list of whole numbers, each {least} or more")
     return extents
-
-
-def _again(
-    arguments: tuple[Store, str, ChunkKeys, tuple[int, ...]],
-    grid: tuple[int, ...] | None,
-    writing: Literal["rebuild", "append"],
-    unused: float,
-) -> ShardingStore:
-    return ShardingStore(*arguments, grid_shape=grid, writing=writing, unused=unused)

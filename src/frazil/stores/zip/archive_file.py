@@ -26,8 +26,6 @@ from frazil.stores.zip.headers import FIXED, end_records
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["JOURNAL", "ArchiveFile", "Journal", "open_archive", "parse_journal"]
-
 JOURNAL: Final = ".journal"  # added to the name of the archive
 _NEW: Final = ".new"  # added to the name of an unfinished file
 _HEAD: Final = Struct("<8sQQQI")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 else:
     object_store = LateModule("frazil.stores.objects.object_store")
 
-__all__ = ["object_of"]
-
 
 def object_of(path: str | os.PathLike[str], store: Store | None, options: Mapping[str, object]) -> tuple[str, Object]:
     """The name of the archive, and its object. Raises InvalidInputError."""

@@ -19,17 +19,16 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, read_error, read_values
 from frazil.stores.transfer.merged_spans import GAP
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
     MISSING,
-    STALE,
     WHOLE,
     Columns,
     Fetched,
     Sources,
     Version,
     flat_buffer,
+    mark_stale,
     resolve_span,
     resolve_spans,
 )
@@ -40,8 +39,6 @@ from frazil.stores.zip.headers import FIXED, extra_lengths, head_fault
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
-
-__all__ = ["AnsweredEntries", "Object", "fetch_entries", "load_directory"]
 
 _FEW: Final = 8  # up to this many spans, Python's integers are faster than columns
 _LOCAL_EXTRA: Final = 64  # bytes between name and data that are read with small entries
@@ -137,9 +134,7 @@ def fetch_entries(
     versions = entries.versions(found)
     sizes = found.table[:, SIZE].copy()
     status = [ABSENT_KEY if size < 0 else FOUND for size in sizes.tolist()]
-    for i, expected in enumerate(expect or ()):
-        if expected is not None and expected != (versions[i] or ABSENT):
-            status[i] = STALE
+    mark_stale(status, versions, expect)
     there = np.array(status, np.int64) == FOUND
     requested = spans[there[spans[:, 0]]]
     reader = _Reader(archive, entries, found, names, version, held)

@@ -19,8 +19,6 @@ from frazil.stores.zip.headers import CENTRAL, END, END64, FIXED, LOCATOR64
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NO_ENTRIES", "TAIL", "Directory", "End", "check_name", "find_end", "parse_directory"]
-
 TAIL: Final = (
     2**16 + END.size + LOCATOR64.size + END64.size
 )  # bytes at the end of an archive, in which its end records are

@@ -15,8 +15,6 @@ from frazil.stores.values import Columns, Version
 from frazil.stores.zip.directory import Directory
 from frazil.stores.zip.headers import FIXED, Entry, end_records
 
-__all__ = ["BOUND", "CRC", "DATA", "FLAGS", "HEADER", "METHOD", "NAME", "SIZE", "STORED", "Entries", "Found"]
-
 HEADER, DATA, STORED, SIZE, METHOD, CRC, BOUND, NAME, FLAGS = range(9)  # columns of Found.table
 _VERSION: Final = Struct("<QQI")
 _ABSENT: Final = np.full(9, -1, np.int64)

@@ -16,21 +16,6 @@ from frazil.stores.values import Columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "CENTRAL",
-    "END",
-    "END64",
-    "FIXED",
-    "LOCATOR64",
-    "Entry",
-    "central_record",
-    "dos_stamp",
-    "end_records",
-    "extra_lengths",
-    "head_fault",
-    "local_header",
-]
-
 FIXED: Final = 30  # bytes of a local header before the name
 CENTRAL: Final = Struct("<4sHHHHHHIIIHHHHHII")
 END: Final = Struct("<4sHHHHIIH")

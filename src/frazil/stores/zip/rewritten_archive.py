@@ -11,8 +11,6 @@ from frazil.stores.zip.archive_file import ArchiveFile
 from frazil.stores.zip.directory import Directory, find_end, parse_directory
 from frazil.stores.zip.headers import CENTRAL, FIXED, end_records, extra_lengths
 
-__all__ = ["rewrite_archive"]
-
 _DESCRIPTOR: Final = 0x8  # numbers follow the data: 12 to 24 bytes
 _LONGEST: Final = 24
 

@@ -10,6 +10,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final, Self
@@ -41,6 +42,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    continued,
 )
 from frazil.stores.zip.archive_file import ArchiveFile, open_archive
 from frazil.stores.zip.archive_object import object_of
@@ -49,8 +51,6 @@ from frazil.stores.zip.directory import NO_ENTRIES, check_name
 from frazil.stores.zip.entries import SIZE, Entries
 from frazil.stores.zip.headers import Entry, central_record, dos_stamp, end_records, local_header
 from frazil.stores.zip.rewritten_archive import rewrite_archive
-
-__all__ = ["ZipStore"]
 
 _ROOM: Final = 2**20  # unused bytes that an archive may have in addition to as many as are used
 _MERGED: Final = 4096  # from this many new entries on, they are merged into the columns of the directory
@@ -103,8 +103,9 @@ class ZipStore(Store):
                 path=self.path,
                 hint="leave the `with` block first",
             )
-        path, store, options = self._made
-        return _again, (path, store, self.sync, self.read_only, options)
+        path, store, given = self._made
+        options: dict[str, Any] = given
+        return partial(ZipStore, store=store, sync=self.sync, read_only=self.read_only, **options), (path,)
 
     @property
     def identity(self) -> str | None:
@@ -232,9 +233,7 @@ class ZipStore(Store):
     def _continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, before: Fetched
     ) -> Fetched:
-        answer = before.sources.buffers
-        if not isinstance(answer, AnsweredEntries):
-            raise InvalidInputError("the Fetched to hold came from another store")
+        answer = continued(before, AnsweredEntries)
         version = answer.inner.versions[0]
         if version is None and answer.inner.status[0] == ABSENT_KEY:
             return self._nothing(names, spans, expect)
@@ -466,9 +465,3 @@ def _keys_after(entries: Entries, keys: Sequence[str], prefix: str, after: str) 
         return entries.keys_below(prefix)
     first = bisect_right(keys, after)
     return (key for key in islice(keys, first, None) if key.startswith(prefix))
-
-
-def _again(
-    path: str | os.PathLike[str], store: Store | None, sync: bool, read_only: bool, options: dict[str, Any]
-) -> ZipStore:
-    return ZipStore(path, store=store, sync=sync, read_only=read_only, **options)

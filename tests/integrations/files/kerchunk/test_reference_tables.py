@@ -14,7 +14,7 @@ import pytest
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError
-from frazil.integrations.files.kerchunk.reference_columns import ObjectSizes
+from frazil.integrations.files.kerchunk.reference_columns import Targets
 from frazil.integrations.files.kerchunk.reference_tables import read_tables
 from frazil.integrations.files.scanner import scan_file
 from frazil.integrations.files.sources.source import source_of
@@ -131,6 +131,17 @@ def test_values_are_copied_from_places_that_are_allowed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/deep/temp")[...], expected())
 
 
+def test_relative_targets_begin_at_the_folder_that_has_the_tables(tmp_path: Path) -> None:
+    place = write(tmp_path)
+    for table in (place / "deep/temp").iterdir():
+        columns = parquet.read_table(table)
+        names = [None if path is None else Path(path).name for path in columns["path"].to_pylist()]
+        columns = columns.set_column(0, "path", pyarrow.array(names, pyarrow.string()))
+        parquet.write_table(columns, table)
+    frazil.import_file(place, tmp_path / "a.zarr", "copy", virtual_prefixes=[tmp_path.as_uri() + "/"])
+    np.testing.assert_array_equal(frazil.open(tmp_path / "a.zarr/deep/temp")[...], expected())
+
+
 def test_a_table_that_is_not_there_has_no_references(tmp_path: Path) -> None:
     place = write(tmp_path)
     (place / "deep/temp/refs.0.parq").unlink()
@@ -193,16 +204,16 @@ def test_rows_that_share_a_long_value_are_refused(column: str, tmp_path: Path) -
     parquet.write_table(pyarrow.table(columns), place, **options)
     assert place.stat().st_size < 2**15
     with pytest.raises(FormatError, match="more than"):
-        read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))
+        read_tables(source_of(tmp_path), "a", (rows,), rows, Targets(source_of(tmp_path), None))
     plain = {"use_dictionary": False, "column_encoding": {column: "DELTA_BYTE_ARRAY"}, "compression": "zstd"}
     short = {**columns, column: pyarrow.array([word[:3]] * rows)}
     parquet.write_table(pyarrow.table(short), place, **plain)
     with pytest.raises(FormatError, match="DELTA_BYTE_ARRAY"):
-        read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))
+        read_tables(source_of(tmp_path), "a", (rows,), rows, Targets(source_of(tmp_path), None))
     plain["column_encoding"] = {column: "DELTA_LENGTH_BYTE_ARRAY"}  # whose values each have their own bytes
     short[column] = pyarrow.array(["/x" if column == "path" else b"x"] * rows)
     parquet.write_table(pyarrow.table(short), place, **plain)
-    read_tables(source_of(tmp_path), "a", (rows,), rows, ObjectSizes(None))
+    read_tables(source_of(tmp_path), "a", (rows,), rows, Targets(source_of(tmp_path), None))
 
 
 def test_an_array_of_more_chunks_than_tables_can_have_is_refused(tmp_path: Path) -> None:

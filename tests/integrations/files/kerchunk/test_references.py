@@ -150,6 +150,41 @@ def test_no_file_chooses_whom_this_machine_asks(tmp_path: Path) -> None:
     assert "virtual_prefixes" in scan_file(file).skipped[0].reason
 
 
+@pytest.mark.parametrize("target", ["data.bin", "./data.bin", "../{}/data.bin", "a/../data.bin"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_relative_targets_begin_at_the_folder_of_the_references(
+    target: str, whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, version=0)
+    document = json.loads(file.read_text())
+    if whole:
+        chunk = document["deep/temp/0.0"]
+        stored = (tmp_path / "data.bin").read_bytes()
+        (tmp_path / "data.bin").write_bytes(stored[chunk[1] : chunk[1] + chunk[2]])
+        del document["deep/temp/1.0"]
+    document = {
+        key: [target.format(tmp_path.name), *([] if whole else value[1:])] if isinstance(value, list) else value
+        for key, value in document.items()
+    }
+    file.write_text(json.dumps(document))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    frazil.import_file("../refs.json", "a.zarr", "copy", virtual_prefixes=[tmp_path.as_uri() + "/"])
+    temp = frazil.open_array("a.zarr/deep/temp")
+    np.testing.assert_array_equal(temp[:5], VALUES[:5])
+    assert np.isnan(temp[5:, :6]).all() == whole  # type: ignore[arg-type, call-overload]
+
+
+@pytest.mark.parametrize("target", ["memory://a/b", "ftp://host/data.bin", "://"])
+def test_targets_that_cannot_be_read_here_are_told_by_name(target: str, tmp_path: Path) -> None:
+    file = write(tmp_path)
+    document = json.loads(file.read_text())
+    document["refs"]["deep/temp/0.0"] = [target, 0, 5]
+    file.write_text(json.dumps(document))
+    with pytest.raises(InvalidInputError, match="a reference names"):
+        frazil.import_file(file, tmp_path / "sea.repo")
+
+
 @pytest.mark.parametrize(
     ("dtype", "stored", "fill"), [("|S4", "YWJjZA==", b"abcd"), ("<c8", [1.0, "NaN"], complex(1, np.nan)), ("<u8", 2**64 - 1, 2**64 - 1)]
 )  # fmt: skip

@@ -45,7 +45,9 @@ def _time(text: str) -> timedelta | str:
         count = int(age[1])
         return timedelta(days=count) if age[2] == "d" else timedelta(hours=count)
     if "T" not in text:
-        raise ArgumentTypeError(f"{text!r} is not an age such as 30d or 12h, and no time such as 2026-01-01T00:00:00Z")
+        raise ArgumentTypeError(
+            f"{text!r} is not an age in days or hours, such as 30d or 12h, and no time such as 2026-01-01T00:00:00Z"
+        )
     return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +17,10 @@ from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.v3.fill_attribute import decode_fill
 from frazil.record import Record
-from frazil.repository.virtual.locations import file_location, is_remote
+from frazil.repository.virtual.locations import file_location, is_remote, parse_location, without_secrets
 
 if TYPE_CHECKING:
+    from frazil.integrations.files.sources.source import Source
     from frazil.metadata.json_text import Json
     from frazil.metadata.model import ArrayMetadata
     from frazil.repository.virtual.prefixes import Prefixes
@@ -32,27 +34,60 @@ class ChunkReferences(Record):
     inline_chunks: tuple[tuple[tuple[int, ...], bytes], ...]
 
 
-class ObjectSizes:
-    """Bytes of whole objects and files, looked up once each. Remote ones are looked up only if a prefix allows it, as a file of references may name any URL."""
+class Targets:
+    """The files that references name: their URLs, and the bytes of whole ones, looked up once each. Remote ones are looked up only if a prefix allows it, as a
+    file of references may name any URL."""
 
-    def __init__(self, prefixes: Prefixes | None) -> None:
+    def __init__(self, source: Source, prefixes: Prefixes | None) -> None:
+        """source: the references; a path that is not absolute begins at the folder in which they are."""
+        self._folder: Final = (
+            parse_location(source.location)
+            if source.container is not None
+            else os.path.realpath(os.path.dirname(os.path.abspath(source.name)))
+        )
         self._prefixes: Final = prefixes
         self._sizes: Final[dict[str, int]] = {}
 
+    def url(self, target: str) -> str:
+        """The URL of a file. Raises InvalidInputError for a path that leads out of the bucket or web server of the references."""
+        if "://" in target or target.startswith("/"):
+            return url_of(target)
+        if not target:
+            raise InvalidInputError("a reference names no file")
+        if isinstance(self._folder, str):
+            return file_location(os.path.normpath(os.path.join(self._folder, target)))
+        place, parts = self._folder, list(self._folder.parts[:-1])
+        for part in target.split("/"):
+            if part == ".." and not parts:
+                raise InvalidInputError(f"a reference names {target!r}, which leads out of {place.root}")
+            if part == "..":
+                parts.pop()
+            elif part not in ("", "."):
+                parts.append(part)
+        return place._replace(parts=tuple(parts)).folder_url.rstrip("/")
+
     def size(self, target: str) -> int:
         """Raises InvalidInputError for a place that is not allowed, StoreError."""
-        if target not in self._sizes:
-            if is_remote(target) and not self._prefixes:
+        url = self.url(target)
+        if url not in self._sizes:
+            if is_remote(url) and not self._prefixes:
                 raise InvalidInputError(
-                    f"the size of {target} is needed, but it is requested only if virtual_prefixes allows it"
+                    f"the size of {without_secrets(url)} is needed, but it is requested only if virtual_prefixes allows it"
                 )
-            self._sizes[target] = source_of(target.removeprefix("file://"), self._prefixes).state().size
-        return self._sizes[target]
+            path = url if is_remote(url) else "/" + "/".join(parse_location(url).parts)
+            self._sizes[url] = source_of(path, self._prefixes).state().size
+        return self._sizes[url]
 
 
 def url_of(target: str) -> str:
-    """The URL of a file that references name by a URL or a path."""
-    return target if is_remote(target) or target.startswith("file://") else file_location(target)
+    """The URL of a file that is named by a URL or an absolute path. Raises InvalidInputError for other names."""
+    if "://" not in target:
+        return file_location(target)
+    if not is_remote(target) and not target.startswith("file://"):
+        raise InvalidInputError(
+            f"a reference names {without_secrets(target)!r}; files of {target.partition('://')[0]} cannot be read here"
+        )
+    return target
 
 
 def virtual_array(

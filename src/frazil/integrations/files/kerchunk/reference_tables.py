@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import numpy as np
 
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
-from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, ObjectSizes, url_of
+from frazil.integrations.files.kerchunk.reference_columns import ChunkReferences, Targets
 from frazil.integrations.files.scanned import ChunkColumns
 from frazil.integrations.files.sources.source import Source, open_file
 
@@ -55,7 +55,7 @@ def load_pyarrow() -> ModuleType:
         ) from error
 
 
-def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, sizes: ObjectSizes) -> ChunkReferences:
+def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, places: Targets) -> ChunkReferences:
     """The references of the array at a path, whose chunk grid is `grid`, from tables of `rows` rows. A missing table has no references.
 
     source: of `.zmetadata`. Raises FormatError, StoreError, InvalidInputError without pyarrow, and for a place that is not allowed, if its size is needed."""
@@ -81,13 +81,13 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, sizes
         there = np.array([i for i, target in enumerate(targets) if target is not None], np.int64)
         spans = np.array([offsets, lengths], np.int64)[:, there]
         whole = np.flatnonzero((spans == 0).all(axis=0))
-        spans[1, whole] = [sizes.size(targets[there[i]]) for i in whole]
+        spans[1, whole] = [places.size(targets[there[i]]) for i in whole]
         if (spans < 0).any():
             raise FormatError("a row has a negative offset or size", key=beside.name)
         kept = np.flatnonzero(spans[1] > 0)
         numbers.append(there[kept] + first)
         ranges.append(spans[:, kept])
-        named = {target: url_of(target) for target in {targets[row] for row in there[kept]}}
+        named = {target: places.url(target) for target in {targets[row] for row in there[kept]}}
         urls += [named[targets[row]] for row in there[kept]]
     flat = np.concatenate([np.zeros(0, np.int64), *numbers])
     spans = np.concatenate([np.zeros((2, 0), np.int64), *ranges], axis=1)
