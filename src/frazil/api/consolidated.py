@@ -34,7 +34,7 @@ def consolidate_metadata(
     A later change of a node makes its copy stale: Frazil then drops the copies, other programs may not. No other process may change nodes during the call.
     Raises NotFoundError, MetadataError for a document that is not JSON, InvalidInputError for the draft of 2022, which has no place for copies, and in a
     repository, where one read of a snapshot finds all nodes, ReadOnlyError, StoreError where the store cannot list."""
-    group = _opened(_given(location, store), "r+", path or "", zarr_format, registry, runtime)
+    group = _opened(_source(location, store), "r+", path or "", zarr_format, registry, runtime)
     node_location = group._location
     node_location.require_writable()
     if node_location.nodes is not None:
@@ -77,7 +77,7 @@ def open_consolidated(
     the rules, InvalidInputError for an array, StoreError."""
     mode = to_read_copies(checked_mode(mode, {}))
     group = _opened(
-        _given(location, store, storage_options), mode, path or "", zarr_format, registry, runtime, cache, cache_limit
+        _source(location, store, storage_options), mode, path or "", zarr_format, registry, runtime, cache, cache_limit
     )
     node_location = group._location
     if check is not None:
@@ -86,7 +86,7 @@ def open_consolidated(
     return group if mode == "r+" else Group(node_location._replace(copies=copies, read_only=True), group.metadata)
 
 
-def _given(
+def _source(
     location: Location | Group | None, store: Location | None, storage_options: Mapping[str, object] | None = None
 ) -> Location | Group:
     return location if isinstance(location, Group) else given_location(location, store, storage_options)

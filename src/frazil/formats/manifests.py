@@ -237,8 +237,8 @@ def rows_of_node(manifest: Manifest, node: int) -> slice:
     count = manifest.nodes.size
     if count and manifest.nodes.item(0) == node == manifest.nodes.item(count - 1):  # most have one node
         return slice(0, count)
-    wanted = np.uint32(node)
-    return slice(int(manifest.nodes.searchsorted(wanted, "left")), int(manifest.nodes.searchsorted(wanted, "right")))
+    number = np.uint32(node)
+    return slice(int(manifest.nodes.searchsorted(number, "left")), int(manifest.nodes.searchsorted(number, "right")))
 
 
 def rows_of_array(manifest: Manifest, node: int, rank: int) -> tuple[Columns, Columns]:

@@ -143,10 +143,10 @@ class MemoryStore(Store):
         table = self._table
         answers: list[Version | Changed] = []
         with table.lock:
-            for name, value, wanted in zip(names, values, expect, strict=True):
+            for name, value, expected in zip(names, values, expect, strict=True):
                 old, version = table.objects.get(name, _NOTHING)
                 present = version or ABSENT
-                fits = wanted is None or wanted == present
+                fits = expected is None or expected == present
                 answers.append(table.put(name, old + value if pieces.append else value) if fits else Changed(present))
         return answers
 
@@ -154,9 +154,9 @@ class MemoryStore(Store):
         table = self._table
         answers: list[Changed | None] = []
         with table.lock:
-            for name, wanted in zip(names, expect, strict=True):
+            for name, expected in zip(names, expect, strict=True):
                 present = table.present(name)
-                if wanted is None or wanted == present:
+                if expected is None or expected == present:
                     table.erase(name)
                     answers.append(None)
                 else:

@@ -24,16 +24,16 @@ def test_a_new_turn_is_taken_before_others_find_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "_LONGEST_WAIT", 0.01)
     found: list[bool] = []
 
-    class Turns(dict[str, threading.RLock]):
-        def __setitem__(self, branch: str, turn: threading.RLock) -> None:
-            super().__setitem__(branch, turn)
-            in_thread(lambda: found.append(turn.acquire(blocking=False)))
+    class Locks(dict[str, threading.RLock]):
+        def __setitem__(self, branch: str, lock: threading.RLock) -> None:
+            super().__setitem__(branch, lock)
+            in_thread(lambda: found.append(lock.acquire(blocking=False)))
 
     held = threading.RLock()
     in_thread(held.acquire)  # which ends while holding it
     branches = Branches()
-    branches._turns = Turns(main=held)
-    with branches.turn("main", lambda: None):
+    branches._commit_locks = Locks(main=held)
+    with branches.serialize_commits("main", lambda: None):
         pass
     assert found == [False]
 
@@ -46,8 +46,8 @@ def in_thread(call: Callable[[], object]) -> None:
 
 def test_a_thread_does_not_wait_for_its_own_turn() -> None:
     branches, waited = Branches(), list[int]()
-    with branches.turn("main", lambda: None), branches.turn("main", lambda: waited.append(1)):
-        in_thread(lambda: waited.append(branches._turns["main"].acquire(blocking=False)))
+    with branches.serialize_commits("main", lambda: None), branches.serialize_commits("main", lambda: waited.append(1)):
+        in_thread(lambda: waited.append(branches._commit_locks["main"].acquire(blocking=False)))
     assert waited == [False]
 
 
@@ -63,7 +63,7 @@ def test_a_fork_during_a_sync_and_a_turn() -> None:
             return []
 
     def sync() -> None:
-        with branches.turn("main", lambda: None):
+        with branches.serialize_commits("main", lambda: None):
             branches.sync(Slow())
 
     branches.note_unsynced(["a"])
@@ -74,7 +74,7 @@ def test_a_fork_during_a_sync_and_a_turn() -> None:
     if not child:
         signal.alarm(5)  # which ends a child that waits for the thread
         waited: list[int] = []
-        with branches.turn("main", lambda: waited.append(1)):
+        with branches.serialize_commits("main", lambda: waited.append(1)):
             branches.sync(MemoryStore())
         os._exit(len(waited))
     _, status = os.waitpid(child, 0)

@@ -283,10 +283,10 @@ def test_failures_say_where_they_came_from(error: Exception) -> None:
     }
     for name, call in calls.items():
         inner = SimpleNamespace(**{one: fail for one in names if one != "erase_values"})
-        told = refusal(StoreError, lambda call=call, inner=inner: call(adapt(inner)))  # type: ignore[misc]
-        assert told.message.startswith(f"{name} of the store failed with {type(error).__name__}")
-        assert told.__cause__ is error
-        assert told.errno == getattr(error, "errno", None)
+        found_error = refusal(StoreError, lambda call=call, inner=inner: call(adapt(inner)))  # type: ignore[misc]
+        assert found_error.message.startswith(f"{name} of the store failed with {type(error).__name__}")
+        assert found_error.__cause__ is error
+        assert found_error.errno == getattr(error, "errno", None)
 
 
 def test_a_missing_key_is_no_excuse_for_a_write() -> None:
@@ -335,12 +335,12 @@ class WithoutRanges:
         return len(self.value)
 
 
-@pytest.mark.parametrize("asked", [(5, 10), (90, None), (1, None), (5, 200), (-5, None), (200, None)])
-def test_a_whole_value_is_no_answer_to_a_range(asked: tuple[int, int | None]) -> None:
+@pytest.mark.parametrize("requested", [(5, 10), (90, None), (1, None), (5, 200), (-5, None), (200, None)])
+def test_a_whole_value_is_no_answer_to_a_range(requested: tuple[int, int | None]) -> None:
     store = adapt(WithoutRanges())
     assert store.get("a") == WithoutRanges.value
     with no_pauses():
-        refusal(StoreError, lambda: store.get_partial_values([("a", asked)]))
+        refusal(StoreError, lambda: store.get_partial_values([("a", requested)]))
 
 
 class Signed:
@@ -353,7 +353,7 @@ class Signed:
 
 
 def test_errors_of_others_have_a_key_and_no_secrets() -> None:
-    told = refusal(StoreError, lambda: adapt(Signed()).get("a/b"))
-    assert "secret" not in f"{told}"
-    assert "OSError: 403 , url='https://files.example.org/x', not https://a.example.org/b" in told.message
-    assert told.key == "a/b"
+    error = refusal(StoreError, lambda: adapt(Signed()).get("a/b"))
+    assert "secret" not in f"{error}"
+    assert "OSError: 403 , url='https://files.example.org/x', not https://a.example.org/b" in error.message
+    assert error.key == "a/b"

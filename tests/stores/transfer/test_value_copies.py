@@ -53,10 +53,10 @@ def test_a_copy_has_the_same_bytes_under_each_key(
     kept = {name: values[name] for name in free(list(values))}
     for name, value in kept.items():
         source.set(name, value)
-    asked = [*kept, "missing", "mis/sing"]
+    requested = [*kept, "missing", "mis/sing"]
     if here == "remote":
         source = CountingStore(source)
-    sizes = target.copy_in([f"new/{name}" for name in asked], source, asked, limit=limit)
+    sizes = target.copy_in([f"new/{name}" for name in requested], source, requested, limit=limit)
     assert sizes == [*map(len, kept.values()), -1, -1]
     assert {key: target.get(key) for key in target.list()} == {f"new/{name}": value for name, value in kept.items()}
 

@@ -238,20 +238,20 @@ def _publish_chunks(
     access: Access,
     batch: Batch,
     rows: Columns,
-    wanted: Sequence[Version | None] | None,
+    versions: Sequence[Version | None] | None,
     source: Source,
     *,
     keep_fill: bool = False,
 ) -> Attempt:
     """Publishes chunks that are objects of their own. Returns those of `rows` that another writer replaced meanwhile.
 
-    wanted     the versions that whole chunks replace; None: a part of each chunk is kept
+    versions   the versions that whole chunks replace; None: a part of each chunk is kept
     keep_fill  chunks that are all fill value are written; else they are erased if possible"""
     coords = batch.shards[rows]
     chunks = batch.chunks(rows)
     blobs, old = BlobTable(), None
     keyed: Keyed = Unlocated(access, coords)
-    expect = wanted
+    expect = versions
     if expect is None:
         keyed = located = access.storage.locate(coords)
         spans = np.zeros((len(rows), 3), np.int64)
@@ -274,7 +274,7 @@ def _publish_chunks(
     changed = replace(access, coords, pieces, kept, empty[:0], expect)
     there = empty[access.storage.sizes(coords[empty]) >= 0]
     if len(there):
-        replaced = None if wanted is None else [wanted[i] for i in there.tolist()]
+        replaced = None if versions is None else [versions[i] for i in there.tolist()]
         again = yield from _publish_chunks(access, batch, rows[there], replaced, source, keep_fill=True)
         changed = sorted([*changed, *there[again].tolist()])
     return changed
@@ -416,20 +416,20 @@ def replace(
     if len(kept):
         results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
         changed += [i for i, result in zip(kept.tolist(), results, strict=True) if isinstance(result, Changed)]
-    gone = [i for i in empty.tolist() if expect[i] != ABSENT]
-    if gone and not access.storage.conditional_erase:
-        emptied = [i for i in gone if expect[i] is not ANY]
-        gone = [i for i in gone if expect[i] is ANY]
-        if gone and not access.storage.erasable:
-            there = access.storage.sizes(coords[gone]) >= 0
-            emptied, gone = sorted([*emptied, *np.array(gone, np.int64)[there].tolist()]), []
+    to_erase = [i for i in empty.tolist() if expect[i] != ABSENT]
+    if to_erase and not access.storage.conditional_erase:
+        emptied = [i for i in to_erase if expect[i] is not ANY]
+        to_erase = [i for i in to_erase if expect[i] is ANY]
+        if to_erase and not access.storage.erasable:
+            there = access.storage.sizes(coords[to_erase]) >= 0
+            emptied, to_erase = sorted([*emptied, *np.array(to_erase, np.int64)[there].tolist()]), []
         if emptied:
             values = pieces_of([whole_shard.empty_shard(access.chain.levels[0])] * len(emptied))
             results = access.storage.publish(coords[emptied], values, [expect[i] for i in emptied])
             changed += [i for i, result in zip(emptied, results, strict=True) if isinstance(result, Changed)]
-    if gone:
-        erased = access.storage.erase(coords[gone], [expect[i] for i in gone])
-        changed += [i for i, outcome in zip(gone, erased, strict=True) if isinstance(outcome, Changed)]
+    if to_erase:
+        erased = access.storage.erase(coords[to_erase], [expect[i] for i in to_erase])
+        changed += [i for i, outcome in zip(to_erase, erased, strict=True) if isinstance(outcome, Changed)]
     return sorted(changed)
 
 

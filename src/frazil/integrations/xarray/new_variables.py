@@ -180,15 +180,15 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
                 hint="dimensions of a variable cannot be changed",
             )
         encoded = encoded.transpose(*existing.dims)
-    wanted = {
+    expected_sizes = {
         dimension: len(range(*(target.region or {}).get(str(dimension), slice(None)).indices(size)))
         for dimension, size in existing.sizes.items()
         if dimension != target.append_dim
     }
     sizes = {dimension: size for dimension, size in encoded.sizes.items() if dimension != target.append_dim}
-    if wanted != sizes:
+    if expected_sizes != sizes:
         raise InvalidInputError(
-            f"variable {name!r} already exists with different dimension sizes: {wanted} != {sizes}; "
+            f"variable {name!r} already exists with different dimension sizes: {expected_sizes} != {sizes}; "
             f"sizes change only along append_dim, which is {target.append_dim!r}",
             path=name,
             hint="region= writes a part of what exists",

@@ -90,16 +90,16 @@ _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo` of Icechunk 2
 # --- the tip -----------------------------------------------------------------------------------------------------------------------------
 
 
-def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
+def read_tip(files: Files, branch: str, last: Tip | None = None) -> Tip | None:
     """The newest file of a branch, or None. The tip of a deleted branch has `deleted`.
 
-    known  an earlier tip of this branch: its file and the next one are read. If the next one is missing, the tip is unchanged; else higher numbers are
-           looked up. If its own file is gone or differs, the branch was created again, and `known` is ignored
+    last   an earlier tip of this branch: its file and the next one are read. If the next one is missing, the tip is unchanged; else higher numbers are
+           looked up. If its own file is gone or differs, the branch was created again, and `last` is ignored
     Raises InvalidInputError for an invalid name of a branch, FormatError, StoreError."""
-    if known is not None and known.branch == branch:
-        same, following = _own_and_next(files, known)
+    if last is not None and last.branch == branch:
+        same, following = _own_and_next(files, last)
         if same:
-            return known if following is None else _latest(files, known, following)
+            return last if following is None else _latest(files, last, following)
     check_name("branch", branch)
     found = [(folder, _newest(files, folder)) for folder in _folders(files, "branch", branch)]
     tips = [_read_branch_file(files, branch, number, folder) for folder, number in found if number is not None]
@@ -108,9 +108,9 @@ def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
     return max(tips, key=lambda tip: tip.sequence, default=None)
 
 
-def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
+def open_tip(files: Files, branch: str, last: Tip | None = None) -> Tip:
     """As read_tip. Raises NotFoundError if no branch has this name, FormatError if the repository has a later format."""
-    tip = read_tip(files, branch, known)
+    tip = read_tip(files, branch, last)
     if tip is None:
         require_repository(files)
     if tip is None or tip.deleted:
@@ -142,7 +142,7 @@ def former_tips(files: Files, branch: str) -> Iterator[Tip]:
     if not found:
         raise NotFoundError(f"there is no branch of this name: {branch!r}", key=files.key(REFS))
     newest, folder = max(found, key=lambda one: one[0])
-    place = "" if folder == usual else folder
+    tip_folder = "" if folder == usual else folder
     for high in range(newest, -1, -_FORMER):
         numbers = range(high, max(high - _FORMER, -1), -1)
         keys = [folder + branch_file(number) for number in numbers]
@@ -152,9 +152,9 @@ def former_tips(files: Files, branch: str) -> Iterator[Tip]:
             if data is not None:
                 try:
                     ref = checked_ref(branch, parse_ref(data, key), key)
-                    yield Tip(branch, number, ref.snapshot or b"", ref.deleted, place)
+                    yield Tip(branch, number, ref.snapshot or b"", ref.deleted, tip_folder)
                 except FormatError:
-                    yield Tip(branch, number, b"", False, place)
+                    yield Tip(branch, number, b"", False, tip_folder)
 
 
 def read_first(files: Files, branch: str) -> Ref | None:
@@ -175,27 +175,27 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
             own, *following = read_values(files.store.fetch(names, spans), names, spans)
     if own is None:
         return False, None
-    says = Ref(tip.snapshot or None, tip.deleted)
+    expected = Ref(tip.snapshot or None, tip.deleted)
     # every commit runs this: a file as Frazil writes it is not parsed
-    if own != emit_ref(says):
+    if own != emit_ref(expected):
         try:
-            if parse_ref(own, names[0]) != says:
+            if parse_ref(own, names[0]) != expected:
                 return False, None
         except FormatError:
             return False, None
     return True, following[0] if following else None
 
 
-def _latest(files: Files, known: Tip, following: bytes) -> Tip:
+def _latest(files: Files, last: Tip, following: bytes) -> Tip:
     """The newest tip of a branch after a known one whose next file exists."""
-    folder, can, sequence = _folder(files, known), files.store.capabilities, known.sequence + 1
+    folder, can, sequence = _folder(files, last), files.store.capabilities, last.sequence + 1
     if can.direct or not can.listable:
         newest = highest_number(files.store, folder, sequence)
     else:
         newest = max(_newest(files, folder) or 0, sequence)
     if newest > sequence:
-        return _read_branch_file(files, known.branch, newest, folder)
-    return _next_tip(files, known, following)
+        return _read_branch_file(files, last.branch, newest, folder)
+    return _next_tip(files, last, following)
 
 
 def _newest(files: Files, folder: str) -> int | None:

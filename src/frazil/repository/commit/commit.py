@@ -200,9 +200,9 @@ def _new_commit(transaction: Transaction, message: str, properties: Mapping[str,
         # a shrink through a document removes no chunks: their references must go, or they come back when the array grows
         if (change.references is not None and change.references.count) or (change.shrunk and change.base is not None):
             arrays.append(_array_placement(changes, change, number))
-    gone = [base.nodes.get(path) for path in changes.removed.values()]
-    arrays_gone = [node.array for node in gone if isinstance(node, NodeSnapshot) and node.array is not None]
-    unlisted = frozenset([manifest.id for array in arrays_gone for manifest in array.manifests])
+    removed = [base.nodes.get(path) for path in changes.removed.values()]
+    removed_arrays = [node.array for node in removed if isinstance(node, NodeSnapshot) and node.array is not None]
+    unlisted = frozenset([manifest.id for array in removed_arrays for manifest in array.manifests])
     began, limit = transaction.started_at, transaction.options.attribute_limit
     return NewCommit(transaction.base_id, base, nodes, arrays, unlisted, message, properties, began, limit)
 
@@ -235,10 +235,10 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     names: list[str] = []
     locations = None
     if virtual.any():
-        numbers, place = distinct_numbers(rows.objects[virtual])
+        numbers, position = distinct_numbers(rows.objects[virtual])
         names = [changes.locations[number] for number in numbers]
         locations = np.full(len(virtual), -1, np.int32)
-        locations[virtual] = place
+        locations[virtual] = position
     checks = {name: changes.location_checks[name] for name in names if name in changes.location_checks}
     inline = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
     written = columns_of.node_manifest(
@@ -310,5 +310,5 @@ def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Ti
     transaction.written.intents = ()
     transaction.written.lost(others, may_be_named=may_be_condemned(transaction))
     transaction.forget_reads()
-    transaction.begin_anew()
+    transaction.restart_age()
     transaction.written.sweep()

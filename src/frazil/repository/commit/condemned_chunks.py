@@ -74,12 +74,12 @@ def _require_there(transaction: Transaction, own: Ids) -> None:
     for low in range(0, len(own), _AT_ONCE):
         part = own[low : low + _AT_ONCE]
         keys = [files.key(f"chunks/{text}") for text in encode_ids(octets(part))]
-        gone = np.flatnonzero(files.store.uncached.sizes(keys) < 0)
-        if len(gone):
+        missing = np.flatnonzero(files.store.uncached.sizes(keys) < 0)
+        if len(missing):
             raise ConflictError(
-                f"{len(gone)} of the chunk files that the session wrote are gone: a garbage collection removed them, as the session was open for too long, "
+                f"{len(missing)} of the chunk files that the session wrote are gone: a garbage collection removed them, as the session was open for too long, "
                 "or the repository was replaced by an older copy",
-                key=keys[gone.item(0)],
+                key=keys[missing.item(0)],
                 hint="discard the session and make the changes again; collect with a wait that is longer than the longest session",
             )
 

@@ -1,4 +1,4 @@
-"""Decides which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads `Placing.wanted`, and writes the files.
+"""Decides which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads `Placing.needed`, and writes the files.
 
 In the list of an array, the first manifest that has a chunk is used. The list has, in this order:
 
@@ -72,7 +72,7 @@ class _Plan(Record):
 
 
 class Placing:
-    """Places the references of a commit: `wanted` lists the manifests that have to be loaded, then `place` returns the new ones.
+    """Places the references of a commit: `needed` lists the manifests that have to be loaded, then `place` returns the new ones.
 
     freedoms  lists may have overlays
     trusted   whether Frazil wrote the extents of the snapshot, which it never did without freedoms
@@ -84,9 +84,9 @@ class Placing:
         self._arrays, self._freedoms, self._split = arrays, freedoms, split
         self._lists = [_List(array, split, freedoms=freedoms, trusted=trusted and freedoms) for array in arrays]
 
-    def wanted(self) -> list[ObjectId]:
+    def needed(self) -> list[ObjectId]:
         """The distinct manifests that have to be loaded."""
-        return list(dict.fromkeys([identity for list_ in self._lists for identity in list_.wanted()]))
+        return list(dict.fromkeys([identity for list_ in self._lists for identity in list_.needed()]))
 
     def place(self, loaded: Mapping[ObjectId, Manifest], id_of: Callable[[Manifest], ObjectId]) -> Placed:
         """The new manifests, and the new list of each array. id_of: returns the id of a manifest. Raises InvalidInputError if a wanted manifest is not
@@ -159,22 +159,22 @@ class _List:
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then no old reference remains
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()
-        self._known = self._by_extents() if trusted and not self.is_whole else None
-        self._planned = None if self._known is None else self._plan(self._known)
+        self._listed_entries = self._by_extents() if trusted and not self.is_whole else None
+        self._planned = None if self._listed_entries is None else self._plan(self._listed_entries)
 
     def _both(self) -> Columns:
         if not len(self.removed):
             return self.chunks
         return sorted_coordinates(np.concatenate([self.removed, self.chunks]))
 
-    def wanted(self) -> list[ObjectId]:
+    def needed(self) -> list[ObjectId]:
         """The manifests that `place` needs."""
         if self.is_whole:
             return []
         listed = self.array.manifests
-        if self._known is None or self._planned is None:
+        if self._listed_entries is None or self._planned is None:
             return [reference.id for reference in listed]
-        needed = [self._known[at].reference for at in self._planned.needed]
+        needed = [self._listed_entries[at].reference for at in self._planned.needed]
         return [reference.id for reference in needed if reference is not None]
 
     def place(self, loaded: Mapping[ObjectId, Manifest]) -> list[_Entry]:
@@ -182,7 +182,7 @@ class _List:
         self.loaded = loaded
         if self.is_whole:
             return self._new(self.written)
-        entries = self._by_content() if self._known is None else self._known
+        entries = self._by_content() if self._listed_entries is None else self._listed_entries
         plan = self._planned or self._plan(entries)
         left = {
             at: entry
@@ -254,7 +254,7 @@ class _List:
             for low, high, count in zip(box.first, box.last, self.array.grid, strict=True):
                 is_outside |= low >= count
                 reaches_out |= high >= count
-            if not is_outside and not (box.count <= len(both) and box.held(both) == box.places):
+            if not is_outside and not (box.count <= len(both) and box.held(both) == box.capacity):
                 kept.append(at)
                 touched[at] = reaches_out or (len(self.leaving) > 0 and box.held(self.leaving) > 0)
         of_overlays, of_parts = self._divide([extents[at].count for at in kept])

@@ -77,8 +77,10 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Diverge
                 hint="discard the session, and make the changes again in a new one",
             ) from error
         ours = session_delta(transaction)
-        asked = _compared_chunks(ours)
-        theirs = snapshot_delta(files, transaction.base, new, matching, chunks_of=asked, attributes_of=ours.made.keys())
+        compared = _compared_chunks(ours)
+        theirs = snapshot_delta(
+            files, transaction.base, new, matching, chunks_of=compared, attributes_of=ours.made.keys()
+        )
         conflicts = find_conflicts(ours, theirs, began, tip.snapshot)
         return Divergence(tip, new, matching, ours, theirs, conflicts)
 
@@ -142,11 +144,11 @@ def _appended(
 ) -> tuple[list[Located], list[Columns], list[Conflict]]:
     """For each array whose appended rows are to be copied: the array in the session, and the older chunks around the first of these rows that the session
     changed. And conflicts about such chunks."""
-    files, known, options = transaction.files, transaction.known, transaction.options
+    files, extensions, options = transaction.files, transaction.extensions, transaction.options
     session = transaction.frozen()
     ours = [(session, met.ours.name(shift.before)) for shift in shifts]
-    theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, known, options)
-    base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
+    theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, extensions, options)
+    base = Transaction(files, transaction.base_id, transaction.base, None, extensions, options)
     changed: list[Columns] = []
     clashes: list[Conflict] = []
     for shift, our in zip(shifts, ours, strict=True):
@@ -175,8 +177,8 @@ def _begin(
         transaction.reads = None  # copying does not count as reading
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)
         for shift, our, mine in zip(shifts, ours, changed, strict=True):
-            given_up = lost.get(our[1])
-            kept = mine if given_up is None else mine[~among(mine, given_up)]
+            dropped = lost.get(our[1])
+            kept = mine if dropped is None else mine[~among(mine, dropped)]
             rows.copy(shift, our, (transaction, transaction.path_of(shift.key)), kept)
         transaction.reads = None if reads is None else reads.over(met.matching.there)
     except BaseException:

@@ -16,7 +16,7 @@ from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.reachable import chunk_files
 from frazil.repository.maintenance.records import list_records
 from frazil.repository.repair.report import REPAIR
-from frazil.repository.verification.histories import UNREADABLE, Seen
+from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.verify import problems_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def last_complete(
 ) -> ObjectId | None:
     """The first of some snapshots in which nothing is damaged or missing. Raises StoreError."""
     for file in ids:
-        if not problems_of(files, Seen(file, "", False), chunk_files, progress):
+        if not problems_of(files, ReachedSnapshot(file, "", False), chunk_files, progress):
             return file
     return None
 
@@ -104,8 +104,8 @@ def _require_kept(files: RepositoryFormat, written: Written, listed: ChunkFiles)
     is_running = any(record.folder == "runs" for record in records)
     condemned = named[among(named, condemned_ids(files, lists if is_running else [])["chunks"])]
     there = named[among(named, listed.ids)]
-    gone = there[files.store.uncached.sizes([_chunk_key(files, one) for one in id_list(there)]) < 0]
-    for lost in (*id_list(condemned), *id_list(gone)):
+    missing_ids = there[files.store.uncached.sizes([_chunk_key(files, one) for one in id_list(there)]) < 0]
+    for lost in (*id_list(condemned), *id_list(missing_ids)):
         raise ConflictError(
             "a garbage collection removes a chunk file that the repair would refer to",
             key=_chunk_key(files, lost),

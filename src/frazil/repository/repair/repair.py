@@ -26,7 +26,7 @@ from frazil.repository.repair.branches import (
 from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids, parent_of
 from frazil.repository.repair.new_nodes import Plan, plan_commit
 from frazil.repository.repair.report import Consents, Entry, Repair, hints_for
-from frazil.repository.verification.histories import UNREADABLE, Seen, is_first
+from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot, is_first
 from frazil.repository.verification.verify import Checked, Depth, check, problems_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def repair(
     *,
     dry_run: bool,
 ) -> Repair:
-    """Repairs a repository. files: with an empty cache (RepositoryFormat.anew); decode: adds the chunks of tips that cannot be decoded to problems.
+    """Repairs a repository. files: with an empty cache (RepositoryFormat.uncached); decode: adds the chunks of tips that cannot be decoded to problems.
 
     Raises NotFoundError and FormatError if there is no repository of this format, or a tip has another version of the format; ConflictError if a copy to this
     location is not complete, or if other sessions keep changing a branch; CommitUnknownError, StoreError, ReadOnlyError. Repairs done before an error stay."""
@@ -70,7 +70,7 @@ def repair(
             run.end_histories()
     after = before
     if run.writes:
-        files = files.anew()
+        files = files.uncached()
         checked = check(files, progress, depth)
         after = _decoded(checked, decode)
     tips = {encode_id(tip) for _, tip in checked.tips}
@@ -163,7 +163,10 @@ class _Run:
 
     def _problems(self, ref: str, snapshot: ObjectId) -> Problems:
         problems = problems_of(
-            self._files, Seen(snapshot, ref, is_first(self._files, snapshot)), self._chunk_files, self._progress
+            self._files,
+            ReachedSnapshot(snapshot, ref, is_first(self._files, snapshot)),
+            self._chunk_files,
+            self._progress,
         )
         return problems if self._decode is None else self._decode([(ref, snapshot)], problems)
 
@@ -348,7 +351,7 @@ class _Run:
             expired = set(id_list(expired_ids(self._files)))
         except UNREADABLE as error:
             raise FormatError(error.message, key=error.key, hint="restore it from a copy") from error
-        files = self._files.anew()
+        files = self._files.uncached()
         starts = {f"branch {name}": self._tip_of(files, name) for name in files.branches()}
         starts |= {f"tag {name}": self._tagged(name) for name in files.tags()}
         ends: dict[ObjectId, str] = {}
@@ -402,7 +405,7 @@ class _Run:
     ) -> None:
         """Finds the newest snapshots before a tip that are damaged or missing. If files name different parents, all of them are followed: an expiry applies to
         every ref, so intact snapshots must not expire. Results are added with their ref to ends and whole; whole are further parents that can be read"""
-        waiting, known = [tip], {tip}
+        waiting, visited = [tip], {tip}
         while waiting:
             start = waiting.pop()
             following: ObjectId | None = None if start == tip else start
@@ -414,8 +417,8 @@ class _Run:
                         break
                     if ancestor.parent is None and at != start:
                         at = files.snapshot_id(at)
-                    seen = Seen(at, ref, ancestor.parent is None, ancestor.parent)
-                    problems = problems_of(files, seen, self._chunk_files, self._progress) if at != tip else ()
+                    reached = ReachedSnapshot(at, ref, ancestor.parent is None, ancestor.parent)
+                    problems = problems_of(files, reached, self._chunk_files, self._progress) if at != tip else ()
                     if any(problem.kind != "history" for problem in problems):
                         ends.setdefault(at, ref)
                         break
@@ -431,8 +434,8 @@ class _Run:
                 file = self._readable(files, other)
                 if file is None:
                     ends.setdefault(other, ref)
-                elif file not in known:
-                    known.add(file)
+                elif file not in visited:
+                    visited.add(file)
                     waiting.append(file)
                     whole.setdefault(file, ref)
 

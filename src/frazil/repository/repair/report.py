@@ -53,10 +53,10 @@ class Entry(Record):
         return {**self._asdict(), "chunks": None if self.chunks is None else self.chunks.tolist()}
 
     def __str__(self) -> str:
-        place = " ".join(part for part in (self.ref, self.path) if part)
+        subject = " ".join(part for part in (self.ref, self.path) if part)
         source = f", from snapshot {self.snapshot}" if self.snapshot not in self.text else ""
         chunks = "" if self.chunks is None else f" ({chunks_text(self.chunks)})"
-        return printable(f"{place}: {self.text}{source}{chunks}")
+        return printable(f"{subject}: {self.text}{source}{chunks}")
 
 
 class Repair(Record):

@@ -46,17 +46,17 @@ class Branches:
         self._unsynced: dict[str, bool] = {}  # whether the key may not exist yet
         self._lost: str | None = None  # the error of the system that could not write these keys to the medium
         self._syncing = threading.Lock()
-        self._turns: dict[str, threading.RLock] = {}
+        self._commit_locks: dict[str, threading.RLock] = {}
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         """Resets the locks in a child process, in which the threads that held them do not run."""
-        self._syncing, self._turns = threading.Lock(), {}
+        self._syncing, self._commit_locks = threading.Lock(), {}
 
     def latest(self, tip: Tip) -> Tip:
         """A tip, or a later known one of its branch."""
-        seen = self.tips.get(tip.branch)
-        return seen if seen is not None and seen.folder == tip.folder and seen.sequence > tip.sequence else tip
+        newest = self.tips.get(tip.branch)
+        return newest if newest is not None and newest.folder == tip.folder and newest.sequence > tip.sequence else tip
 
     def note_chunks(self, before: ObjectId, snapshot: ObjectId, chunks: ChunksByPath) -> None:
         """Records a commit that changed only these chunks."""
@@ -109,19 +109,19 @@ class Branches:
                     self._unsynced.pop(key, None)
 
     @contextmanager
-    def turn(self, branch: str, meanwhile: Callable[[], object]) -> Iterator[None]:
+    def serialize_commits(self, branch: str, meanwhile: Callable[[], object]) -> Iterator[None]:
         """Serializes the commits of threads to one branch, as only one can succeed at a time. Correctness does not depend on it: a thread that waits too long,
         as for a killed one, continues without a turn, and later threads do not wait for the killed one.
 
         meanwhile  is called once before waiting, if another thread has the turn. A thread never waits for itself, as when it commits in a solver."""
-        turn = self._turns.setdefault(branch, threading.RLock())
-        if not turn.acquire(blocking=False):
+        lock = self._commit_locks.setdefault(branch, threading.RLock())
+        if not lock.acquire(blocking=False):
             meanwhile()
-            if not turn.acquire(timeout=_LONGEST_WAIT):
-                turn = threading.RLock()
-                turn.acquire()  # before other threads can get it
-                self._turns[branch] = turn
+            if not lock.acquire(timeout=_LONGEST_WAIT):
+                lock = threading.RLock()
+                lock.acquire()  # before other threads can get it
+                self._commit_locks[branch] = lock
         try:
             yield
         finally:
-            turn.release()
+            lock.release()

@@ -300,12 +300,12 @@ class ChangeSet:
         change.node = change.node._replace(path=path)
         self._paths[path] = change.key
 
-    def location(self, text: str, check: FileCheck | None, known: dict[str, int]) -> int:
-        """The number of the location of virtual chunks with this check. `known` is a cache of the caller."""
-        text = distinct_location(text, check, known, self.location_checks)
-        number = known.get(text)
+    def location(self, text: str, check: FileCheck | None, number_of: dict[str, int]) -> int:
+        """The number of the location of virtual chunks with this check. `number_of` is a cache of the caller."""
+        text = distinct_location(text, check, number_of, self.location_checks)
+        number = number_of.get(text)
         if number is None:
-            number = known[text] = len(self.locations)
+            number = number_of[text] = len(self.locations)
             self.locations.append(text)
             if check is not None:
                 self.location_checks[text] = check

@@ -127,10 +127,10 @@ class Located(Record):
         """For each object one of the versions that its chunks expect (a row each), None for any; None instead of a list if nothing is expected of objects."""
         if self.plain or self.versions is not None:
             return expect if self.plain else None
-        wanted, column = np.full(len(self.names), None), as_objects(expect)
+        expected, column = np.full(len(self.names), None), as_objects(expect)
         rows = np.flatnonzero((self.kind == STORED) & np.not_equal(column, _NONE))[::-1]  # of several, the first
-        wanted[self.object[rows]] = column[rows]
-        found: list[Version | None] = wanted.tolist()
+        expected[self.object[rows]] = column[rows]
+        found: list[Version | None] = expected.tolist()
         return found
 
 

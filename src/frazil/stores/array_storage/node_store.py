@@ -58,16 +58,16 @@ class NodeStore(Store):
 
     nodes: the nodes shown;  known: the extensions that documents may name;  read_only: whether writing is refused"""
 
-    __slots__ = ("known", "nodes", "read_only")
+    __slots__ = ("extensions", "nodes", "read_only")
 
-    def __init__(self, nodes: NodeStorage, known: KnownExtensions, read_only: bool = False) -> None:
-        self.nodes, self.known, self.read_only = nodes, known, read_only
+    def __init__(self, nodes: NodeStorage, extensions: KnownExtensions, read_only: bool = False) -> None:
+        self.nodes, self.extensions, self.read_only = nodes, extensions, read_only
 
     def __repr__(self) -> str:
         return f"NodeStore({self.nodes!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return NodeStore, (self.nodes, self.known, self.read_only)
+        return NodeStore, (self.nodes, self.extensions, self.read_only)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -193,7 +193,7 @@ class NodeStore(Store):
         except InvalidInputError as error:
             error.key = key
             raise
-        node = parse_node(value, self.known.metadata, key=key)
+        node = parse_node(value, self.extensions.metadata, key=key)
         self.nodes.check(path, node)
         return node.without_consolidated() if isinstance(node, GroupMetadata) else node
 
@@ -244,7 +244,7 @@ class NodeStore(Store):
             return [None]
         self.require("writable")
         keys = grouped(names)
-        answers = [None if wanted in (ANY, ABSENT) else Changed(ABSENT) for wanted in expect]
+        answers = [None if expected in (ANY, ABSENT) else Changed(ABSENT) for expected in expect]
         for path, chunks in keys.chunks:
             batch = self._chunk_batch(path, chunks)
             if batch is not None:

@@ -94,13 +94,13 @@ def fetch_located(
 
     Raises StoreError if an object is missing that must exist."""
     kind = located.kind[spans[:, 0]]
-    asked = np.flatnonzero(kind == STORED)
-    fetched = _fetch_objects(store, located, object_spans(located, spans[asked]), expect, continue_from, single_read)
+    stored = np.flatnonzero(kind == STORED)
+    fetched = _fetch_objects(store, located, object_spans(located, spans[stored]), expect, continue_from, single_read)
     status, versions, sizes, version_may_repeat = _by_chunk(located, fetched)
     if expect is not None:
         status[_stale(status, versions, expect)] = STALE
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    rows[asked] = fetched.rows
+    rows[stored] = fetched.rows
     files, buffers = fetched.sources
     inline = np.flatnonzero(kind == INLINE)
     if len(inline):
@@ -178,6 +178,6 @@ def _stale(
     """Which chunks have another version than expected, or are missing, or exist against expectation."""
     if expect is versions:
         return np.zeros(len(status), np.bool_)
-    wanted, present = as_objects(expect), as_objects(versions)
+    expected, present = as_objects(expect), as_objects(versions)
     present[(status == ABSENT_KEY) | (status == FOLDER)] = ABSENT
-    return np.asarray(np.not_equal(wanted, _NONE) & np.not_equal(wanted, present), np.bool_)
+    return np.asarray(np.not_equal(expected, _NONE) & np.not_equal(expected, present), np.bool_)

@@ -109,7 +109,7 @@ class _Folder(Protocol):
 
     fd: int
 
-    def is_gone(self) -> bool: ...
+    def is_removed(self) -> bool: ...
 
 
 def one_found(
@@ -120,7 +120,7 @@ def one_found(
     files = _kernel.open_files(root.fd, names, stat)
     ((code, _, size, changed),) = stat.tolist()
     version = raw(stat)[8:]
-    if code in NOWHERE and not root.is_gone():
+    if code in NOWHERE and not root.is_removed():
         stat[0, 2] = -1
         folders = (0,) if code == errno.EISDIR else ()
         return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)

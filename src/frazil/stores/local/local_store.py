@@ -174,7 +174,7 @@ class LocalStore(Store):
             if one is not None:
                 return one
         found = self._opened(root, names) if len(names) > 1 else when_files_are_free(partial(self._opened, root, names))
-        if None in found[1] and root.is_gone():
+        if None in found[1] and root.is_removed():
             root = self._live()
             if root is None:
                 return self._not_there(names, spans, expect)
@@ -244,12 +244,12 @@ class LocalStore(Store):
         return self._put(names, pieces, expect)
 
     def _put(self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
-        wanted = [expected(version) for version in expect]
+        conditions = [expected(version) for version in expect]
         root = self._open() or self._made()
-        result = self._published(root, names, pieces, wanted)
+        result = self._published(root, names, pieces, conditions)
         rows = result.tolist()
-        if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_gone():  # the root folder was removed
-            result = self._published(self._made(), names, pieces, wanted)
+        if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_removed():  # the root folder was removed
+            result = self._published(self._made(), names, pieces, conditions)
             rows = result.tolist()
         table = raw(result)
         answers: list[Version | Changed] = []
@@ -421,7 +421,7 @@ class LocalStore(Store):
     def _live(self) -> RootFolder | None:
         """The root; if it was removed and created again, the folder that now has its path."""
         root = self._open()
-        if root is not None and root.is_gone():
+        if root is not None and root.is_removed():
             self._root = None
             root = self._open()
         return root

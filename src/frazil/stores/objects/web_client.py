@@ -174,7 +174,7 @@ class WebClient:
             raise StoreError("a web server cannot be asked for this key", key=key, hint='it has a part "." or ".."')
         return f"{self._base}/{quote(key, _SAFE)}"
 
-    def ask(self, method: str, key: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T]) -> T:
+    def request(self, method: str, key: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T]) -> T:
         """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs. If
         `take` raises an OSError without a key, the response was lost, except for EPROTO: then it is invalid.
 

@@ -32,7 +32,7 @@ from frazil.stores.transformer.shard_reader import (
     locate_chunks,
     open_shards,
 )
-from frazil.stores.transformer.shard_writer import Erased, Given, Made, ShardWriter, Wanted
+from frazil.stores.transformer.shard_writer import ChunkChanges, ErasedChunks, ModifiedChunks, NewChunks, ShardWriter
 from frazil.stores.values import (
     OPEN_AT_ONCE,
     Capabilities,
@@ -166,7 +166,7 @@ class ShardingStore(WrappedStore):
         return self._changed(  # type: ignore[return-value] # every given chunk then has a version
             names,
             expect,
-            lambda rows: Given(picked(pieces, rows)),
+            lambda rows: NewChunks(picked(pieces, rows)),
             lambda plain: self.inner.put_many(
                 [names[row] for row in plain.tolist()], picked(pieces, plain), [expect[row] for row in plain.tolist()]
             ),
@@ -184,7 +184,7 @@ class ShardingStore(WrappedStore):
         return self._changed(  # type: ignore[return-value] # an erased chunk has no version
             names,
             expect,
-            lambda _: Erased(),
+            lambda _: ErasedChunks(),
             lambda plain: self.inner.erase_many(
                 [names[row] for row in plain.tolist()], [expect[row] for row in plain.tolist()]
             ),
@@ -194,7 +194,7 @@ class ShardingStore(WrappedStore):
         self,
         names: Sequence[str],
         expect: Sequence[Version | None],
-        wanted: Callable[[Columns], Wanted],
+        make_changes: Callable[[Columns], ChunkChanges],
         relayed: Callable[[Columns], Sequence[Version | Changed | None]],
     ) -> list[Version | Changed | None]:
         """The result for each name, of chunks and of other keys, whose rows the functions get."""
@@ -202,7 +202,9 @@ class ShardingStore(WrappedStore):
         answers: list[Version | Changed | None] = [None] * len(names)
         plain = np.setdiff1d(np.arange(len(names)), rows)
         if rows:
-            chunks = self._writer.change(chunk_rows, [expect[row] for row in rows], wanted(np.array(rows, np.int64)))
+            chunks = self._writer.change(
+                chunk_rows, [expect[row] for row in rows], make_changes(np.array(rows, np.int64))
+            )
             for row, answer in zip(rows, chunks, strict=True):
                 answers[row] = answer
         if len(plain):
@@ -243,7 +245,7 @@ class ShardingStore(WrappedStore):
             check_starts(key, writes[key], max(size, 0))
             return patched(key, old or b"", writes[key])
 
-        self._writer.change(self._chunk_rows(names)[1], [None] * len(names), Made(make, reads))
+        self._writer.change(self._chunk_rows(names)[1], [None] * len(names), ModifiedChunks(make, reads))
 
     def _erase_below(self, prefix: str) -> None:
         """Erases the chunks of shards that have chunks elsewhere too one by one; so for all shards if `inner` cannot erase."""

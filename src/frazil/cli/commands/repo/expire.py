@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from frazil.cli.command import Command, whole_number
 from frazil.cli.locations import add_repository, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 
 _AGE = re.compile(r"([0-9]{1,6})(d|h)")
 
@@ -59,7 +59,7 @@ def run(options: Namespace) -> None:
         expire_branches=options.branches,
         dry_run=options.dry_run,
     )
-    say_result(options, done.to_json(), str(done))
+    print_result(options, done.to_json(), str(done))
 
 
 COMMAND = Command(
