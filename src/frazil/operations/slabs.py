@@ -161,9 +161,12 @@ def _cuts(length: int, one: int, other: int) -> int:
     return -(-length // one) + -(-length // other) - 1 - (length - 1) // lcm(one, other)
 
 
-def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = False) -> Iterator[Slab]:
+def read_slabs(
+    array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = False, ended: Event | None = None
+) -> Iterator[Slab]:
     """All elements, slab by slab in the order of the plan. skip: the number of first slabs that are not read. ahead: another thread reads the next slab while
-    the caller has one, into a second buffer, in pieces: a caller that stops early waits for one piece. Raises DataError, StoreError."""
+    the caller has one, into a second buffer, in pieces: a caller that stops early waits for one piece. ended: set when the caller stops early, if another thread reads.
+    Raises DataError, StoreError."""
     if not prod(plan.shape):
         return
     if not plan.shape:
@@ -172,9 +175,11 @@ def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = Fal
         return
     size = plan.nbytes // array.dtype.itemsize
     memory = [np.empty(size, array.dtype) for _ in range(1 + ahead)]  # for all columns
-    ended = Event() if ahead else None
-    slabs = _read_columns(array, plan, skip, memory, ended)
-    yield from slabs if ended is None else _prefetched(slabs, ended)
+    if not ahead:
+        yield from _read_columns(array, plan, skip, memory, None)
+        return
+    ended = ended or Event()
+    yield from _prefetched(_read_columns(array, plan, skip, memory, ended), ended)
 
 
 def _read_columns(
@@ -198,8 +203,9 @@ def _prefetched(slabs: Iterator[Slab], ended: Event) -> Iterator[Slab]:
             while (slab := coming.result()) is not None:
                 coming = thread.submit(next, slabs, None)
                 yield slab
-        finally:
+        except BaseException:
             ended.set()
+            raise
 
 
 def _slab_starts(plan: SlabPlan) -> list[int]:
