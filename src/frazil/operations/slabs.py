@@ -19,6 +19,8 @@ from frazil.operations.window import Values
 from frazil.record import Record
 
 _PIECE: Final = 2**24  # decoded bytes that a second thread reads at once; at least one row of chunks
+_SAMPLED: Final = 1000  # elements of a chunk whose length is looked at
+_ARENA: Final = 1.25  # memory of NumPy's strings for each byte of text
 _OF_SHARDS: Final = 0.25  # the weight of opening a shard again, relative to reading a chunk again
 
 
@@ -28,7 +30,7 @@ class SlabPlan(Record):
     shape   of the array;  blocks: extents of a block
     axis    of consecutive slabs; 0 for an array without dimensions
     column  extents of a column: multiples of blocks, or the whole length; along `axis` any number, of rows that are read at once
-    nbytes  of the buffer that all slabs of a column share"""
+    nbytes  of the buffer that all slabs of a column share; of text about, from the length of some"""
 
     shape: tuple[int, ...]
     blocks: tuple[int, ...]
@@ -85,7 +87,7 @@ def plan_slabs(
 ) -> SlabPlan:
     """The plan that reads chunks the fewest times with a buffer of max_bytes, or of one block, if that is larger. Pure.
 
-    blocks  extents of a block, which a slab never cuts;  chunks: extents that are decoded whole;  shards: extents of shards, None: there are none
+    itemsize  bytes of an element, including its text; blocks: extents of a block, which a slab never cuts;  chunks: extents that are decoded whole;  shards: extents of shards, None: there are none
     axis    of consecutive slabs; None: the best one"""
     lengths = tuple(shape)
     blocks = tuple(max(1, min(block, length)) for block, length in zip(blocks, lengths, strict=True))
@@ -95,6 +97,28 @@ def plan_slabs(
     axes = range(len(lengths)) if axis is None else (axis,)
     plans = [_grown(lengths, itemsize, blocks, along, grids, max_bytes) for along in axes]
     return min(plans, key=lambda plan: (plan.nbytes > max_bytes, round(_cost(plan.shape, plan.column, grids), 9)))
+
+
+def element_nbytes(array: Array) -> int:
+    """Bytes of an element in memory. Of text and bytes of any length it is the mean of some elements of three chunks, the largest of the three. Raises DataError, StoreError."""
+    itemsize = array.dtype.itemsize
+    if array._access.variable is None or not prod(array.shape):
+        return itemsize
+    most = 0.0
+    for number in range(3):  # the first, the middle and the last chunk
+        starts = [
+            (-(-length // chunk) - 1) * number // 2 * chunk
+            for length, chunk in zip(array.shape, array.chunks, strict=True)
+        ]
+        box = [
+            slice(start, min(start + chunk, length))
+            for start, chunk, length in zip(starts, array.chunks, array.shape, strict=True)
+        ]
+        found = np.asarray(array.read(tuple(box))).reshape(-1)
+        some = found[:: max(found.size // _SAMPLED, 1)].tolist()
+        sizes = [len(one.encode() if isinstance(one, str) else one or b"") for one in some]
+        most = max(most, sum(sizes) / len(sizes))
+    return itemsize + int(most * _ARENA)
 
 
 _Grids = list[tuple[tuple[int, ...], float]]
@@ -173,7 +197,7 @@ def read_slabs(
         if not skip:
             yield Slab(0, (), array.read())
         return
-    size = plan.nbytes // array.dtype.itemsize
+    size = _buffer_bytes(plan.shape, 1, plan.blocks, plan.axis, plan.column)  # in elements
     memory = [np.empty(size, array.dtype) for _ in range(1 + ahead)]  # for all columns
     if not ahead:
         yield from _read_columns(array, plan, skip, memory, None)

@@ -38,7 +38,7 @@ from frazil.operations.copy.journal import (
 )
 from frazil.operations.rechunk.report import Rechunked
 from frazil.operations.shards.shard_index import grid_extents
-from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
+from frazil.operations.slabs import SlabPlan, element_nbytes, plan_slabs, read_slabs
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
@@ -376,7 +376,7 @@ def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
     inner, half = array._compiled.chain.inner_chunk, array._location.runtime.checked().bytes_in_flight // 2
     if inner.stage is not None or inner.bound > inner.nbytes:  # not stored as plain elements, of which parts are read
         half = max(half, inner.nbytes)
-    arguments = array.shape, array.dtype.itemsize, grid_extents(made), array.chunks
+    arguments = array.shape, element_nbytes(array), grid_extents(made), array.chunks
     one, two = (plan_slabs(*arguments, nbytes, array.shards) for nbytes in (half, half // 2))
     return two if two.nbytes <= half // 2 and two.reads(array.chunks) <= _MORE_READS * one.reads(array.chunks) else one
 
