@@ -228,9 +228,9 @@ def _listed(route: Route) -> Iterator[Merged]:
     """The names at the source; when a copy is resumed, with the listed facts about them at the destination."""
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
     needs_digests = route.verify and not route.store.capabilities.direct
-    here = route.store.list_pages(route.root, details=route.again or needs_digests)
+    pages = route.store.list_pages(route.root, details=route.again or needs_digests)
     there = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
-    for part in merge(here, there, route.root, route.to_root, timed=timed):
+    for part in merge(pages, there, route.root, route.to_root, timed=timed):
         yield part._replace(pairs=[pair for pair in part.pairs if pair.name != JOURNAL_NAME])
 
 
@@ -251,10 +251,10 @@ def _into_session(route: Route, threads: CopyThreads) -> Done:
 def _references(route: Route) -> dict[str, bytes]:
     """Branches and tags as they are now: the objects that they refer to are listed later, so all of them are found. Removes other references that an
     interrupted copy wrote."""
-    here = _values(route.store, route.root)
+    references = _values(route.store, route.root)
     if route.again:
-        erase_names(route.to_store, route.to_root, differences(here, _values(route.to_store, route.to_root)))
-    return here
+        erase_names(route.to_store, route.to_root, differences(references, _values(route.to_store, route.to_root)))
+    return references
 
 
 def _values(store: Store, root: str) -> dict[str, bytes]:

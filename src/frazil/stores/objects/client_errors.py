@@ -153,8 +153,8 @@ def status_failure(status: int, what: str, key: str, url: str, wait: float = 0.0
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
         name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
-        asked = f" and asks to wait {wait:.0f} s" if wait else ""
-        reason, hint = f"the server answered {status}{asked}", _HINTS[name]
+        delay_text = f" and asks to wait {wait:.0f} s" if wait else ""
+        reason, hint = f"the server answered {status}{delay_text}", _HINTS[name]
     return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
 
 

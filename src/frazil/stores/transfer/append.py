@@ -41,8 +41,8 @@ def append_by_put(
             answers[pending[number]] = Changed(present[number])
         going = np.flatnonzero(fits)
         rows = old_values.rows[going]
-        here = rows[:, 0] != MISSING
-        old = composed(old_values.sources, rows[here], np.concatenate(([0], np.cumsum(here))))
+        existing = rows[:, 0] != MISSING
+        old = composed(old_values.sources, rows[existing], np.concatenate(([0], np.cumsum(existing))))
         put = store.put_many(
             [names[i] for i in pending[going].tolist()],
             chained(old, picked(pieces, pending[going])),

@@ -323,12 +323,12 @@ class ShardWriter(Record):
         changes[new.shard[(new.length >= 0) | (batch.tables[new.shard, new.number, 0] >= 0)]] = True
         is_whole = np.ones(len(after), np.bool_)
         is_whole[batch.which] = False
-        ways = (
+        actions = (
             (full & changes & ~appends, self._rebuild),
             (full & changes & appends, self._append),
             (~full & batch.there & (changes | is_whole), self._erase),
         )
-        for chosen, act in ways:
+        for chosen, act in actions:
             chosen &= touched
             groups = np.flatnonzero(chosen)
             if len(groups):
