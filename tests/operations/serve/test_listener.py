@@ -13,7 +13,7 @@ from tests.operations.served import Client
 from frazil.errors import InvalidInputError
 from frazil.operations.serve.server import serve
 from frazil.stores import MemoryStore, Store
-from frazil.stores.wrappers import BufferedStore
+from frazil.testing.buffered_store import BufferedStore
 
 WAIT = 60  # timeout in seconds for events that must happen
 

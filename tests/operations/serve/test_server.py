@@ -23,8 +23,8 @@ from frazil.operations.serve import values
 from frazil.operations.serve.server import Server, follow, serve
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.wrappers import BufferedStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
+from frazil.testing.buffered_store import BufferedStore
 
 # --- values --------------------------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from frazil.api.destinations import check_destination
-from frazil.array.arguments import check_flag
+from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.hierarchy.repository_locations import MAIN_FILES
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.operations.copy.draft_documents import complete_documents
@@ -67,10 +67,9 @@ def copy(
     modification time, which a copy preserves; by the digest of an object store; for the chunks, manifests and snapshots of a repository, which never change, by
     size. No process should write to a hierarchy during the copy. A repository may receive commits; commits made after the copy began are not copied. Raises
     NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError."""
-    if progress is not None and not callable(progress):
-        raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
+    report = checked_progress(progress)
     task = prepare_copy(source, destination, path=path, to=to, overwrite=overwrite, verify=verify, runtime=runtime)
-    return task.run(progress or _ignore)
+    return task.run(report)
 
 
 def prepare_copy(
@@ -277,7 +276,3 @@ def _write_references(route: Route, references: dict[str, bytes], report: Callab
             done = done.plus(Done(len(part), sum(map(len, values))))
     report(done.nbytes)
     return done
-
-
-def _ignore(nbytes: int) -> None:
-    """Progress is not reported."""

@@ -17,7 +17,14 @@ from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import Lengths
 from frazil.array.hierarchy.hidden_nodes import refuse_hidden
-from frazil.array.hierarchy.nodes import NodeLocation, check_above, create_groups, drop_copies, find_nodes
+from frazil.array.hierarchy.nodes import (
+    NodeLocation,
+    already_there,
+    check_above,
+    create_groups,
+    drop_copies,
+    find_nodes,
+)
 from frazil.array.hierarchy.root import for_creation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.metadata.json_text import Json
@@ -131,7 +138,7 @@ def prepare_rechunk(
     )
     if isinstance(store, NodeStore):
         if not store.is_empty(root) and not overwrite:
-            raise _not_empty(store, root)
+            raise already_there(store, root)
         return RechunkTask(array, location, to, store, root, metadata, plan, None, ABSENT, names, overwrite)
     found = store.get_versioned(root + JOURNAL_NAME)
     noted = None if found is None else parse_journal(found[0])
@@ -139,7 +146,7 @@ def prepare_rechunk(
     is_empty = store.is_empty(root)
     again = own is not None and not own.emptying
     if own is None and not is_empty and not overwrite:
-        raise _not_empty(store, root)
+        raise already_there(store, root)
     replaces = not is_empty and not again
     check_destination(
         location, store, root, overwrite=replaces and own is None, may_be_repository=is_empty or own is not None
@@ -314,14 +321,6 @@ def _check_location(store: Store, root: str) -> None:
         there = find_nodes(node_location, above)
         check_above([path], there)
         refuse_hidden(store, node_location.layout, set(above) - there.keys())
-
-
-def _not_empty(store: Store, root: str) -> AlreadyExistsError:
-    return AlreadyExistsError(
-        f"something already exists in {store!r}",
-        path=root or "/",
-        hint="choose another location, or replace it with overwrite=True",
-    )
 
 
 # --- metadata and plan -----------------------------------------------------------------------------------------------------------------

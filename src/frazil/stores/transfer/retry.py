@@ -76,6 +76,15 @@ def replaced(what: str, key: str) -> StoreError:
     )
 
 
+def outrun(what: str, key: str) -> StoreError:
+    """The error of a writer after all attempts of WRITES."""
+    return StoreError(
+        f"others changed {what} before each of {WRITES.attempts} attempts",
+        key=key,
+        hint="try again when other writers are done",
+    )
+
+
 def lacks_files(error: BaseException) -> bool:
     """Whether an operation failed because too many files are open."""
     return isinstance(error, StoreError) and error.errno in {EMFILE, ENFILE}
