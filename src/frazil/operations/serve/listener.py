@@ -110,9 +110,9 @@ class Listener(ThreadingHTTPServer):
             if isinstance(error, MemoryError) or error.errno in _SCARCE:
                 self.cut_idle()
                 self._ending.wait(_LOOK_SECONDS)
-            if isinstance(error, MemoryError):
-                raise OSError(ENOMEM, "no memory for a connection") from error
-            raise
+            # socketserver goes on after an OSError alone
+            refused = OSError(ENOMEM, "no memory for a connection") if isinstance(error, MemoryError) else error
+            raise refused from None
 
     def process_request(self, request: object, client_address: object) -> None:
         """Handles a connection in its own thread, when the number of connections allows it. The connection that has waited longest for a request is cut to make
