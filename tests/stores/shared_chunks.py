@@ -45,6 +45,10 @@ class SharedChunks:
         return self.store.capabilities.direct
 
     @property
+    def joins(self) -> bool:
+        return not self.store.capabilities.streams
+
+    @property
     def answers_files(self) -> bool:
         return self.store.capabilities.local
 

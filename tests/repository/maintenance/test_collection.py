@@ -181,7 +181,7 @@ def test_an_old_session_is_refused_where_what_it_wrote_is_gone(create: Create) -
     assert repo.garbage_collect().removed["chunks"] == 1
     session.merge(fork)
     old(session)
-    with pytest.raises(ConflictError, match="has removed 1 of the chunk files"):
+    with pytest.raises(ConflictError, match="1 of the chunk files that the session wrote are gone"):
         session.commit("too late")
     session.discard()
     session.root["a"][1] = 9
@@ -454,7 +454,7 @@ def test_a_clock_of_the_store_that_jumps_removes_nothing_that_is_committed(creat
     for number in range(others):
         with repo.transaction(message="after") as root:
             root.attrs["n"] = number
-    with pytest.raises(ConflictError, match="has removed 2 of the chunk files"):
+    with pytest.raises(ConflictError, match="2 of the chunk files that the session wrote are gone"):
         session.commit("late", rebase="disjoint")
     assert not repo.verify().problems
 

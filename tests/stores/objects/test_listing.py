@@ -58,7 +58,9 @@ def answering(body: Callable[[str], bytes]) -> Iterator[str]:
         yield url
 
 
-def store_at(endpoint: str, prefix: str = "in/here", retry_config: Mapping[str, object] | None = None) -> ObjectStore:
+def store_at(
+    endpoint: str, prefix: str = "in/here", retry_config: Mapping[str, object] | None = None, **options: object
+) -> ObjectStore:
     return ObjectStore(
         f"s3://bucket/{prefix}".rstrip("/"),
         endpoint=endpoint,
@@ -66,6 +68,7 @@ def store_at(endpoint: str, prefix: str = "in/here", retry_config: Mapping[str, 
         secret_access_key=SECRET,
         region="us-east-1",
         retry_config=retry_config or {"max_retries": 0},
+        **options,
     )
 
 
@@ -126,6 +129,18 @@ def test_a_list_without_an_end_is_an_error() -> None:
         with pytest.raises(StoreError, match="repeat the same keys") as caught:
             store.list()
         assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize("keys", [(), ("in/here/a",)])
+def test_pages_without_an_end_are_an_error(keys: Sequence[str]) -> None:
+    """The client follows the same token again and again, within one call where pages are empty, or of one level."""
+    with scripted(lambda _: answer(200, listed([(key, 1) for key in keys], more=True))) as server:
+        store = store_at(server.url, client_options={"timeout": "300ms"})
+        calls = [lambda: store.list_dir(""), *([] if keys else [store.list, lambda: store.is_empty("")])]
+        for call in calls:
+            with pytest.raises(StoreError, match=r"did not end within 0\.3 s") as caught:
+                call()
+            assert "timeout=" in f"{caught.value.hint}"
 
 
 @pytest.mark.parametrize("body", [b"<ListBucketResult><Contents><Key>\xff", b"", b"{}"])

@@ -28,6 +28,7 @@ from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
     inner_chunk_bytes,
+    publish_cost,
     shard_bytes,
     shards_per_task,
     write_chunks_cost,
@@ -265,7 +266,7 @@ def _publish_chunks(
     values = encode(access, chunks, source, blobs, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(blobs.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
-    yield _publish_cost(access, blobs, pieces)
+    yield publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     if not len(empty) or access.storage.erasable:
@@ -393,15 +394,10 @@ def _replace_shards(
         values, order = source.encoded.rows(chunks, blobs)
     there, pieces = assembled(Call(access, steps, chunks, keyed, blobs, order), values, kept)
     present, empty = np.flatnonzero(there), np.flatnonzero(~there)
-    yield _publish_cost(access, blobs, pieces)
+    yield publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     return replace(access, batch.shards[rows], pieces, present, empty, expect)
-
-
-def _publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
-    """The cost of publishing pieces: with requests, each value is joined."""
-    return Cost() if access.storage.direct else Cost(0, 0, blobs.nbytes, int(pieces.rows[:, 2].sum()))
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:

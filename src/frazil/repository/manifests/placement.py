@@ -68,6 +68,7 @@ class _Plan(Record):
     overlays: list[int]
     parts: list[int]
     needed: list[int]
+    merged: int | None  # overlays that are merged with the written references; None: unknown before some are rewritten
 
 
 class Placing:
@@ -190,7 +191,7 @@ class _List:
         }
         overlays = [left[at] for at in plan.overlays if at in left]
         parts = [left[at] for at in plan.parts if at in left]
-        new, overlays = self._overlay(overlays)
+        new, overlays = self._overlay(overlays, plan.merged)
         made: list[_Entry] = []
         if new is not None and new.size >= self.half:
             made, parts = self._parts(new, parts)
@@ -268,7 +269,7 @@ class _List:
         if size >= self.half:
             near = [extents[at] for at in overlays[:merged]]
             needed.update(at for at in parts if extents[at].held(self.chunks) or any(map(extents[at].overlaps, near)))
-        return _Plan(touched, overlays, parts, sorted(needed))
+        return _Plan(touched, overlays, parts, sorted(needed), None if changes else merged)
 
     def _divide(self, counts: Sequence[int]) -> tuple[range, range]:
         """Which are overlays (those before the first with at least SPLIT / 2 references), and which are parts."""
@@ -298,9 +299,10 @@ class _List:
             return entry
         return self._entry(select_rows(manifest, np.flatnonzero(stay))) if stay.any() else None
 
-    def _overlay(self, overlays: list[_Entry]) -> tuple[Manifest | None, list[_Entry]]:
-        """The written references merged with overlays, or None; and the overlays that remain after them."""
-        number, _ = self._merged([overlay.extents for overlay in overlays], every=False)
+    def _overlay(self, overlays: list[_Entry], number: int | None) -> tuple[Manifest | None, list[_Entry]]:
+        """The written references merged with a number of overlays, or None; and the overlays that remain after them. number: None if it is not planned"""
+        if number is None:
+            number, _ = self._merged([overlay.extents for overlay in overlays], every=False)
         pieces = [self._piece(overlay) for overlay in reversed(overlays[:number])]
         if self.written.size:
             pieces.append(self.written)

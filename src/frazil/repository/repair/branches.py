@@ -14,6 +14,7 @@ from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.id_columns import among, id_list, join
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.reachable import chunk_files
+from frazil.repository.maintenance.records import list_records
 from frazil.repository.repair.report import REPAIR
 from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.verify import problems_of
@@ -92,19 +93,23 @@ def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: C
 
 
 def _require_kept(files: RepositoryFormat, written: Written, listed: ChunkFiles) -> None:
-    """Refuses manifests of a commit that refer to chunk files which are condemned, or were removed since they were listed: no ref protects files of former tips
-    or of old sessions (commit/condemned_chunks.py). Call it after reading the tip that the commit follows."""
+    """Refuses manifests of a commit that refer to chunk files which a running collection may remove, or which were removed since they were listed: no ref protects
+    files of former tips or of old sessions (commit/condemned_chunks.py). A collection that begins later holds the branch before it removes anything: then the
+    commit fails, or is marked. Call it after reading the tip that the commit follows."""
     manifests = [decode_id(name.rpartition("/")[2]) for name in written.files if name.startswith("manifests/")]
     named = join(list(map(chunk_files, files.manifests(manifests))))
     # in this order: a list is removed after the objects it names
-    condemned = named[among(named, condemned_ids(files)["chunks"])]
+    records = list_records(files)
+    lists = [record for record in records if record.folder == "condemned"]
+    is_running = any(record.folder == "runs" for record in records)
+    condemned = named[among(named, condemned_ids(files, lists if is_running else [])["chunks"])]
     there = named[among(named, listed.ids)]
     missing_ids = there[files.store.uncached.sizes([_chunk_key(files, one) for one in id_list(there)]) < 0]
     for lost in (*id_list(condemned), *id_list(missing_ids)):
         raise ConflictError(
             "a garbage collection removes a chunk file that the repair would refer to",
             key=_chunk_key(files, lost),
-            hint="let collections end, and repair again",
+            hint="let the collection end, and repair again; if none is running, one was killed: remove its file under gc/runs/ first",
         )
 
 

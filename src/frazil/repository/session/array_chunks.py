@@ -66,6 +66,10 @@ class ArrayChunks:
         return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
 
     @property
+    def joins(self) -> bool:
+        return not self._owner.files.store.capabilities.streams
+
+    @property
     def conditional_erase(self) -> bool:
         return True
 

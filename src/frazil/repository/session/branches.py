@@ -66,8 +66,9 @@ class Branches:
         """Whether all commits from one snapshot to another are recorded, so that they changed only chunks, and changed none of these. False: unknown."""
         for commit in reversed(self._chunk_commits.copy()):
             if commit.snapshot == snapshot:
-                if any(path in chunks and not chunks[path].isdisjoint(those) for path, those in commit.chunks.items()):
-                    return False
+                for path, others in commit.chunks.items():
+                    if path in chunks and not chunks[path].isdisjoint(others):
+                        return False
                 if commit.before == before:
                     return True
                 snapshot = commit.before

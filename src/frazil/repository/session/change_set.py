@@ -171,8 +171,7 @@ class ChangeSet:
             if change.node is not change.base or left < 0:
                 return None
             if references is not None:
-                rows = references.selected(references.current())
-                found[change.node.path] = frozenset([tuple(chunk) for chunk in rows.coordinates.tolist()])
+                found[change.node.path] = frozenset([tuple(chunk) for chunk in references.current_chunks().tolist()])
         return found
 
     # --- looking ---------------------------------------------------------------------------------------------------------------------

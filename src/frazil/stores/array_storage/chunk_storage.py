@@ -170,6 +170,10 @@ class ChunkStorage(Protocol):
         threads."""
 
     @property
+    def joins(self) -> bool:
+        """Whether `publish` holds a second copy of each value, in one piece of memory."""
+
+    @property
     def answers_files(self) -> bool:
         """Whether the files of an answer are the objects, and their versions those of the files, so that the kernel compares them. (An archive is one file of
         many objects.)"""
@@ -263,6 +267,10 @@ class PlainChunks:
     @property
     def direct(self) -> bool:
         return self.store.direct
+
+    @property
+    def joins(self) -> bool:
+        return not self.store.capabilities.streams
 
     @property
     def answers_files(self) -> bool:

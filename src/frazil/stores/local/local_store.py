@@ -245,7 +245,7 @@ class LocalStore(Store):
 
     def _put(self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         conditions = [expected(version) for version in expect]
-        root = self._made()
+        root = self._open() or self._made()
         result = self._published(root, names, pieces, conditions)
         rows = result.tolist()
         if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_removed():  # the root folder was removed

@@ -111,11 +111,6 @@ def is_too_busy(error: Exception) -> bool:
     return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
 
 
-def is_cut_list(error: Exception) -> bool:
-    """Whether the body of a page of a listing broke off. The client repeats only requests whose response has not begun."""
-    return "Error getting list response body" in str(error)
-
-
 def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     """The final error of a request. what: such as "could not be read"; url: of the store, without secrets."""
     text, kind = str(error), type(error).__name__

@@ -16,7 +16,7 @@ from frazil.stores.objects.aws_profiles import NAMES, read_profile
 from frazil.stores.objects.client_errors import first_line
 from frazil.stores.objects.connections import Connection, environment, shared_connection
 from frazil.stores.objects.web_client import WebConnections
-from frazil.stores.objects.web_options import backoff_of, web_options
+from frazil.stores.objects.web_options import backoff_of, request_time, web_options
 from frazil.stores.transfer.retry import REQUESTS, Backoff
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Clients(Record):
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     url       of the bucket and prefix, or of the server, for messages: no secrets
     backoff   how a request is repeated whose answer was lost
+    whole     seconds for a request with its response
     server    identifies server and account, beside the URL: no secrets
     root      the beginning of keys in lists: "", or ending in "/"
     below     the beginning of keys in all other requests: the same, but "" if the client adds it
@@ -66,6 +67,7 @@ class Clients(Record):
     root: str = ""
     below: str = ""
     web: str | None = None
+    whole: float = request_time({})
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
@@ -135,7 +137,7 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
     if kind == "HTTPStore":
         return Clients(connection, kind, f"{bucket}/{prefix}".rstrip("/"), backoff, web=url)
     shown, root = f"{_SCHEMES[kind]}://{host}/{prefix}".rstrip("/"), f"{prefix}/" if prefix else ""
-    return Clients(connection, kind, shown, backoff, _server_of(kind, given), root, root)
+    return Clients(connection, kind, shown, backoff, _server_of(kind, given), root, root, whole=request_time(client))
 
 
 def _checked(url: str) -> tuple[str, str, str]:
@@ -195,7 +197,8 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
         return Connection(client, client, decider, requests_in_flight, lister=lister)
 
     url, server = shown.rstrip("/"), _server_of(kind, config)
-    return Clients(shared(connected), kind, url, backoff, server, root and f"{root}/")
+    whole = request_time(again.get("client_options") or {})
+    return Clients(shared(connected), kind, url, backoff, server, root and f"{root}/", whole=whole)
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -142,14 +142,8 @@ class Connection:
         self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
         self._threads: Final = RequestThreads(requests_in_flight)
 
-    def run(self, request: Callable[[A], B], argument: A) -> B:
-        """request(argument). The client waits without handling Ctrl-C, which only the main thread receives: there, another thread waits for the client."""
-        if threading.current_thread() is threading.main_thread():
-            return self.run_all(request, [argument])[0]
-        return self._gated(request, argument)
-
     def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        """The answers to requests that are made together, on threads. The first error is raised when no request is running any more; requests that have not
+        """The answers to requests that are made together, on threads: the client waits without handling Ctrl-C, which the main thread must receive. The first error is raised when no request is running any more; requests that have not
         begun are not made."""
         from concurrent.futures import wait
 

@@ -5,14 +5,15 @@ requested without a client prefix, and it is removed here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter, lt
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
 from frazil.errors import StoreError
+from frazil.late import LateModule
 from frazil.stores.keys.listing import page_of
 from frazil.stores.objects.client_errors import breaks_off
 from frazil.stores.objects.range_requests import listed_version
@@ -20,11 +21,17 @@ from frazil.stores.transfer.retry import retry
 from frazil.stores.values import PAGE, Page
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    import asyncio
+
+    from obstore import ListResult, ObjectMeta
 
     from frazil.stores.objects.clients import Clients
 
     Row = tuple[str, ObjectMeta]
+else:
+    asyncio = LateModule("asyncio")
+
+T = TypeVar("T")
 
 _CHUNK: Final = 1000  # objects of one answer to a listing
 
@@ -53,7 +60,7 @@ class _Listing:
     def __init__(self, clients: Clients, prefix: str, after: str) -> None:
         self._clients, self._prefix, self._root = clients, prefix, clients.root
         self._after = self._root + after if after else None
-        self._chunks: Iterator[Sequence[ObjectMeta]] | None = None  # from the server
+        self._chunks: AsyncIterator[Sequence[ObjectMeta]] | None = None  # from the server
         self._rest: list[Row] = []
         self._last: list[str] = []  # path
         self._continued = False
@@ -104,19 +111,37 @@ class _Listing:
         if self._chunks is None:
             offset = self._last[0] if self._last else self._after
             client, prefix = self._clients.connection.lister, (self._root + self._prefix) or None
-            self._chunks = iter(obstore.list(client, prefix, offset=offset, chunk_size=_CHUNK))
+            self._chunks = aiter(obstore.list(client, prefix, offset=offset, chunk_size=_CHUNK))
+        chunks = self._chunks
         try:
-            return next(self._chunks, None)
+            return _in_time(self._clients, self._prefix, lambda: anext(chunks, None))
         except Exception:
             self._chunks = None
             raise
 
     def _refused(self, what: str) -> StoreError:
-        return StoreError(
-            f"{self._clients.url} could not be listed: {what}",
-            key=self._prefix or None,
-            hint="check the server, and proxies before it",
-        )
+        return _refused(self._clients, self._prefix, what)
+
+
+def _refused(
+    clients: Clients, prefix: str, what: str, hint: str = "check the server, and proxies before it"
+) -> StoreError:
+    return StoreError(f"{clients.url} could not be listed: {what}", key=prefix or None, hint=hint)
+
+
+def _in_time(clients: Clients, prefix: str, call: Callable[[], Awaitable[T]]) -> T:
+    """The result of a call of the client. It follows tokens for further pages by itself, also if a server sends the same one again and again; so the call is
+    ended after the time for a request. On a thread without an event loop."""
+
+    async def run() -> T:
+        async with asyncio.timeout(clients.whole):
+            return await call()
+
+    try:
+        return asyncio.run(run())
+    except TimeoutError:
+        hint = "check the server, and proxies before it; timeout= in client_options= allows more time"
+        raise _refused(clients, prefix, f"its pages did not end within {clients.whole:g} s", hint) from None
 
 
 def list_level_below(clients: Clients, prefix: str, after: str, limit: int | None, *, details: bool) -> Page:
@@ -124,7 +149,11 @@ def list_level_below(clients: Clients, prefix: str, after: str, limit: int | Non
     import obstore
 
     client, root = clients.connection.lister, clients.root
-    found = retry(lambda: obstore.list_with_delimiter(client, (root + prefix) or None), clients.backoff, breaks_off)
+
+    def listed() -> ListResult[Sequence[ObjectMeta]]:
+        return _in_time(clients, prefix, lambda: obstore.list_with_delimiter_async(client, (root + prefix) or None))
+
+    found = retry(listed, clients.backoff, breaks_off)
     whole = root + prefix
     below = {f"{one[len(root) :]}/" for one in found["common_prefixes"] if one.startswith(whole) and one != whole}
     metas = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import warn_caller
-from frazil.stores.objects.client_errors import failure, is_cut_list, is_too_busy, meaning_of
+from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -26,8 +26,8 @@ from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
-from frazil.stores.transfer.large_buffers import joined_value
-from frazil.stores.transfer.retry import READS, attempts, replaced, retry
+from frazil.stores.transfer.large_buffers import value_buffers
+from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     FOUND,
@@ -162,10 +162,6 @@ class ObjectStore(Store):
 
     # --- requests ------------------------------------------------------------------------------------------------------------------
 
-    def _one(self, request: Callable[[A], B], argument: A) -> B:
-        check_process(self)
-        return self._clients.connection.run(request, argument)
-
     def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         """The answers to requests that are made together."""
         check_process(self)
@@ -265,7 +261,7 @@ class ObjectStore(Store):
             )
         value = taken(pieces, number)
         if expect is not None:
-            return self._put_if(key, joined_value(value), expect)
+            return self._put_if(key, value_buffers(value), expect)
         at_once, path = min(8, self.requests_in_flight), self._clients.below + key
         mark = _new_mark() if value.rows[:, 2].sum() >= _MULTIPART else None  # of what goes in parts
         try:
@@ -278,7 +274,7 @@ class ObjectStore(Store):
             result = obstore.put(
                 self._clients.connection.writer,
                 path,
-                joined_value(value),
+                value_buffers(value),
                 use_multipart=mark is not None,
                 chunk_size=_PART,
                 max_concurrency=at_once,
@@ -314,7 +310,9 @@ class ObjectStore(Store):
             raise self._in_the_way(key) from None
         raise failure(error, "could not be written", key, self.url) from None
 
-    def _put_if(self, key: str, value: bytes | memoryview, expect: Version) -> Version | Changed:
+    def _put_if(
+        self, key: str, value: bytes | memoryview | list[bytes | memoryview], expect: Version
+    ) -> Version | Changed:
         """A write under a condition. If an answer is lost, the same write is repeated under the same condition. If that is refused, the mark of the present
         object says whether the lost request wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
         import obstore
@@ -456,11 +454,11 @@ class ObjectStore(Store):
         """As the port says: a request for each page of the server. The level directly below a prefix is listed completely for each page."""
         self.require("listable")
         list_rows = list_level_below if delimited else list_below
-        return self._one(self._listed, partial(list_rows, self._clients, prefix, after, limit, details=details))
+        return self._all(self._listed, [partial(list_rows, self._clients, prefix, after, limit, details=details)])[0]
 
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
-            return retry(list_rows, self._clients.backoff, is_cut_list)
+            return list_rows()
         except FrazilError:
             raise
         except Exception as error:

@@ -61,7 +61,7 @@ def web_options(client: Mapping[str, object], retry: Mapping[str, object]) -> We
     return WebOptions(
         connect=_seconds(client, "connect_timeout", _CONNECT),
         read=_seconds(client, "read_timeout", _READ),
-        whole=_seconds(client, "timeout", _WHOLE),
+        whole=request_time(client),
         backoff=backoff_of(retry),
         headers=tuple(named.items()),
         allow_http=_flag(client.get("allow_http")),
@@ -70,6 +70,11 @@ def web_options(client: Mapping[str, object], retry: Mapping[str, object]) -> We
         proxy=None if client.get("proxy_url") is None else _text(client["proxy_url"]),
         excludes=_text(client.get("proxy_excludes", "")),
     )
+
+
+def request_time(client: Mapping[str, object]) -> float:
+    """Seconds for a request with its response (`timeout` in client_options=). Raises InvalidInputError."""
+    return _seconds(client, "timeout", _WHOLE)
 
 
 def backoff_of(retry: Mapping[str, object]) -> Backoff:

@@ -35,21 +35,8 @@ def test_forms(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     )
     assert array.dimension_names == ("y", "x")
     np.testing.assert_array_equal(array[...], SEA)
-    assert (
-        main(
-            [
-                "rechunk",
-                "a.zarr",
-                "b.zarr",
-                "--shards",
-                "none",
-                "--codecs",
-                '[{"name": "gzip", "configuration": {"level": 1}}]',
-                "--json",
-            ]
-        )
-        == 0
-    )
+    gzip = '[{"name": "gzip", "configuration": {"level": 1}}]'
+    assert main(["rechunk", "a.zarr", "b.zarr", "--shards", "none", "--codecs", gzip, "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert (document["chunks"], document["shards"], document["reads"], document["snapshot"]) == (
         [100, 50],
@@ -57,24 +44,8 @@ def test_forms(workdir: Path, capfd: pytest.CaptureFixture[str]) -> None:
         1.0,
         None,
     )
-    assert (
-        main(
-            [
-                "rechunk",
-                "b.zarr",
-                "c.zarr",
-                "--chunks",
-                "auto",
-                "--shards",
-                "auto",
-                "--codecs",
-                "none",
-                "--memory",
-                "1MiB",
-            ]
-        )
-        == 0
-    )
+    layout = ["--chunks", "auto", "--shards", "auto", "--codecs", "none", "--memory", "1MiB"]
+    assert main(["rechunk", "b.zarr", "c.zarr", *layout]) == 0
     array = frazil.open_array("c.zarr")
     assert [codec.name for codec in array.codecs] == ["bytes"]
     np.testing.assert_array_equal(array[...], SEA)
