@@ -245,13 +245,16 @@ class Babbling(BaseHTTPRequestHandler):
 
 
 def test_nonsense(s3: S3) -> None:
-    """For a listing this cannot be detected, as the client accepts any XML as one: it is empty."""
+    """The client accepts any XML as a listing: it is no empty one."""
     with serving(type("Handler", (Babbling,), {"heard": []})) as url:
         store = s3.store("bucket", "x", endpoint=url, **QUICK)
         for call in (
             lambda: store.create("a", b"1"),
             lambda: store.get("a"),
             lambda: store.exists("a"),
+            store.list,
+            lambda: store.list_dir(""),
+            lambda: store.is_empty("in/"),
             lambda: frazil.open(store, "r"),
             lambda: frazil.copy(store, {}),
         ):

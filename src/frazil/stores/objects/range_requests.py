@@ -267,6 +267,7 @@ class ObjectReader:
                     raise lost from None
             else:
                 if answer is not None:
+                    self._clients.connection.answered_as_a_store = True
                     return answer
                 lost = StoreError(
                     f"an object of {self._clients.url} could not be read: {SHORT}",
@@ -293,6 +294,7 @@ class ObjectReader:
         """The answer that an error stands for; else raises."""
         meaning = meaning_of(error)
         if meaning == "absent":
+            self._clients.connection.answered_as_a_store = True
             return _ABSENT
         if meaning == "changed" and request.expect is not None:
             return _CHANGED
