@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -357,3 +358,35 @@ def test_errors_of_others_have_a_key_and_no_secrets() -> None:
     assert "secret" not in f"{error}"
     assert "OSError: 403 , url='https://files.example.org/x', not https://a.example.org/b" in error.message
     assert error.key == "a/b"
+    assert "secret" not in "".join(traceback.format_exception(error))
+
+
+class Chained:
+    """Its errors are raised from others, or while others are handled."""
+
+    def __init__(self, first: str, kind: str) -> None:
+        self.first, self.kind = first, kind
+
+    def get(self, key: str) -> bytes:
+        before: Exception = OSError(self.first)
+        if self.kind == "note":
+            before = OSError("no access")
+            before.add_note(self.first)
+        elif self.kind == "group":
+            before = ExceptionGroup("two", [OSError(self.first), OSError("another")])
+        if self.kind == "context":
+            try:
+                raise before
+            except OSError:
+                raise ValueError("not read")  # noqa: B904
+        raise ValueError("not read") from before
+
+
+@pytest.mark.parametrize("kind", ["cause", "context", "note", "group"])
+@pytest.mark.parametrize("first", ["https://e.org/x?sig=secret", "s3://me:secret@e.org/x", "https://e.org/x"])
+def test_tracebacks_of_others_have_no_secrets(first: str, kind: str) -> None:
+    error = refusal(StoreError, lambda: adapt(Chained(first, kind)).get("a"))
+    shown = "".join(traceback.format_exception(error))
+    assert "secret" not in shown
+    assert ("e.org" in shown) == ("secret" not in first), "an error without secrets is the cause of ours"
+    assert error.__context__ is None or error.__context__ is error.__cause__

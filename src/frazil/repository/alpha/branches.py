@@ -58,29 +58,6 @@ from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import Columns
 
-__all__ = [
-    "check_commits",
-    "check_conditions",
-    "create_branch",
-    "create_repository",
-    "create_tag",
-    "delete_branch",
-    "exists",
-    "former_tips",
-    "later_format",
-    "list_branches",
-    "list_tags",
-    "tip_after",
-    "open_tip",
-    "put_next",
-    "read_first",
-    "read_tag",
-    "read_tip",
-    "require_repository",
-    "reset_branch",
-    "tip_key",
-]
-
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _FORMER: Final = 64  # branch files that are read in one batch
 _LOST: Final = "if they belong to a repository, restore its refs/ from a copy; else choose another location"

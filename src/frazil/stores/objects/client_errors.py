@@ -33,11 +33,11 @@ _CREDENTIAL_CODES: Final = {
     "ExpiredTokenException",
     "InvalidAccessKeyId",
     "InvalidToken",
-    "RequestTimeTooSkewed",
     "SignatureDoesNotMatch",
     "TokenRefreshRequired",
     "XAdminUserNotFound",
 }  # codes of invalid credentials, whatever the status is
+_CLOCK: Final = {"RequestTimeTooSkewed", "RequestExpired"}
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _NO_BLOB: Final = re.compile(r"Bulk delete request failed for key .*: The specified blob does not exist", re.DOTALL)
@@ -60,6 +60,7 @@ _HINTS: Final = {
     "bucket": "check the name of the bucket or container, the region and the endpoint",
     "401": "check the credentials: they are missing, or unknown to the server",
     "403": "check the credentials and their permissions; they may have expired",
+    "clock": "set the clock of this machine: requests are signed with its time",
     "400": "check the endpoint, the region and the name of the bucket",
     "lost": "check the network, the endpoint and that the server runs",
     "time": "check the network and that the server runs; client_options= has the time-outs (docs/object-stores.md)",
@@ -121,6 +122,8 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
         reason, hint = "the bucket or container does not exist", _HINTS["bucket"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be obtained", _HINTS["token"]
+    elif code and code[1] in _CLOCK:
+        reason, hint = f"the server does not permit it ({answer})", _HINTS["clock"]
     elif code and (code[1] in _CREDENTIAL_CODES or (code[1] == "AccessDenied" and not status)):
         reason, hint = f"the server does not permit it ({answer})", _HINTS["403"]
     elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
@@ -150,8 +153,8 @@ def status_failure(status: int, what: str, key: str, url: str, wait: float = 0.0
         reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
     else:
         name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
-        asked = f" and asks to wait {wait:.0f} s" if wait else ""
-        reason, hint = f"the server answered {status}{asked}", _HINTS[name]
+        delay_text = f" and asks to wait {wait:.0f} s" if wait else ""
+        reason, hint = f"the server answered {status}{delay_text}", _HINTS[name]
     return StoreError(f"an object of {url} {what}: {reason}", key=key or None, hint=hint)
 
 

@@ -107,12 +107,14 @@ class Connection:
     lister                   for lists, whose keys have the prefix that its clients add to others; None: the reader
     web                      for a web server: its connections. The clients then only check the options, and make no request
     requests_in_flight       how many requests are made at once, by all stores and threads together
-    refused_a_condition         whether the server was seen to refuse to create an existing object"""
+    refused_a_condition         whether the server was seen to refuse to create an existing object
+    answered_as_a_store         whether it was seen to read an object, or to say that a key is absent, as no other server does"""
 
     __slots__ = (
         "__weakref__",
         "_gate",
         "_threads",
+        "answered_as_a_store",
         "decider",
         "refused_a_condition",
         "lister",
@@ -139,6 +141,7 @@ class Connection:
         self.web: Final = web
         self.requests_in_flight: Final = requests_in_flight
         self.refused_a_condition = False
+        self.answered_as_a_store = False
         self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
         self._threads: Final = RequestThreads(requests_in_flight)
 

@@ -458,11 +458,15 @@ class ObjectStore(Store):
 
     def _listed(self, list_rows: partial[Page]) -> Page:
         try:
-            return list_rows()
+            page = list_rows()
         except FrazilError:
             raise
         except Exception as error:
             raise failure(error, "could not be listed", list_rows.args[1], self.url) from None
+        if not page.keys and not self._clients.connection.answered_as_a_store:
+            # for the client any page of XML is a listing, as of a proxy or for a login; such servers cannot say that a key is absent
+            self._reader.answer(RangeRequest("zarr.json"))
+        return page
 
 
 def _new_mark() -> str:

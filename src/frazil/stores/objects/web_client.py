@@ -183,10 +183,10 @@ class WebClient:
         failed: StoreError | None = None
         wait = 0.0
 
-        def asked() -> float:
+        def requested_delay() -> float:
             return wait
 
-        for attempt in attempts(self.options.backoff, asked):
+        for attempt in attempts(self.options.backoff, requested_delay):
             wait = 0.0
             try:
                 try:

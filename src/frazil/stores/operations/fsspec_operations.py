@@ -17,7 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.operations.adapted_store import AdaptedStore
-from frazil.stores.operations.protocols import MISSING_ERRORS, store_failure, without_secrets
+from frazil.stores.operations.protocols import MISSING_ERRORS, shown_cause, store_failure, without_secrets
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class FileSystemOperations:
 def _fail(name: str, error: Exception, key: str) -> NoReturn:
     if isinstance(error, FrazilError | MemoryError):
         raise error
-    raise store_failure(name, error, key) from error
+    raise store_failure(name, error, key) from shown_cause(error)
 
 
 def _leaves_out_folders(files: AbstractFileSystem) -> bool:

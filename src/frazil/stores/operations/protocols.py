@@ -152,6 +152,7 @@ def _with_store_errors(name: str, method: Callable[..., object]) -> Callable[...
     handed_on = (FrazilError, MemoryError) if name in _WRITES else (FrazilError, MemoryError, *MISSING_ERRORS)
 
     def call(*args: object) -> object:
+        failed: Exception
         try:
             answer = method(*args)
             if name in {"list", "list_prefix", "get_partial_values"}:
@@ -162,8 +163,10 @@ def _with_store_errors(name: str, method: Callable[..., object]) -> Callable[...
         except handed_on:
             raise
         except Exception as error:
-            raise store_failure(name, error, _key_of(args)) from error
-        return _checked(name, answer, args)
+            failed = error
+        else:
+            return _checked(name, answer, args)
+        raise store_failure(name, failed, _key_of(args)) from shown_cause(failed)
 
     return call
 
@@ -190,6 +193,23 @@ def store_failure(name: str, error: Exception, key: str | None) -> StoreError:
         key=key,
         hint=recursion if type(error) is RecursionError else None,
     )
+
+
+def shown_cause(error: Exception) -> Exception | None:
+    """The error, to be the cause of ours; None if a traceback of it, or of an error before it, would show what may be secret. To be raised outside of `except`,
+    or it is the context all the same."""
+    left: list[BaseException | None] = [error]
+    known: list[BaseException] = []
+    while left:
+        one = left.pop()
+        if one is None or any(one is other for other in known):
+            continue
+        known.append(one)
+        text = "\n".join([f"{one}", repr(one), *getattr(one, "__notes__", ())])
+        if without_secrets(text) != text:
+            return None
+        left += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
+    return error
 
 
 def without_secrets(text: str) -> str:
