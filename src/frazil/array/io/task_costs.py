@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from frazil.stores.values import Pieces
 
 INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
-_CLIENT_BYTES: Final = (
-    2**21
-)  # that the client of a remote store holds beside the bytes that it receives and sends, at most
+_CLIENT_BYTES: Final = 2**21  # the most that the client of a remote store holds beside what it receives and sends
 OPEN_OBJECTS: Final = 128  # objects that a task keeps open: the limit of a process is often 1024 files
 
 
