@@ -94,7 +94,7 @@ def test_nothing_is_there(repository: frazil.Repository, tmp_path: Path) -> None
 class Watched(FrazilBackendArray):
     """Counts the accesses by []."""
 
-    requested: list[str] = []
+    calls: list[str] = []
     __slots__ = ()
 
     def _read_basic(self, key: Any) -> Any:
