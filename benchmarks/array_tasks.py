@@ -108,12 +108,12 @@ class ArrayTasks:
     def prepare(self, row: Row) -> None:
         """Prepares what the row needs, untimed, unless it is left from the previous row."""
         make = self.fixtures.get(row.task)
-        wanted = (make, row.spec, row.start)
-        if make and self.fixture != wanted:
+        inputs = (make, row.spec, row.start)
+        if make and self.fixture != inputs:
             self.fixture, self.turn = None, 0
             self.fresh(self.path)
             getattr(self, make)(row)
-            self.fixture = wanted
+            self.fixture = inputs
 
     def measure(self, row: Row) -> Metrics:
         metrics: Metrics = getattr(self, row.task)(row)

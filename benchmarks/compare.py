@@ -98,9 +98,9 @@ class Comparison:
                 print(f"{worker.name}: Python {reply['ok']['python']}, {reply['ok']['versions']}")
             else:
                 print(f"{worker.name}: left out, {reply['error']}")
-        asked = [worker.name for worker in self.workers]
+        names = [worker.name for worker in self.workers]
         self.workers = [worker for worker in self.workers if worker.name in self.engines]
-        own = [name for name in asked if name.startswith("frazil_repo")]
+        own = [name for name in names if name.startswith("frazil_repo")]
         if own and not any(name in self.engines for name in own):
             for worker in [worker for worker in self.workers if self.engines[worker.name]["kind"] == REPOSITORY]:
                 print(f"{worker.name}: left out, as no repository of frazil's is there to compare with")
@@ -141,10 +141,10 @@ class Comparison:
             for worker in shuffled.sample(workers, len(workers)):
                 if worker.name in failures:
                     continue
-                asked = dataclasses.replace(worker) if row.fresh and verb == "measure" else worker
-                reply = asked.ask(verb, row)
-                if asked is not worker:
-                    asked.close()
+                target = dataclasses.replace(worker) if row.fresh and verb == "measure" else worker
+                reply = target.ask(verb, row)
+                if target is not worker:
+                    target.close()
                 if "error" in reply:
                     failures[worker.name] = reply["error"]
                     del samples[worker.name]
@@ -233,8 +233,10 @@ def arguments() -> argparse.Namespace:
     unknown = set(options.engines) - set(ENGINES)
     if unknown:
         parser.error(f"no adapter for {', '.join(unknown)}; there are {', '.join(ENGINES)}")
-    wanted = set(options.rows.split(",")) if options.rows else None
-    options.rows = [row for row in every_row(options.quick) if wanted is None or wanted & {row.task, *row.tags}]
+    selected_rows = set(options.rows.split(",")) if options.rows else None
+    options.rows = [
+        row for row in every_row(options.quick) if selected_rows is None or selected_rows & {row.task, *row.tags}
+    ]
     if not options.rows:
         parser.error("no such rows; see --list")
     options.repeat = options.repeat or (2 if options.quick else 5)

@@ -112,14 +112,14 @@ def shape_of(megabytes: int) -> tuple[int, ...]:
 
 
 def main() -> int:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("engine", choices=ENGINES)
-    asked.add_argument("folder", type=Path)
-    asked.add_argument("--megabytes", type=int, default=1024)
-    asked.add_argument("--runs", type=int, default=5)
-    asked.add_argument("--workers", type=int, default=2, help="processes, of one thread each")
-    asked.add_argument("--aligned", action="store_true", help="chunks of dask are shards of the target")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--megabytes", type=int, default=1024)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2, help="processes, of one thread each")
+    parser.add_argument("--aligned", action="store_true", help="chunks of dask are shards of the target")
+    given = parser.parse_args()
     write, read = ENGINES[given.engine]
     shape = shape_of(given.megabytes)
     seconds: list[float] = []
@@ -141,8 +141,8 @@ def main() -> int:
             wrong.append(count_wrong(read(folder), shape))
             shutil.rmtree(folder.parent)
             print(f"{given.engine}: {seconds[-1]:.2f} s, {wrong[-1]} elements wrong", file=sys.stderr)
-    told = {"engine": given.engine, "megabytes": given.megabytes, "aligned": given.aligned, "seconds": seconds}
-    print(json.dumps({**told, "median": statistics.median(seconds), "wrong": wrong}))
+    document = {"engine": given.engine, "megabytes": given.megabytes, "aligned": given.aligned, "seconds": seconds}
+    print(json.dumps({**document, "median": statistics.median(seconds), "wrong": wrong}))
     return 1 if any(wrong) else 0
 
 

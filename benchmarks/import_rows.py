@@ -146,9 +146,9 @@ def compare(folder: Path, source: Path, kind: str, codec: str, options: argparse
             shutil.rmtree(target, ignore_errors=True)
             arguments = ["--run", engine, str(source), str(target), codec, "--budget", str(options.budget)]
             command = [sys.executable, __file__, str(folder), *arguments]
-            said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+            output = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
             if number:
-                rounds[engine].append([float(number) for number in said.split()])
+                rounds[engine].append([float(number) for number in output.split()])
     check(folder, kind)
     ours, theirs = [[statistics.median(column) for column in zip(*rounds[engine], strict=True)] for engine in ENGINES]
     for engine, (seconds, cpu, peak) in zip(ENGINES, (ours, theirs), strict=True):

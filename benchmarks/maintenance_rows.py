@@ -96,16 +96,16 @@ def measured(label: str, step: Callable[..., object], *arguments: object) -> Non
     queue = context.Queue()
     process = context.Process(target=_run, args=(queue, step, arguments))
     process.start()
-    told, seconds, peak = queue.get()
+    result, seconds, peak = queue.get()
     process.join()
-    print(f"{label}: {seconds:.2f} s, {peak} MiB  ({told})", flush=True)
+    print(f"{label}: {seconds:.2f} s, {peak} MiB  ({result})", flush=True)
 
 
 def _run(queue: object, step: Callable[..., object], arguments: tuple[object, ...]) -> None:
     start = time.perf_counter()
-    told = step(*arguments)
+    result = step(*arguments)
     seconds = time.perf_counter() - start
-    queue.put((told, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))  # type: ignore[attr-defined]
+    queue.put((result, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))  # type: ignore[attr-defined]
 
 
 def main() -> None:

@@ -185,8 +185,8 @@ def worker(engine: str, endpoint: str, size: int) -> None:
     os.dup2(2, 1)
     work = Work(engine, endpoint, size)
     for line in sys.stdin:
-        act, asked = json.loads(line)
-        boxes = [tuple(slice(*part) for part in box) for box in asked]
+        act, document = json.loads(line)
+        boxes = [tuple(slice(*part) for part in box) for box in document]
         try:
             reply: dict[str, Any] = getattr(work, act)(boxes)
         except Exception as error:

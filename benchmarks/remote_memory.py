@@ -187,7 +187,7 @@ def main() -> None:
         child(call, endpoint, folder, int(in_flight))
         return
     rows: list[dict[str, Any]] = []
-    wanted = options.calls.split(",")
+    selected_calls = options.calls.split(",")
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-memory-", dir=options.scratch)))
         endpoint = stack.enter_context(s3_server.serving(scratch / "data", options.server))
@@ -195,7 +195,7 @@ def main() -> None:
         print(LINE.format("MiB beside the result", "in flight", "median", "most"))
         for in_flight in map(int, options.in_flight.split(",")):
             for name, call in CALLS.items():
-                if call in wanted:
+                if call in selected_calls:
                     found = [ask(call, endpoint, scratch, in_flight) for _ in range(options.repeat)]
                     rows.append(line_of(row_name(name, in_flight), found))
                     error = rows[-1].get("error")

@@ -27,11 +27,11 @@ class Handler(BaseHTTPRequestHandler):
             return
         body = path.read_bytes()
         dated = {"Last-Modified": formatdate(path.stat().st_mtime, usegmt=True), "Accept-Ranges": "bytes"}
-        unit, _, asked = self.headers.get("Range", "").partition("=")
-        if unit != "bytes" or "," in asked:
+        unit, _, requested = self.headers.get("Range", "").partition("=")
+        if unit != "bytes" or "," in requested:
             self.answer(200, body, dated)
             return
-        first, _, last = asked.partition("-")
+        first, _, last = requested.partition("-")
         start = int(first) if first else max(len(body) - int(last), 0)
         stop = min(int(last) + 1, len(body)) if first and last else len(body)
         if start >= stop:

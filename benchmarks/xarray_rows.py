@@ -84,14 +84,14 @@ def main() -> None:
     for name, (source, row) in ROWS.items():
         place = str(options.folder / f"{source}.zarr")
         taken: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
-        wanted: Any = None
+        expected: Any = None
         for _ in range(options.repeat):
             for engine in engines:
                 wall, cpu = time.perf_counter(), time.process_time()
                 found = row(opener(engine, place))
                 taken[engine].append((time.process_time() - cpu, time.perf_counter() - wall))
-                wanted = found if wanted is None else wanted
-                np.testing.assert_array_equal(found, wanted)
+                expected = found if expected is None else expected
+                np.testing.assert_array_equal(found, expected)
         show(name, taken)
 
 

@@ -38,9 +38,9 @@ def timed(act: Callable[[], Any]) -> tuple[Any, tuple[float, float]]:
 def show(row: str, found: Timed) -> None:
     medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in found.items()}
     best = [min(values[i] for name, values in medians.items() if name != "frazil") for i in range(2)]
-    told = "  ".join(f"{name} {wall:.2f} s (CPU {cpu:.2f})" for name, (wall, cpu) in medians.items())
+    timings = "  ".join(f"{name} {wall:.2f} s (CPU {cpu:.2f})" for name, (wall, cpu) in medians.items())
     ours = medians["frazil"]
-    print(f"{row:<28} {best[0] / ours[0]:5.2f} x  (CPU {best[1] / ours[1]:5.2f} x)   {told}", flush=True)
+    print(f"{row:<28} {best[0] / ours[0]:5.2f} x  (CPU {best[1] / ours[1]:5.2f} x)   {timings}", flush=True)
 
 
 def pipelines(folder: Path, side: int, repeat: int) -> None:

@@ -49,9 +49,9 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
         program, *arguments = shlex.split(line)
         assert program == "frazil"
         assert main(arguments) == 0
-        said = capfd.readouterr()
-        assert said.err == ""
-        assert said.out == shown
+        output = capfd.readouterr()
+        assert output.err == ""
+        assert output.out == shown
 
 
 def test_what_repositories_say_of_buckets_runs(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

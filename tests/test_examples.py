@@ -14,7 +14,7 @@ from tests.operations.pictures import decode_png
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
-SAID = {
+EXPECTED = {
     "append_in_time.py": ["14 days, 336 hours", "12:00"],
     "many_writers.py": ["512 inner chunks into 8 shards", "all 2,097,152 elements are right"],
     "block_by_block.py": ["15 blocks of 1000 x 1000; mean 2045.5"],
@@ -46,31 +46,31 @@ def run(example: Path, *arguments: str, folder: Path | None = None) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_examples(name: str, tmp_path: Path) -> None:
-    said = run(EXAMPLES / name, str(tmp_path / "example.zarr"))
-    assert all(words in said for words in SAID[name])
+    output = run(EXAMPLES / name, str(tmp_path / "example.zarr"))
+    assert all(words in output for words in EXPECTED[name])
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_examples_leave_nothing_behind(name: str, tmp_path: Path) -> None:
-    said = run(EXAMPLES / name, folder=tmp_path)
-    assert all(words in said for words in SAID[name])
+    output = run(EXAMPLES / name, folder=tmp_path)
+    assert all(words in output for words in EXPECTED[name])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_example_is_tested() -> None:
-    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted([*SAID, "demo.py"])
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted([*EXPECTED, "demo.py"])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("global_land_mask") is None, reason="`make demo` installs its data")
 def test_demo(tmp_path: Path) -> None:
-    said = run(EXAMPLES / "demo.py", "--folder", str(tmp_path))
-    assert "all 933,120,000 elements are those of the source" in said
-    assert "of 256 MiB allowed" in said
-    assert "(atlantis) Italy sinks" in said
-    assert "~ /land  2 chunks written" in said
-    assert "none on atlantis,\nand the 1,336,000 elements around it are the same" in said
+    output = run(EXAMPLES / "demo.py", "--folder", str(tmp_path))
+    assert "all 933,120,000 elements are those of the source" in output
+    assert "of 256 MiB allowed" in output
+    assert "(atlantis) Italy sinks" in output
+    assert "~ /land  2 chunks written" in output
+    assert "none on atlantis,\nand the 1,336,000 elements around it are the same" in output
     world = decode_png((tmp_path / "world.png").read_bytes())
     assert world.shape[0] == 720
     ocean, land = world[360, 100], world[360, 400]  # in the Pacific; in Brazil

@@ -74,7 +74,7 @@ def test_settings_that_change_no_result(settings: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"default_zarr_format": 2}, "zarr_format= is an argument"),
         ({"array.target_shard_size_bytes": 2**20}, "shards="),
@@ -89,8 +89,8 @@ def test_settings_that_change_no_result(settings: dict[str, object]) -> None:
         (5, "mapping"),
     ],
 )
-def test_what_would_change_results_is_refused(settings: dict[str, object], said: str) -> None:
-    with pytest.raises(InvalidInputError, match=said):
+def test_what_would_change_results_is_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
         frazil.config.set(settings if settings == 5 else {"threading.max_workers": 2, **settings})
     assert in_context(DEFAULT) is DEFAULT
 

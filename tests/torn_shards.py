@@ -35,6 +35,6 @@ def tear(shard: Path) -> bytes:
 
 
 def _born(path: Path) -> int:
-    said = subprocess.run(["stat", "-c", "%.W", str(path)], capture_output=True, text=True, check=True).stdout.strip()
-    seconds, _, fraction = said.replace(",", ".").partition(".")
+    output = subprocess.run(["stat", "-c", "%.W", str(path)], capture_output=True, text=True, check=True).stdout.strip()
+    seconds, _, fraction = output.replace(",", ".").partition(".")
     return int(seconds) * 10**9 + int(fraction.ljust(9, "0")[:9] or 0)

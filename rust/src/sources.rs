@@ -13,6 +13,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec, pread};
 use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::failures::{Code, Fault, MISSING, Outcome};
 use crate::files::beneath::{open_beneath, retry};
+use crate::files::descriptor::borrowed;
 
 /// Distinguishes the states of a file: inode, size, time of change in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,12 +216,8 @@ pub(crate) fn as_os_error(error: Errno) -> PyErr {
 #[pyfunction]
 #[pyo3(signature = (root, names, stat))]
 fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound<'_, PyAny>>) -> PyResult<Files> {
-    if root < 0 {
-        return Err(wrong("root: not a descriptor"));
-    }
+    let root = borrowed(root)?;
     let stat = stat.map(|stat| ColumnMut::<4>::of(stat, "stat", names.len())).transpose()?;
-    // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, the system returns an error.
-    let root = unsafe { BorrowedFd::borrow_raw(root) };
     let Some(mut stat) = stat else {
         return Files::beneath(root, names).map_err(as_os_error);
     };
@@ -243,11 +240,7 @@ fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound
 
 #[pyfunction]
 fn read_files<'py>(py: Python<'py>, root: i32, names: Vec<String>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    if root < 0 {
-        return Err(wrong("root: not a descriptor"));
-    }
-    // SAFETY: as in `open_files`.
-    let root = unsafe { BorrowedFd::borrow_raw(root) };
+    let root = borrowed(root)?;
     let values: Vec<Result<Vec<u8>, Errno>> = py.detach(|| names.iter().map(|name| read_file(root, name)).collect());
     let as_object = |value: Result<Vec<u8>, Errno>| match value {
         Ok(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),

@@ -164,7 +164,14 @@ def restore_files(
     was copied: `copies` "keep" leaves the file as it is, "restore" undoes the append (2), "remove" removes the journal (1); -errno where a system call failed."""
 
 def copy_files(
-    source: int, sources: Sequence[str], root: int, names: Sequence[str], sync: bool, threads: int, result: Columns
+    source: int,
+    sources: Sequence[str],
+    root: int,
+    names: Sequence[str],
+    sync: bool,
+    threads: int,
+    result: Columns,
+    link: bool = False,
 ) -> None:
     """Makes names[i] beneath `root` a copy of the file sources[i] beneath `source` (both descriptors of folders), with its times of change and access. Replaces
     an existing file.
@@ -175,7 +182,20 @@ def copy_files(
     handled in parallel. Ctrl-C takes effect between two files, and in large files.
     result, int64[n, 2]: (0, size) when copied, (-1, 0) where the source is not an existing file (a folder, or below something that is not a folder), (-2, 0)
     where it changed during each attempt, (errno, 0) when it could not be read, (errno, 1) when the copy could not be written; then an existing file of the name
-    stays as it was."""
+    stays as it was.
+    link    each name becomes a hard link to its source instead: (0, 0) when linked, nothing is synced"""
+
+class NewFile:
+    """A file that is written part by part beneath the folder `root` (a descriptor): it gets its name when all is written, replacing an existing file, whose
+    permissions it gets. Missing folders are created, links are not followed, and no locks are taken. Raises OSError."""
+
+    def __init__(self, root: int, name: str) -> None: ...
+    def write(self, part: Buffer) -> None: ...
+    def publish(self, sync: bool) -> None:
+        """With `sync` the file is synced before it gets its name; the caller syncs its folder."""
+
+    def give_up(self) -> None:
+        """Closes and removes a file that is not published. Does nothing to one that is."""
 
 def unlink_files(root: int, names: Sequence[str], result: Columns) -> None:
     """Removes each named file without its lock: for names that are never written again. Ctrl-C takes effect between two. result, int64[n]: 0 when removed, -1

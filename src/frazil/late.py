@@ -42,8 +42,8 @@ def late_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], 
     def get(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{missing_names.hint(package, name)}")
-        home = import_module(names[name])
-        value: object = home if names[name] == f"{package}.{name}" else getattr(home, name)
+        module = import_module(names[name])
+        value: object = module if names[name] == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 

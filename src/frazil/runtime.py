@@ -83,7 +83,7 @@ def _one_of(*values: object, hint: str = "") -> _Setting:
     )
 
 
-_KNOWN: Final[Mapping[str, _Setting]] = {
+_ALLOWED: Final[Mapping[str, _Setting]] = {
     "async.concurrency": _limit(DEFAULT.requests_in_flight),
     "threading.max_workers": _limit(None),
     "codec_pipeline.max_workers": _limit(None),
@@ -115,26 +115,26 @@ class Config:
 
     def get(self, key: str, *default: object) -> object:
         """The value of a setting, or `default` (if given) where no setting has this name. Raises NotFoundError."""
-        known = _KNOWN.get(key)
-        if known is not None:
-            return (_SETTINGS.get() or {}).get(key, known.default)
+        setting = _ALLOWED.get(key)
+        if setting is not None:
+            return (_SETTINGS.get() or {}).get(key, setting.default)
         if default:
             return default[0]
-        raise NotFoundError(f"there is no setting {key!r}", hint=f"known names: {', '.join(_KNOWN)}")
+        raise NotFoundError(f"there is no setting {key!r}", hint=f"known names: {', '.join(_ALLOWED)}")
 
     def set(self, settings: Mapping[str, object] | None = None, **named: object) -> _Restoring:
         """Changes settings, by their names ("async.concurrency", or async__concurrency=) or in groups ({"async": {"concurrency": 8}}). As a context manager it restores them.
         Raises InvalidInputError for unknown settings and values that are not allowed; nothing is changed then."""
         given = {**_flat(settings or {}), **{name.replace("__", "."): value for name, value in named.items()}}
         for key, value in given.items():
-            known = _KNOWN.get(key)
-            if known is None:
+            setting = _ALLOWED.get(key)
+            if setting is None:
                 raise InvalidInputError(
                     f"there is no setting {key!r}",
-                    hint=f"others are arguments of the functions that open and create, such as registry=; known names: {', '.join(_KNOWN)}",
+                    hint=f"others are arguments of the functions that open and create, such as registry=; known names: {', '.join(_ALLOWED)}",
                 )
-            if not known.allows(value):
-                raise InvalidInputError(f"{key} is {shown(value)}; it must be {known.allowed}")
+            if not setting.allows(value):
+                raise InvalidInputError(f"{key} is {shown(value)}; it must be {setting.allowed}")
         before = _SETTINGS.get() or {}
         _SETTINGS.set({**before, **given})
         return _Restoring(before, given)
@@ -145,7 +145,7 @@ class Config:
 
     def pprint(self, stream: TextIO | None = None, **_: object) -> None:
         """Prints all settings, one a line."""
-        print("\n".join(f"{key}: {self.get(key)!r}" for key in _KNOWN), file=stream)
+        print("\n".join(f"{key}: {self.get(key)!r}" for key in _ALLOWED), file=stream)
 
     def __repr__(self) -> str:
         return "frazil.config"

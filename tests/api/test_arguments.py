@@ -147,9 +147,9 @@ def test_no_repository_in_a_repository(tmp_path: Path) -> None:
         (tmp_path / "c.repo" / "basin", "basin"),
         (str(tmp_path / "c.repo" / "x" / "y"), "x/y"),
     ):
-        with pytest.raises(InvalidInputError, match="among the files of a repository") as told:
+        with pytest.raises(InvalidInputError, match="among the files of a repository") as caught:
             frazil.Repository.create(location)
-        assert told.value.path == inside
+        assert caught.value.path == inside
         with pytest.raises(InvalidInputError, match="among the files of a repository"):
             frazil.Repository.open_or_create(location)
     assert not (tmp_path / "c.repo" / "basin").exists()

@@ -47,7 +47,7 @@ def out_of_a_group(root: frazil.Group) -> dict[str, int]:
     return {"a": 1, "z": 2}
 
 
-def anew(root: frazil.Group) -> dict[str, int]:
+def recreated(root: frazil.Group) -> dict[str, int]:
     del root["a"]
     small(root, "a", 7)
     root.move("b", "x")
@@ -65,7 +65,7 @@ def repo() -> frazil.Repository:
     return repo
 
 
-@pytest.mark.parametrize("change", [chain, replaced, out_of_a_group, anew])
+@pytest.mark.parametrize("change", [chain, replaced, out_of_a_group, recreated])
 def test_nodes_that_take_places_are_rebased(
     repo: frazil.Repository, change: Callable[[frazil.Group], dict[str, int]]
 ) -> None:
@@ -84,7 +84,7 @@ def values_of_arrays(root: frazil.Group) -> dict[str, int]:
     return {name: int(array[0]) for name, array in root.arrays()}  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("change", [chain, replaced, out_of_a_group, anew])
+@pytest.mark.parametrize("change", [chain, replaced, out_of_a_group, recreated])
 def test_nodes_that_take_places_are_merged(
     repo: frazil.Repository, change: Callable[[frazil.Group], dict[str, int]]
 ) -> None:

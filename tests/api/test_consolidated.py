@@ -107,6 +107,21 @@ def test_opened_by_name() -> None:
     assert list(frazil.open_consolidated(store, path="a")) == ["b"]
 
 
+def test_opened_by_name_for_writing() -> None:
+    store = consolidated()
+    for mode in ("r+", "a"):
+        group = frazil.open_consolidated(store, mode=mode)
+        assert not group.read_only
+    assert frazil.open_consolidated(store, mode="r").read_only
+    group.create_array("new", shape=1, dtype="u1")
+    with pytest.raises(NotFoundError, match="no consolidated metadata"):
+        frazil.open_consolidated(store, mode="a")
+    for mode in ("w", "w-", "x"):
+        with pytest.raises(InvalidInputError, match="mode"):
+            frazil.open_consolidated(store, mode=mode)  # type: ignore[arg-type]
+    assert "new" in frazil.open_group(store)
+
+
 @pytest.mark.parametrize("change", ["attributes", "shape", "new", "gone", "group"])
 def test_stale_copies_are_found(change: str) -> None:
     store = consolidated()

@@ -154,15 +154,15 @@ def test_the_guard_knows_where_branch_files_are() -> None:
 
 
 def test_errors_say_what_to_do(place: Path) -> None:
-    def told(location: str, **options: Any) -> str:
+    def error_text(location: str, **options: Any) -> str:
         with pytest.raises(FrazilError) as caught:
             check_destination(location, *resolve(location), **options)
         return str(caught.value)
 
-    assert "write to a branch" in told("x.repo")
-    assert "x.repo@main/b" in told("x.repo/b")
-    assert "transaction" in told("x.repo@main")
-    assert "above/inner.repo" in told(".", overwrite=True) or "inner.repo" in told(".", overwrite=True)
+    assert "write to a branch" in error_text("x.repo")
+    assert "x.repo@main/b" in error_text("x.repo/b")
+    assert "transaction" in error_text("x.repo@main")
+    assert "above/inner.repo" in error_text(".", overwrite=True) or "inner.repo" in error_text(".", overwrite=True)
 
 
 def test_a_symbolic_link_into_a_repository(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def value_of(root: frazil.Group) -> int:
     return int(value)
 
 
-def anew(store: MemoryStore) -> frazil.Group:
+def reopened_root(store: MemoryStore) -> frazil.Group:
     """The root as seen by a handle with empty caches."""
     return frazil.Repository.open(store).readonly_session().root
 
@@ -64,7 +64,7 @@ def test_a_fork_that_was_merged_is_discarded(repo: frazil.Repository, store: Mem
     session.merge(fork)
     session.commit("x")
     fork.discard()
-    assert value_of(anew(store)) == 3
+    assert value_of(reopened_root(store)) == 3
 
 
 def test_a_merged_fork_goes_on_writing(repo: frazil.Repository, store: MemoryStore) -> None:
@@ -77,7 +77,7 @@ def test_a_merged_fork_goes_on_writing(repo: frazil.Repository, store: MemorySto
     for value in range(20):
         fork.root["t"][...] = value
     del fork.root["t"]
-    assert value_of(anew(store)) == 3
+    assert value_of(reopened_root(store)) == 3
 
 
 def test_a_parent_overwrites_what_a_fork_inherited(repo: frazil.Repository) -> None:
@@ -116,7 +116,7 @@ def test_copies_of_a_fork_leave_each_other_their_files(repo: frazil.Repository, 
     session.merge(second)
     second.discard()
     session.commit("x")
-    assert value_of(anew(store)) == 3
+    assert value_of(reopened_root(store)) == 3
 
 
 def test_shared_files_are_shared_after_a_rebase(repo: frazil.Repository) -> None:
@@ -149,8 +149,8 @@ def test_forks_of_forks_come_back_one_by_one(repo: frazil.Repository, store: Mem
     np.testing.assert_array_equal(fork.root["t"][...], [2, 2, 3, 3, 0, 0, 0, 0])
     session.merge(pickle.loads(pickle.dumps(fork)))
     session.commit("x")
-    np.testing.assert_array_equal(anew(store)["t"][...], [2, 2, 3, 3, 0, 0, 0, 0])
-    assert (anew(store)["n"][...] == 4).all()
+    np.testing.assert_array_equal(reopened_root(store)["t"][...], [2, 2, 3, 3, 0, 0, 0, 0])
+    assert (reopened_root(store)["n"][...] == 4).all()
 
 
 def test_only_forks_of_these_changes_are_merged(repo: frazil.Repository) -> None:
@@ -318,7 +318,7 @@ def test_what_goes_together(one: str, other: str, committed: bool) -> None:
         session.merge(*forks)
         found.append(listing(session.root))
         session.commit("together")
-        assert listing(anew(store)) == found[-1]
+        assert listing(reopened_root(store)) == found[-1]
     assert found[0] == found[1]
 
 
@@ -334,7 +334,7 @@ def test_places_are_swapped_and_filled_again(repo: frazil.Repository, store: Mem
     session.root["g/y"].attrs["name"] = "y"
     session.merge(fork)
     session.commit("x")
-    assert listing(anew(store)) == {
+    assert listing(reopened_root(store)) == {
         "g": ({}, [3, 3, 1, 1, 1, 1, 1, 1]),
         "h": ({}, [5] * 8),
         "t": ({}, None),
@@ -350,7 +350,7 @@ def test_an_append_of_a_fork_is_one_after_the_merge(repo: frazil.Repository, sto
     with repo.transaction(message="theirs") as root:
         root["t"].append(np.full(2, 6, "i4"))
     session.commit("mine", rebase="disjoint")
-    assert anew(store)["t"][8:].tolist() == [6, 6, 5, 5]
+    assert reopened_root(store)["t"][8:].tolist() == [6, 6, 5, 5]
 
 
 def test_handles_of_the_parent_see_what_a_merge_brought(repo: frazil.Repository) -> None:

@@ -53,14 +53,14 @@ def test_commits_are_values() -> None:
 
 
 @given(st.lists(st.integers(0, 10**10), min_size=1, max_size=20), st.integers(-5, 10**10))
-def test_as_of_is_the_newest_that_is_old_enough(times: list[int], wanted: int) -> None:
+def test_as_of_is_the_newest_that_is_old_enough(times: list[int], instant: int) -> None:
     files = empty_files()
     infos = [SnapshotInfo(info(number).id, time, "") for number, time in enumerate(times)]
     for number, own in enumerate(infos):
         files.write_snapshot(own.id, snapshot(own, infos[:number][::-1]))
-    stands_for = wanted // 1000 * 1000 + 999  # including the whole microsecond
+    stands_for = instant // 1000 * 1000 + 999  # including the whole microsecond
     expected = [own.id for own in infos if own.written_at <= stands_for]
-    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=wanted // 1000)
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=instant // 1000)
     if expected:
         assert as_of(files, infos[-1].id, time) == expected[-1]
     else:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import frazil
 from frazil.errors import ConflictError
 from frazil.stores import MemoryStore
-from tests.api.test_forks import anew, listing
+from tests.api.test_forks import listing, reopened_root
 
 pytestmark = pytest.mark.usefixtures("each_format")
 
@@ -215,4 +215,4 @@ def test_a_merge_is_all_or_nothing(parts: list[list[tuple[str, int, int]]], trav
         assert listing(parent.session.root) == parent.listing()
     make(parent, parts[6])
     parent.session.commit("last", allow_empty=True)
-    assert listing(anew(store)) == parent.listing()
+    assert listing(reopened_root(store)) == parent.listing()

@@ -18,7 +18,7 @@ from frazil.testing import CountingStore, SlowStore
 VALUES = np.random.default_rng(3).random((512, 512))
 
 
-def asked(store: CountingStore) -> list[str]:
+def requests_of(store: CountingStore) -> list[str]:
     """The requests since the last call: the operation, and the folder of the key."""
     found = [f"{done.operation} {done.key.partition('/')[0]}" for done in store.requests]
     store.clear()
@@ -49,11 +49,11 @@ def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:
     session = frazil.Repository.open(store).readonly_session()
     array = array_of(session)
     assert array[3, 4] == VALUES[3, 4]
-    assert asked(store) == [*TIP, "fetch snapshots", "fetch manifests", "fetch chunks"]
+    assert requests_of(store) == [*TIP, "fetch snapshots", "fetch manifests", "fetch chunks"]
     assert array[3, 5] == VALUES[3, 5]
-    assert asked(store) == [], "the chunk is remembered"
+    assert requests_of(store) == [], "the chunk is remembered"
     assert array_of(session)[300, 4] == VALUES[300, 4]
-    assert asked(store) == ["fetch chunks"]
+    assert requests_of(store) == ["fetch chunks"]
 
 
 def test_so_it_is_where_the_chunk_lies_in_a_small_shard() -> None:
@@ -64,12 +64,12 @@ def test_so_it_is_where_the_chunk_lies_in_a_small_shard() -> None:
     store.clear()
     array = array_of(frazil.Repository.open(store).readonly_session())
     assert array[100, 200] == VALUES[100, 200]
-    assert asked(store) == [*TIP, "fetch snapshots", "fetch manifests", "fetch chunks"]
+    assert requests_of(store) == [*TIP, "fetch snapshots", "fetch manifests", "fetch chunks"]
     assert np.array_equal(array[64:128, 192:256], VALUES[64:128, 192:256])
-    assert asked(store) == [], "all of the shard is remembered"
+    assert requests_of(store) == [], "all of the shard is remembered"
     nothing = frazil.Repository.open(store, runtime=Runtime(cache_bytes=0)).readonly_session()
     assert array_of(nothing)[100, 200] == VALUES[100, 200]
-    assert asked(store).count("fetch chunks") == 2, "nothing is fetched whole that nobody remembers"
+    assert requests_of(store).count("fetch chunks") == 2, "nothing is fetched whole that nobody remembers"
 
 
 SHARDED = CountingStore(MemoryStore())
@@ -93,11 +93,11 @@ def test_the_next_session_of_a_repository_looks_for_the_next_branch_file_alone()
     array_of(repo.readonly_session())[0, 0]
     store.clear()
     array_of(repo.readonly_session())[0, 0]
-    assert asked(store) == ["fetch refs", "fetch refs"], "the branch file that is known, and the next"
+    assert requests_of(store) == ["fetch refs", "fetch refs"], "the branch file that is known, and the next"
     with frazil.Repository.open(store.inner).transaction(message="other") as root:
         root["x"][0, 0] = 5.0  # type: ignore[index]
     assert array_of(repo.readonly_session())[0, 0] == 5.0
-    assert asked(store) == [*LOOK, "list refs", "fetch snapshots", "fetch manifests", "fetch chunks"]
+    assert requests_of(store) == [*LOOK, "list refs", "fetch snapshots", "fetch manifests", "fetch chunks"]
 
 
 COMMIT = ["put manifests", "put snapshots", "put refs"]
@@ -108,33 +108,43 @@ def test_a_commit_looks_ahead_and_is_three_requests_beside_its_chunks() -> None:
     repo = frazil.Repository.open(store)
     session = repo.writable_session()
     array_of(session)[:256, :256] = VALUES[256:, 256:]
-    assert asked(store) == [*TIP, "fetch snapshots"], (
+    assert requests_of(store) == [*TIP, "fetch snapshots"], (
         "a chunk that is written whole is not looked up, and waits for others"
     )
     session.commit("first")
-    assert asked(store) == [*LOOK, "put chunks", *COMMIT]
+    assert requests_of(store) == [*LOOK, "put chunks", *COMMIT]
     array_of(session)[:256] = VALUES[256:]
     session.commit("second")
-    assert asked(store) == [*LOOK, "put chunks", "fetch manifests", *COMMIT], (
+    assert requests_of(store) == [*LOOK, "put chunks", "fetch manifests", *COMMIT], (
         "two chunks in one file, and small manifests merged"
     )
     with repo.transaction(message="third") as root:
         root["x"][:256, :256] = VALUES[:256, :256]  # type: ignore[index]
-    assert asked(store) == [*LOOK, *LOOK, "put chunks", *COMMIT], "what the repository committed it need not look for"
+    assert requests_of(store) == [*LOOK, *LOOK, "put chunks", *COMMIT], (
+        "what the repository committed it need not look for"
+    )
     with repo.transaction(message="fourth") as root:
         root["x"][0, 0] = 1.0  # type: ignore[index]
-    assert asked(store) == [*LOOK, "fetch chunks", *LOOK, "put chunks", *COMMIT]
+    assert requests_of(store) == [*LOOK, "fetch chunks", *LOOK, "put chunks", *COMMIT]
 
 
 def test_creating_a_repository_is_few_requests() -> None:
     """One of the files in refs/ keeps the alpha library out. A compatible repository does not have it."""
     store = CountingStore(MemoryStore())
     repo = frazil.Repository.create(store)
-    assert asked(store) == ["list refs", "fetch repo", "fetch refs", "list ", "put snapshots", "put refs", "put refs"]
+    assert requests_of(store) == [
+        "list refs",
+        "fetch repo",
+        "fetch refs",
+        "list ",
+        "put snapshots",
+        "put refs",
+        "put refs",
+    ]
     assert repo.branches == ["main"]
     other = CountingStore(MemoryStore())
     frazil.Repository.create(other, compatible="alpha-library")
-    assert asked(other) == ["list refs", "fetch repo", "fetch refs", "list ", "put snapshots", "put refs"]
+    assert requests_of(other) == ["list refs", "fetch repo", "fetch refs", "list ", "put snapshots", "put refs"]
 
 
 def test_a_commit_takes_four_rounds() -> None:
@@ -203,22 +213,22 @@ def test_what_asks_whether_one_is_there_is_told_at_once() -> None:
 def test_creating_looks_once_at_what_is_there() -> None:
     store = CountingStore(MemoryStore())
     group = frazil.create_group(store)
-    assert asked(store) == ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list refs", "put zarr.json"], (
+    assert requests_of(store) == ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list refs", "put zarr.json"], (
         "the first three in one batch; the fourth: whether a repository is there"
     )
     array = group.create_array("x", shape=(64, 64), dtype="u2", chunks=(8, 8), shards=(32, 32), codecs=[])
-    assert asked(store) == ["fetch zarr.json", "list x", "put x"]
+    assert requests_of(store) == ["fetch zarr.json", "list x", "put x"]
     array[:32, :32] = 1
-    assert asked(store) == ["fetch x", "put x"], "the document, and a shard that is written whole"
+    assert requests_of(store) == ["fetch x", "put x"], "the document, and a shard that is written whole"
     array[:8, :8] = 2
-    assert sorted(asked(store)) == ["fetch x", "fetch x", "look up x", "put x"], (
+    assert sorted(requests_of(store)) == ["fetch x", "fetch x", "look up x", "put x"], (
         "its index, what is kept, and the new one"
     )
     array[:8, 32:64] = 2
-    assert sorted(asked(store)) == ["fetch x", "look up x", "put x"], "there is nothing to keep"
+    assert sorted(requests_of(store)) == ["fetch x", "look up x", "put x"], "there is nothing to keep"
     single = CountingStore(MemoryStore())
     frazil.create_array(single, shape=(4,), dtype="u1")
-    assert asked(single) == ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list ", "put zarr.json"]
+    assert requests_of(single) == ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list ", "put zarr.json"]
 
 
 def test_opening_by_what_is_there_is_one_request_for_the_final_dialect() -> None:
@@ -227,7 +237,7 @@ def test_opening_by_what_is_there_is_one_request_for_the_final_dialect() -> None
     for opening in (frazil.open, frazil.open_array):
         store.clear()
         opening(store)
-        assert asked(store) == ["fetch zarr.json"]
+        assert requests_of(store) == ["fetch zarr.json"]
 
 
 def test_a_column_over_two_shards_is_four_requests_and_two_rounds_then_two_and_one() -> None:

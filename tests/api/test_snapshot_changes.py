@@ -224,5 +224,5 @@ def test_it_meets_a_session_as_the_session_that_made_it(change: Change) -> None:
         other = repo.writable_session(others.__name__)
         others(other.root)
         theirs = session_delta(other._transaction)
-        told = [[str(one) for one in find_conflicts(delta, theirs, *ids)] for delta in (ours, again)]
-        assert told[0] == told[1]
+        conflicts = [[str(one) for one in find_conflicts(delta, theirs, *ids)] for delta in (ours, again)]
+        assert conflicts[0] == conflicts[1]

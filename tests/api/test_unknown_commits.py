@@ -47,10 +47,10 @@ def test_an_unknown_commit_keeps_everything(act: str) -> None:
     array = session.root.create_array("a", shape=(2**21,), dtype="u1", chunks=(2**21,), codecs=["bytes"])
     array[...] = 3
     store.plan = lost(store, 2)
-    with pytest.raises(CommitUnknownError) as told:
+    with pytest.raises(CommitUnknownError) as caught:
         session.commit("one")
     store.plan = FaultPlan([])
-    assert told.value.snapshot == repo.lookup("main")
+    assert caught.value.snapshot == repo.lookup("main")
     assert (repo.readonly_session().root["a"][::1000] == 3).all(), "it did happen"
     if act == "discard":
         session.discard()
@@ -83,10 +83,10 @@ def test_a_write_without_an_answer_is_repeated(failures: int) -> None:
     first = store.calls["put_many"] + 2
     store.plan = FaultPlan([Fault("put_many", call) for call in range(first, first + failures)])
     if failures > 1:
-        with pytest.raises(CommitUnknownError) as told:
+        with pytest.raises(CommitUnknownError) as caught:
             session.commit("one")
-        assert told.value.snapshot is not None
-        assert f"snapshots/{told.value.snapshot}" in inner.list(), "nothing is removed"
+        assert caught.value.snapshot is not None
+        assert f"snapshots/{caught.value.snapshot}" in inner.list(), "nothing is removed"
         store.plan = FaultPlan([])
         assert session.has_changes
     session.commit("one")

@@ -120,8 +120,8 @@ def test_consolidated_metadata_that_is_required() -> None:
     held: dict[str, bytes] = {}
     group = frazil.group(held, synchronizer=None, cache_attrs=True)
     group.zeros("x", shape=(3,))
-    for wanted in (None, False):
-        assert "x" in frazil.open_group(held, use_consolidated=wanted)
+    for use_consolidated in (None, False):
+        assert "x" in frazil.open_group(held, use_consolidated=use_consolidated)
     with pytest.raises(FileNotFoundError, match="consolidated"):
         frazil.open_group(held, use_consolidated=True)
     frazil.consolidate_metadata(store=held, path=None)

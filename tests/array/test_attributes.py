@@ -71,8 +71,8 @@ def test_what_is_handed_out_is_a_copy(name: str) -> None:
     dict(attrs)["x"].append(2)
     {**attrs}["x"].append(2)
     if isinstance(node, frazil.Array):
-        told: Any = node.info.attributes
-        told["x"].append(2)
+        attributes: Any = node.info.attributes
+        attributes["x"].append(2)
     assert attrs.asdict() == NESTED == dict(attrs)
     assert repr(attrs) == f"Attributes({NESTED!r})"
 

@@ -16,7 +16,7 @@ from frazil.testing import CountingStore
 ENTRY = ("fetch", "zarr.json")
 
 
-def asked(store: CountingStore) -> list[tuple[str, str]]:
+def requests_of(store: CountingStore) -> list[tuple[str, str]]:
     """The requests since the last call, as (operation, key)."""
     found = [(done.operation, done.key) for done in store.requests]
     store.clear()
@@ -52,7 +52,7 @@ def test_opening_a_hierarchy_is_its_entry_point_and_the_root(
     store: CountingStore, call: Callable[[CountingStore], object]
 ) -> None:
     call(store)
-    assert asked(store) == [ENTRY, *documents("fetch", "")]
+    assert requests_of(store) == [ENTRY, *documents("fetch", "")]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_opening_a_node_of_a_location(store: CountingStore, path: str, listed: b
     else:
         frazil.open(store, path=path)
     listing = [("list", f"meta/{path}/")] if listed else []
-    wanted = [ENTRY, ("fetch", f"{path}/zarr.json"), *documents("fetch", path), *listing]
-    assert asked(store)[: len(wanted)] == wanted  # if there is no node, a repository is looked for
+    expected = [ENTRY, ("fetch", f"{path}/zarr.json"), *documents("fetch", path), *listing]
+    assert requests_of(store)[: len(expected)] == expected  # if there is no node, a repository is looked for
 
 
 @pytest.mark.rule("D75")
@@ -75,13 +75,13 @@ def test_nodes_of_an_open_group(store: CountingStore) -> None:
     group = frazil.open_group(store)
     store.clear()
     group["a/b/x"], group["e"]
-    assert asked(store) == documents("fetch", "a/b/x", "e")
+    assert requests_of(store) == documents("fetch", "a/b/x", "e")
     group["a"]
-    assert asked(store) == [*documents("fetch", "a"), ("list", "meta/a/")]
+    assert requests_of(store) == [*documents("fetch", "a"), ("list", "meta/a/")]
     assert "a/y" in group
-    assert asked(store) == documents("look up", "a/y")
+    assert requests_of(store) == documents("look up", "a/y")
     assert "none" not in group
-    assert asked(store) == [*documents("look up", "none"), ("list", "meta/none/")]
+    assert requests_of(store) == [*documents("look up", "none"), ("list", "meta/none/")]
 
 
 @pytest.mark.rule("D73")
@@ -90,11 +90,11 @@ def test_a_tree_is_one_listing_and_the_documents(store: CountingStore) -> None:
     store.clear()
     below = [("fetch", f"meta/{name}.json") for name in ("a/b/x.array", "a/y.array", "e.group")]
     str(group.tree())
-    assert asked(store) == [("list", "meta/"), *below]
+    assert requests_of(store) == [("list", "meta/"), *below]
     assert [path for path, _ in group.members(max_depth=None)] == ["a", "a/b", "a/b/x", "a/y", "e"]
-    assert asked(store) == [("list", "meta/"), *below]
+    assert requests_of(store) == [("list", "meta/"), *below]
     group.tree(max_depth=1)
-    assert asked(store) == [("list", "meta/"), *below[1:]]
+    assert requests_of(store) == [("list", "meta/"), *below[1:]]
 
 
 @pytest.mark.rule("D72")
@@ -102,14 +102,14 @@ def test_members_are_one_listing_and_their_documents(store: CountingStore) -> No
     group = frazil.open_group(store)
     store.clear()
     assert list(group) == ["a", "e"]
-    assert asked(store) == [("list", "meta/")], "a listing names them"
+    assert requests_of(store) == [("list", "meta/")], "a listing names them"
     assert [name for name, _ in group.items()] == ["a", "e"]
-    assert asked(store) == [("list", "meta/"), ("fetch", "meta/e.group.json")]
+    assert requests_of(store) == [("list", "meta/"), ("fetch", "meta/e.group.json")]
     inner = group["a"]
     assert isinstance(inner, frazil.Group)
     store.clear()
     assert [name for name, _ in inner.members()] == ["b", "y"]
-    assert asked(store) == [("list", "meta/a/"), ("fetch", "meta/a/y.array.json")]
+    assert requests_of(store) == [("list", "meta/a/"), ("fetch", "meta/a/y.array.json")]
 
 
 def test_chunks_cost_what_they_cost_under_the_final_codec(store: CountingStore) -> None:
@@ -120,9 +120,9 @@ def test_chunks_cost_what_they_cost_under_the_final_codec(store: CountingStore) 
     read = frazil.open_array(counted, path="a/b/x")
     counted.clear()
     assert (read[0, 0], again[0, 0]) == (1, 1)
-    assert asked(counted) == [("fetch", "data/a/b/x/c0/0")] * 2, "the index, and the chunk"
+    assert requests_of(counted) == [("fetch", "data/a/b/x/c0/0")] * 2, "the index, and the chunk"
     read[1, 1]
-    assert asked(counted) == [("fetch", "data/a/b/x/c0/0")]
+    assert requests_of(counted) == [("fetch", "data/a/b/x/c0/0")]
 
 
 # --- creating and removing -----------------------------------------------------------------------------------------------------------
@@ -137,7 +137,14 @@ def test_creating_a_hierarchy() -> None:
         ("fetch", ".zgroup"),
         ("fetch", ".zarray"),
     ]  # in one batch with the entry point: a node of Zarr v2 must not be hidden
-    assert asked(store) == [ENTRY, *beside, repository, *documents("look up", ""), *entry, ("put", "meta/group.json")]
+    assert requests_of(store) == [
+        ENTRY,
+        *beside,
+        repository,
+        *documents("look up", ""),
+        *entry,
+        ("put", "meta/group.json"),
+    ]
 
 
 @pytest.mark.rule("D71")
@@ -145,19 +152,24 @@ def test_creating_nodes(store: CountingStore) -> None:
     group = frazil.open_group(store, mode="r+")
     store.clear()
     group.create_group("f")
-    assert asked(store) == [*documents("fetch", ""), *documents("look up", "f"), ENTRY, ("put", "meta/f.group.json")]
+    assert requests_of(store) == [
+        *documents("fetch", ""),
+        *documents("look up", "f"),
+        ENTRY,
+        ("put", "meta/f.group.json"),
+    ]
     group.create_array("g/h", shape=3, dtype="u1")
-    assert asked(store) == [
+    assert requests_of(store) == [
         *documents("fetch", "", "g"), *documents("look up", "g/h"), ("list", "meta/g/h/"), ("list", "data/g/h/"), ENTRY, ("put", "meta/g/h.array.json"),
     ]  # fmt: skip
     group.create_arrays({f"m/{i}": {"shape": 3, "dtype": "u1"} for i in range(3)})
-    requests = asked(store)
+    requests = requests_of(store)
     new = [f"m/{i}" for i in range(3)]
     assert requests[:10] == [*documents("fetch", "", "m"), *documents("look up", *new)], "in two batches"
     assert requests[16:] == [ENTRY, *[("put", f"meta/{path}.array.json") for path in new]]
     with pytest.raises(AlreadyExistsError):
         group.create_array("a/y", shape=3, dtype="u1")
-    assert asked(store) == [*documents("fetch", "", "a"), *documents("look up", "a/y")]
+    assert requests_of(store) == [*documents("fetch", "", "a"), *documents("look up", "a/y")]
 
 
 @pytest.mark.rule("D74")
@@ -165,18 +177,18 @@ def test_removing_nodes(store: CountingStore) -> None:
     group = frazil.open_group(store, mode="r+")
     store.clear()
     del group["a/y"]
-    assert asked(store) == [
+    assert requests_of(store) == [
         *documents("look up", "a/y"), *documents("erase", "a/y"), ("list", "meta/a/y/"), ("list", "data/a/y/"), ("erase", "data/a/y/c0"),
     ]  # fmt: skip
     del group["e"]
-    assert asked(store) == [
+    assert requests_of(store) == [
         *documents("look up", "e"),
         *documents("erase", "e"),
         ("list", "meta/e/"),
         ("list", "data/e/"),
     ]
     del group["a"]
-    assert asked(store) == [
+    assert requests_of(store) == [
         *documents("look up", "a"), ("list", "meta/a/"), *documents("erase", "a"), ("list", "meta/a/"), ("erase", "meta/a/b/x.array.json"), ("list", "data/a/"),
     ]  # fmt: skip
 
@@ -185,6 +197,6 @@ def test_changing_attributes(store: CountingStore) -> None:
     array = frazil.open_array(store, path="a/y", mode="r+")
     store.clear()
     array.attrs["units"] = "m"
-    assert asked(store) == [("fetch", "meta/a/y.array.json"), ("put", "meta/a/y.array.json")]
+    assert requests_of(store) == [("fetch", "meta/a/y.array.json"), ("put", "meta/a/y.array.json")]
     array.resize((9,))
-    assert asked(store) == [("fetch", "meta/a/y.array.json"), ("put", "meta/a/y.array.json")]
+    assert requests_of(store) == [("fetch", "meta/a/y.array.json"), ("put", "meta/a/y.array.json")]

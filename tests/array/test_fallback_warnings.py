@@ -38,7 +38,7 @@ def store_with(data_type: object, *names: str) -> MemoryStore:
     return store
 
 
-def told(act: Callable[[], object]) -> list[warnings.WarningMessage]:
+def warnings_of(act: Callable[[], object]) -> list[warnings.WarningMessage]:
     """The warnings of a call; each must point to a line of the function that was called."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -66,7 +66,7 @@ def test_once_for_an_opening_at_the_line_of_the_user(data_type: object) -> None:
         lambda: frazil.open_group(store).tree(),
     ]
     for way in ways:
-        (warning,) = told(way)
+        (warning,) = warnings_of(way)
         text = str(warning.message)
         assert '"spam"' in text
         assert '"eggs"' not in text.partition("fallback")[0]
@@ -75,20 +75,20 @@ def test_once_for_an_opening_at_the_line_of_the_user(data_type: object) -> None:
 
 def test_once_for_each_document() -> None:
     store = store_with(NESTED, "a", "b", "c")
-    assert len(told(lambda: list(frazil.open_group(store).members()))) == 3
+    assert len(warnings_of(lambda: list(frazil.open_group(store).members()))) == 3
 
 
 def test_once_for_what_is_made() -> None:
     def make() -> None:
         frazil.create_array(MemoryStore(), shape=1, dtype="u2", zarr_format="draft", document={"data_type": NESTED})
 
-    assert len(told(make)) == 1
+    assert len(warnings_of(make)) == 1
 
 
 def test_not_again_for_changes() -> None:
     store = store_with(NESTED, "a")
     opened: list[Array] = []
-    told(lambda: opened.append(frazil.open_array(store, "r+", path="a")))
+    warnings_of(lambda: opened.append(frazil.open_array(store, "r+", path="a")))
     changes: list[Callable[[], object]] = [
         lambda: opened[0].resize(5),
         lambda: opened[0].append([1, 2]),
@@ -96,4 +96,4 @@ def test_not_again_for_changes() -> None:
         lambda: opened[0].info,
     ]
     for change in changes:
-        assert told(change) == []
+        assert warnings_of(change) == []

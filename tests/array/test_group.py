@@ -340,9 +340,9 @@ def test_overwriting_replaces_one_node_with_all_below(store: Store) -> None:
 
 def test_a_thousand_arrays_at_once(store: Store) -> None:
     group = frazil.create_group(store)
-    wanted = {f"g{i % 10}/a{i}": {**SMALL, "attributes": {"i": i}} for i in range(1000)}
-    made = group.create_arrays(wanted)
-    assert [*made] == [*wanted]
+    specs = {f"g{i % 10}/a{i}": {**SMALL, "attributes": {"i": i}} for i in range(1000)}
+    made = group.create_arrays(specs)
+    assert [*made] == [*specs]
     made["g3/a13"][...] = 13
     assert (group["g3/a13"][...] == 13).all()
     found = dict(group.members(None))
@@ -352,7 +352,7 @@ def test_a_thousand_arrays_at_once(store: Store) -> None:
     with pytest.raises(AlreadyExistsError):
         group.create_arrays({f"g{i % 10}/a{i}": SMALL for i in range(2000)})
     assert content(store) == before
-    again = group.create_arrays(wanted, overwrite=True)
+    again = group.create_arrays(specs, overwrite=True)
     assert again["g3/a13"][...].tolist() == [0] * 4
 
 

@@ -19,7 +19,7 @@ from frazil.testing import CountingStore
 INDEX = 16 * 64 + 4  # bytes of the index of the shards below
 
 
-def asked(store: CountingStore) -> list[tuple[str, str, int, int]]:
+def requests_of(store: CountingStore) -> list[tuple[str, str, int, int]]:
     """The requests since the last call, as (operation, key, start, length)."""
     found = [(done.operation, done.key, done.start, done.length) for done in store.requests]
     store.clear()
@@ -28,7 +28,7 @@ def asked(store: CountingStore) -> list[tuple[str, str, int, int]]:
 
 def asked_of_chunks(store: CountingStore) -> list[tuple[str, str, int, int]]:
     """The requests without those for documents, which run at the same time."""
-    return [request for request in asked(store) if not request[1].endswith(".json")]
+    return [request for request in requests_of(store) if not request[1].endswith(".json")]
 
 
 def sharded(chunk: int = 32) -> tuple[CountingStore, frazil.Array]:
@@ -44,23 +44,23 @@ def sharded(chunk: int = 32) -> tuple[CountingStore, frazil.Array]:
 
 def test_opening_is_one_request() -> None:
     store, array = sharded()
-    assert asked(store) == [("fetch", "zarr.json", 0, -1)]
+    assert requests_of(store) == [("fetch", "zarr.json", 0, -1)]
     frazil.open(store)
-    assert asked(store) == [("fetch", "zarr.json", 0, -1)]
+    assert requests_of(store) == [("fetch", "zarr.json", 0, -1)]
     for use in (lambda: array.shape, array.attrs.asdict, lambda: repr(array), lambda: array.fill_value):
         use()
-    assert asked(store) == []
+    assert requests_of(store) == []
 
 
 def test_one_inner_chunk_is_its_index_and_its_span() -> None:
     store, array = sharded()
     store.clear()
     assert array[5, 9] == 1
-    assert asked(store) == [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 9 * 32, 32)]
+    assert requests_of(store) == [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 9 * 32, 32)]
     assert array[5, 9] == 1
-    assert asked(store) == [("fetch", "c/0/0", 9 * 32, 32)], "the index is remembered"
+    assert requests_of(store) == [("fetch", "c/0/0", 9 * 32, 32)], "the index is remembered"
     assert array[5, 15] == 1
-    assert asked(store) == [("fetch", "c/0/0", 9 * 32, 32)]
+    assert requests_of(store) == [("fetch", "c/0/0", 9 * 32, 32)]
 
 
 def test_a_column_is_an_index_and_a_span_a_shard() -> None:
@@ -69,9 +69,9 @@ def test_a_column_is_an_index_and_a_span_a_shard() -> None:
     array[:, 3]
     keys = ["c/0/0", "c/1/0", "c/2/0", "c/3/0"]
     spans = [("fetch", key, 0, (7 * 8 + 1) * 32) for key in keys]
-    assert asked(store) == [*[("fetch", key, -INDEX, INDEX) for key in keys], *spans]
+    assert requests_of(store) == [*[("fetch", key, -INDEX, INDEX) for key in keys], *spans]
     array[::-1, 3]
-    assert asked(store) == spans, "neighbours are one request, and what lies between them costs less than another"
+    assert requests_of(store) == spans, "neighbours are one request, and what lies between them costs less than another"
 
 
 def test_spans_far_apart_are_asked_for_alone() -> None:
@@ -79,23 +79,25 @@ def test_spans_far_apart_are_asked_for_alone() -> None:
     array[0, 0]
     store.clear()
     array[:32, 0]  # eight inner chunks, seven others between each two of them
-    assert asked(store) == [("fetch", "c/0/0", i * 8 * GAP, GAP) for i in range(8)]
+    assert requests_of(store) == [("fetch", "c/0/0", i * 8 * GAP, GAP) for i in range(8)]
     array[:4, :]
-    assert [length for _, key, _, length in asked(store) if key == "c/0/0"] == [8 * GAP], "all that touch together"
+    assert [length for _, key, _, length in requests_of(store) if key == "c/0/0"] == [8 * GAP], (
+        "all that touch together"
+    )
 
 
 def test_reading_all_of_a_shard_is_its_index_and_one_span() -> None:
     store, array = sharded()
     store.clear()
     array[:32, :64]
-    assert asked(store) == [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 0, 64 * 32)]
+    assert requests_of(store) == [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 0, 64 * 32)]
 
 
 def test_points_are_merged_too() -> None:
     store, array = sharded()
     store.clear()
     array.vindex[[0, 31, 5, 31, 0], [0, 63, 9, 63, 1]]
-    assert asked(store) == [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 0, 64 * 32)]
+    assert requests_of(store) == [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 0, 64 * 32)]
 
 
 def test_what_is_not_stored_is_one_request_an_object() -> None:
@@ -103,11 +105,14 @@ def test_what_is_not_stored_is_one_request_an_object() -> None:
     array = frazil.create_array(store, shape=(64,), dtype="u1", chunks=(4,), shards=(32,))
     store.clear()
     array[...]
-    assert asked(store) == [("fetch", "c/0", -(16 * 8 + 4), 16 * 8 + 4), ("fetch", "c/1", -(16 * 8 + 4), 16 * 8 + 4)]
+    assert requests_of(store) == [
+        ("fetch", "c/0", -(16 * 8 + 4), 16 * 8 + 4),
+        ("fetch", "c/1", -(16 * 8 + 4), 16 * 8 + 4),
+    ]
     array[40] = 1
     store.clear()
     array[32:36]
-    assert asked(store) == [("fetch", "c/1", -(16 * 8 + 4), 16 * 8 + 4)], (
+    assert requests_of(store) == [("fetch", "c/1", -(16 * 8 + 4), 16 * 8 + 4)], (
         "an inner chunk that is not there is not fetched"
     )
 
@@ -143,16 +148,16 @@ def test_each_write_looks_once_at_the_document() -> None:
         array[...] = value
         array[0, 0] = value
         array.vindex[[1, 40], [1, 1]] = value
-    documents = [request[:2] for request in asked(store) if request[1] == "zarr.json"]
+    documents = [request[:2] for request in requests_of(store) if request[1] == "zarr.json"]
     assert documents == [("fetch", "zarr.json")] + [("look up", "zarr.json")] * 5
     array.append(np.ones((32, array.shape[1]), "u1"))
-    assert [request[:2] for request in asked(store) if request[1] == "zarr.json"] == [
+    assert [request[:2] for request in requests_of(store) if request[1] == "zarr.json"] == [
         ("fetch", "zarr.json"),
         ("put", "zarr.json"),
     ]
     other = CountingStore(MemoryStore())
     frazil.create_array(other, data=np.ones(10, "u1"), chunks=(10,))
-    assert [request[0] for request in asked(other) if request[1] == "zarr.json"] == ["fetch", "put"]
+    assert [request[0] for request in requests_of(other) if request[1] == "zarr.json"] == ["fetch", "put"]
 
 
 def test_a_write_into_a_shard_reads_what_it_keeps_once() -> None:
@@ -321,9 +326,9 @@ def test_groups_are_a_listing_and_a_batch_a_level(
     hierarchy: tuple[CountingStore, frazil.Group], use: Use, expected: list[tuple[str, str, int, int]]
 ) -> None:
     store, group = hierarchy
-    assert asked(store) == [("fetch", "zarr.json", 0, -1)]
+    assert requests_of(store) == [("fetch", "zarr.json", 0, -1)]
     use(group)
-    assert asked(store) == expected
+    assert requests_of(store) == expected
 
 
 def test_an_iteration_and_a_length_are_each_of_their_own_time(
@@ -344,7 +349,7 @@ def test_many_arrays_are_created_in_one_batch(hierarchy: tuple[CountingStore, fr
     store, group = hierarchy
     store.clear()
     group.create_arrays({f"x/y{i}": {"shape": 1, "dtype": "u1"} for i in range(3)})
-    found = asked(store)
+    found = requests_of(store)
     assert len(set(found)) == len(found)
     assert [key for operation, key, *_ in found if operation == "put"] == ["x/zarr.json"] + [
         f"x/y{i}/zarr.json" for i in range(3)
@@ -357,11 +362,11 @@ def test_attributes_and_shape_change_in_two_requests() -> None:
     store.clear()
     document = [("fetch", "zarr.json"), ("put", "zarr.json")]
     array.attrs["units"] = "m"
-    assert [found[:2] for found in asked(store)] == document
+    assert [found[:2] for found in requests_of(store)] == document
     array.resize((1000, 2000))
-    assert [found[:2] for found in asked(store)] == document, "growing touches no chunk"
+    assert [found[:2] for found in requests_of(store)] == document, "growing touches no chunk"
     array.resize((1000, 2000))
-    assert [found[:2] for found in asked(store)] == document[:1], "nor does what changes nothing write"
+    assert [found[:2] for found in requests_of(store)] == document[:1], "nor does what changes nothing write"
 
 
 def test_rows_are_read_shard_by_shard() -> None:

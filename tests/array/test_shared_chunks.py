@@ -231,14 +231,14 @@ def test_objects_of_one_fetch_are_few() -> None:
 def test_chunks_that_are_written_whole_are_not_looked_up(shards: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a repository that could require reading another manifest."""
     array, storage, group = one(MemoryStore(), 0, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
-    asked = list[int]()
+    looked_up = list[int]()
     locate = storage.locate
-    monkeypatch.setattr(storage, "locate", lambda coords: asked.append(len(coords)) or locate(coords))
+    monkeypatch.setattr(storage, "locate", lambda coords: looked_up.append(len(coords)) or locate(coords))
     array[...] = 5
     array[8:24] = 6
-    assert asked == []
+    assert looked_up == []
     array[8:25] = 7
-    assert sum(asked) == 1
+    assert sum(looked_up) == 1
     assert again(group)[...].tolist() == [5] * 8 + [7] * 17 + [5] * 39
 
 

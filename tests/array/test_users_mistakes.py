@@ -91,7 +91,7 @@ class Same(BytesToBytes):
         return data
 
 
-def told(act: Callable[[], object], answer: object, name: str = "users.one") -> FrazilError | None:
+def error_of(act: Callable[[], object], answer: object, name: str = "users.one") -> FrazilError | None:
     """The error, if there is one: ours, with the user's as its cause."""
     error: FrazilError | None = None
     try:
@@ -120,16 +120,16 @@ def test_codecs_at_work(kind: type[Any], answer: object, sharded: bool) -> None:
     wrong = type("Wrong", (kind,), {"encode": gives(answer), "decode": gives(answer)})
     array = frazil.open_array(store, "r+", registry=DEFAULT_REGISTRY.with_codec(wrong))
     for read in (lambda: array[5], lambda: array[4:6], lambda: array.oindex[[4, 5]]):
-        error = told(read, answer)
+        error = error_of(read, answer)
         assert isinstance(error, DataError)
         assert error.chunk == (2,)
-    error = told(lambda: array.__setitem__(slice(4, 6), 7), answer)
+    error = error_of(lambda: array.__setitem__(slice(4, 6), 7), answer)
     assert error is not None or answer in ([], b"", b"zz") or kind is not Turned
     if error is not None and (not sharded or isinstance(answer, Exception)):
         assert isinstance(error, InvalidInputError | ChunkDecodeError)
     other = frazil.create_array(MemoryStore(), shape=8, dtype="i8", registry=whole, **layout)
     refusing = frazil.open_array(other.store, "r+", registry=DEFAULT_REGISTRY.with_codec(wrong))
-    error = told(lambda: refusing.__setitem__(slice(4, 8), 7), answer)
+    error = error_of(lambda: refusing.__setitem__(slice(4, 8), 7), answer)
     if not isinstance(answer, bytes):
         assert isinstance(error, InvalidInputError)
         assert "users.one" in str(error)
@@ -147,10 +147,10 @@ def test_codecs_at_opening(kind: type[Any], method: str, answer: object) -> None
         store, data=np.arange(8), chunks=2, codecs=chain(kind), registry=DEFAULT_REGISTRY.with_codec(kind)
     )
     wrong = DEFAULT_REGISTRY.with_codec(type("Wrong", (kind,), {method: gives(answer)}))
-    asked = method in ("from_configuration", "__init__")
-    error = told(lambda: frazil.open_array(store, registry=wrong), answer if asked else None)
+    is_called = method in ("from_configuration", "__init__")
+    error = error_of(lambda: frazil.open_array(store, registry=wrong), answer if is_called else None)
     assert error is None or isinstance(error, InvalidInputError)
-    assert error is not None or not asked or (method == "__init__" and answer is None)
+    assert error is not None or not is_called or (method == "__init__" and answer is None)
 
 
 # --- what documents name ---------------------------------------------------------------------------------------------------------------
@@ -218,13 +218,13 @@ def test_data_types(answer: object) -> None:
             families.append(TwoFamily(parse=gives(wrong)))
         for i, family in enumerate(families):
             registry = DEFAULT_REGISTRY.with_data_type(family)
-            error = told(
+            error = error_of(
                 lambda r=registry, s=store: frazil.open_array(s, registry=r)[...], answer if i < 2 else None, ""
             )  # type: ignore[misc]
             assert error is None or isinstance(error, InvalidInputError)
             if i < 1:
                 assert error is not None
-            error = told(
+            error = error_of(
                 lambda r=registry: frazil.create_array(
                     MemoryStore(), shape=2, dtype="users.two", fill_value=3, registry=r
                 ),
@@ -232,7 +232,7 @@ def test_data_types(answer: object) -> None:
             )
             assert error is None or isinstance(error, InvalidInputError)
         registry = DEFAULT_REGISTRY.with_data_type(TwoFamily(from_numpy=gives(answer)))
-        error = told(lambda: frazil.create_array(MemoryStore(), shape=2, dtype="u2", registry=registry), answer, "")  # noqa: B023
+        error = error_of(lambda: frazil.create_array(MemoryStore(), shape=2, dtype="u2", registry=registry), answer, "")  # noqa: B023
         assert (error is None) == (answer is None)
 
 
@@ -242,14 +242,14 @@ def test_grids_and_keys(answer: object) -> None:
     for method in (None, "check", "grid_shape", "extension"):
         made = answer if method is None else type("Wrong", (RegularGrid,), {method: gives(answer)})(2)
         registry = DEFAULT_REGISTRY.with_chunk_grid(NamedExtension("users.grid", gives(made)))
-        error = told(
+        error = error_of(
             lambda r=registry: frazil.open_array(final(chunk_grid=grid), registry=r)[...],
             answer if method is None else None,
             "users.grid",
         )  # type: ignore[misc]
         assert (method is not None and error is None) or isinstance(error, InvalidInputError)
     registry = DEFAULT_REGISTRY.with_chunk_key_encoding(NamedExtension("users.keys", gives(answer)))
-    error = told(lambda: frazil.open_array(final(chunk_key_encoding=keys), registry=registry), answer, "users.keys")
+    error = error_of(lambda: frazil.open_array(final(chunk_key_encoding=keys), registry=registry), answer, "users.keys")
     assert isinstance(error, InvalidInputError)
     for method in ("encode_one", "encode_all", "decode"):
         own = {name: gives(None) for name in ("encode_one", "decode")} | {"encode_all": lambda self, at, prefix: []}
@@ -264,10 +264,10 @@ def test_grids_and_keys(answer: object) -> None:
             lambda a=array: a.__setitem__(..., 1),
             lambda a=array: a.nchunks_initialized,
         ):  # type: ignore[misc]
-            error = told(act, None)
+            error = error_of(act, None)
             assert error is None or isinstance(error, InvalidInputError)
         if method == "encode_all" and not (isinstance(answer, list) and not answer):
-            assert "users.keys" in str(told(lambda a=array: a[...], None))  # type: ignore[misc]
+            assert "users.keys" in str(error_of(lambda a=array: a[...], None))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("answer", RUBBISH, ids=repr)
@@ -280,7 +280,7 @@ def test_functions_that_are_registered(answer: object) -> None:
         (DEFAULT_REGISTRY.with_storage_transformer(URI, give), draft(storage_transformers=transformer)),
         (DEFAULT_REGISTRY.with_memory_layout(URI, give), draft(chunk_memory_layout=layout)),
     ):
-        error = told(lambda r=registry, s=store: frazil.open_array(s, registry=r)[...], answer, URI)  # type: ignore[misc]
+        error = error_of(lambda r=registry, s=store: frazil.open_array(s, registry=r)[...], answer, URI)  # type: ignore[misc]
         assert error is None or isinstance(error, FrazilError)
     store = draft()
     entry = json.loads(store.get("zarr.json") or b"")
@@ -290,7 +290,7 @@ def test_functions_that_are_registered(answer: object) -> None:
         (DEFAULT_REGISTRY.with_metadata_encoding(URI, give), {"metadata_encoding": encoding}),
     ):
         store.set("zarr.json", json.dumps(entry | member).encode())
-        error = told(lambda r=registry: frazil.open_array(store, registry=r)[...], answer, URI)  # type: ignore[misc]
+        error = error_of(lambda r=registry: frazil.open_array(store, registry=r)[...], answer, URI)  # type: ignore[misc]
         assert error is not None or answer == {}
-    added = told(lambda: frazil.open_array(draft(), storage_transformers=[give]), answer, "")
+    added = error_of(lambda: frazil.open_array(draft(), storage_transformers=[give]), answer, "")
     assert added is not None or answer == {}

@@ -52,29 +52,29 @@ def test_values_are_those_of_numpy(data: st.DataObject, layout: dict, kind: str,
         layout = json.loads(json.dumps(layout).replace("vlen-utf8", "vlen-bytes"))
     empty = fill if kind == "string" else fill.encode()
     a = frazil.create_array(MemoryStore(), shape=(7, 9), chunks=(3, 4), dtype=kind, fill_value=empty, **layout)
-    wanted = of(kind, empty, (7, 9))
+    expected = of(kind, empty, (7, 9))
     assert a.fill_value == empty
     for _ in range(data.draw(st.integers(1, 3))):
         rows = data.draw(st.slices(7))
         columns = data.draw(st.slices(9))
-        wanted[rows, columns] = values = elements(data.draw, kind, wanted[rows, columns].shape)
+        expected[rows, columns] = values = elements(data.draw, kind, expected[rows, columns].shape)
         a[rows, columns] = values
-        np.testing.assert_array_equal(a[...], wanted)
-    wanted[2, 3] = a[2, 3] = empty
+        np.testing.assert_array_equal(a[...], expected)
+    expected[2, 3] = a[2, 3] = empty
     picked = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=4)), [1, 8, 0]
-    np.testing.assert_array_equal(a.oindex[picked], wanted[np.ix_(*picked)])
+    np.testing.assert_array_equal(a.oindex[picked], expected[np.ix_(*picked)])
     assert a[2, 3] == empty
-    out = np.empty((9, 7), wanted.dtype).T
-    np.testing.assert_array_equal(a.read(out=out), wanted)
+    out = np.empty((9, 7), expected.dtype).T
+    np.testing.assert_array_equal(a.read(out=out), expected)
     points = (np.array([0, 6, 3]), np.array([5, 5, 8]))
-    wanted[points] = a.vindex[points] = of(kind, [empty + empty, empty, empty * 3], (3,))
-    np.testing.assert_array_equal(a.vindex[points], wanted[points])
+    expected[points] = a.vindex[points] = of(kind, [empty + empty, empty, empty * 3], (3,))
+    np.testing.assert_array_equal(a.vindex[points], expected[points])
     added = elements(data.draw, kind, (2, 9))
     a.append(added)
-    np.testing.assert_array_equal(a[...], np.concatenate([wanted, added]))
+    np.testing.assert_array_equal(a[...], np.concatenate([expected, added]))
     a.resize((4, 9))
     a.resize((5, 9))
-    np.testing.assert_array_equal(a[:4], wanted[:4])
+    np.testing.assert_array_equal(a[:4], expected[:4])
     np.testing.assert_array_equal(a[4], of(kind, empty, (9,)))  # NumPy strips trailing NULs of a str
 
 
@@ -187,10 +187,10 @@ def test_any_bytes_are_elements_or_a_decode_error(data: bytes, after: tuple[dict
 
 @pytest.mark.parametrize("kind", ["string", "bytes"])
 def test_iteration_gives_the_elements_of_one_dimension(kind: str) -> None:
-    wanted = ["a", "", "漢"] if kind == "string" else [b"a", b"", b"\0"]
+    expected = ["a", "", "漢"] if kind == "string" else [b"a", b"", b"\0"]
     a = frazil.create_array(MemoryStore(), shape=(3,), chunks=(2,), dtype=kind)
-    a[...] = of(kind, wanted, (3,))
-    assert list(a) == wanted
+    a[...] = of(kind, expected, (3,))
+    assert list(a) == expected
 
 
 @pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 1 has no StringDType")

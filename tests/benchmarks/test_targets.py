@@ -59,8 +59,8 @@ def target(read: Any, goal: float, *rows: str, at_least: bool = True) -> Target:
     return Target("a target", goal, "x", at_least, read, rows or ("read",), "s")
 
 
-def only(found: Report, wanted: Target) -> tuple[bool | None, float | None, str]:
-    ((_, met, value, source),) = judge(found, [wanted])
+def only(found: Report, target: Target) -> tuple[bool | None, float | None, str]:
+    ((_, met, value, source),) = judge(found, [target])
     return met, value, source
 
 
@@ -163,9 +163,9 @@ def test_every_target_reads_rows_of_the_harness() -> None:
         names += [remote_requests.row_name(100, command) for command in remote_requests.COMMANDS]
         names.append(LINES)
         assert len(names) == len(set(names))
-        for wanted in TARGETS:
-            assert [len([name for name in names if re.fullmatch(row, name)]) for row in wanted.rows] == [1] * len(
-                wanted.rows
+        for target in TARGETS:
+            assert [len([name for name in names if re.fullmatch(row, name)]) for row in target.rows] == [1] * len(
+                target.rows
             )
 
 

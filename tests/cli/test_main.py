@@ -53,12 +53,12 @@ def test_examples_work(line: str, place: Path, capfd: pytest.CaptureFixture[str]
     program, *arguments = shlex.split(line)
     assert program == "frazil"
     assert main(arguments) == 0
-    said = capfd.readouterr()
-    assert ("--explain" in arguments) == bool(said.err)
+    output = capfd.readouterr()
+    assert ("--explain" in arguments) == bool(output.err)
     if "-o" in arguments:
         assert (place / arguments[arguments.index("-o") + 1]).stat().st_size > 0
     else:
-        assert said.out
+        assert output.out
 
 
 def test_every_argument_has_help() -> None:
@@ -133,9 +133,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
-    said = capfd.readouterr()
-    assert said.out == ""
-    assert "usage: frazil" in said.err
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert "usage: frazil" in output.err
     assert not (place / "a.png").exists()
 
 
@@ -192,12 +192,12 @@ def test_errors_are_one_line(
 ) -> None:
     before = sorted(os.listdir(place))
     assert main(arguments) == 1
-    said = capfd.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("frazil: ")
-    assert said.err.endswith("\n")
-    assert said.err.count("\n") == 1
-    assert all(word in said.err for word in words)
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("frazil: ")
+    assert output.err.endswith("\n")
+    assert output.err.count("\n") == 1
+    assert all(word in output.err for word in words)
     assert sorted(os.listdir(place)) == before
 
 
@@ -265,5 +265,5 @@ def test_an_interrupt(place: Path) -> None:
         )
         os.read(reading, 1)
         program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=60)
-    assert (program.returncode, said) == (130, b"")
+        _, output = program.communicate(timeout=60)
+    assert (program.returncode, output) == (130, b"")

@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil.cli.main import main
-from frazil.cli.output import say, say_json
+from frazil.cli.output import print_json, print_text
 from frazil.errors import one_line
 
 EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\u202eb\r"  # sets the title, clears the screen, reverses the text direction
@@ -110,7 +110,7 @@ def test_nor_do_errors(words: list[str], places: tuple[str, str], capsys: pytest
 
 def test_json_says_the_same_with_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     value = {EVIL: [EVIL, HARMLESS, "\u200d\U000e0001", "\x7f\x80\n\t"], "ü": 1.5}
-    say_json(value)  # type: ignore[arg-type]
+    print_json(value)  # type: ignore[arg-type]
     text = capsys.readouterr().out
     assert_harmless(text)
     assert json.loads(text) == value
@@ -118,7 +118,7 @@ def test_json_says_the_same_with_escapes(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_text_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    say(f"{HARMLESS}\n  {EVIL}")
+    print_text(f"{HARMLESS}\n  {EVIL}")
     assert capsys.readouterr().out == f"{HARMLESS}\n  {one_line(EVIL)}\n"
     assert one_line("a\nb\x1b") == "a\\nb\\x1b"
 

@@ -19,7 +19,7 @@ slices = st.builds(slice, bounds, bounds, bounds)
 items = st.one_of(integers, slices, st.lists(integers, max_size=4), st.just(Ellipsis))
 
 
-def told(item: object) -> str:
+def as_text(item: object) -> str:
     if isinstance(item, slice):
         parts = ["" if bound is None else str(bound) for bound in (item.start, item.stop, item.step)]
         return ":".join(parts if parts[2] else parts[:2])
@@ -28,7 +28,7 @@ def told(item: object) -> str:
 
 @given(st.lists(items, min_size=1, max_size=5), st.sampled_from([",", ", ", " ,  "]), st.sampled_from(["", ",", " , "]))
 def test_what_python_means(selection: list[object], comma: str, end: str) -> None:
-    text = comma.join(map(told, selection)) + end
+    text = comma.join(map(as_text, selection)) + end
     assert parse_selection(text) == tuple(selection)
     assert parse_selection(text) == eval(f"np.index_exp[{text}]", {"np": np})
 

@@ -40,9 +40,9 @@ class Place:
             call()
         error = caught.value
         assert "\n" not in error.args[0]
-        told = "".join(traceback.format_exception(error)) + repr(error) + repr(self.through)
-        assert self.server.secret not in told
+        text = "".join(traceback.format_exception(error)) + repr(error) + repr(self.through)
+        assert self.server.secret not in text
         for request in self.proxy.requests:
             signature = request.headers["authorization"].rpartition("=" if self.server.scheme == "s3" else ":")[2]
-            assert signature not in told
+            assert signature not in text
         return error

@@ -61,7 +61,7 @@ class Interrupts:
         """Whether the operation finished."""
         before, hook, collects = sys.gettrace(), sys.unraisablehook, gc.isenabled()
         gc.disable()  # whose callbacks, of other packages, would be interrupted too
-        sys.unraisablehook = lambda told: self.lost.append(f"{told.exc_type.__name__} in {told.object!r}")
+        sys.unraisablehook = lambda event: self.lost.append(f"{event.exc_type.__name__} in {event.object!r}")
         try:
             sys.settrace(self._trace)
             act()

@@ -48,29 +48,29 @@ def killed_run(path: Path, k: int, seconds: float) -> dict[int, int]:
     assert writer.stdout.readline() == b"begun\n"
     time.sleep(seconds)  # the time of the kill; no event is waited for
     writer.send_signal(signal.SIGKILL)
-    said = writer.stdout.read().split(b"\n")[:-1]  # the following bytes are torn
+    acknowledged = writer.stdout.read().split(b"\n")[:-1]  # the following bytes are torn
     writer.wait()
     writer.stdout.close()
-    return {int(line.split()[0]): int(line.split()[1]) for line in said if line.count(b" ") == 1}
+    return {int(line.split()[0]): int(line.split()[1]) for line in acknowledged if line.count(b" ") == 1}
 
 
 def check_kills(path: Path, location: str, count: int) -> None:
     create(path, location)
     random_numbers = random.Random(count)
-    wanted = np.ones(64, np.int64)
+    expected = np.ones(64, np.int64)
     k = 1
     for _ in range(count):
-        said = killed_run(path, k, random_numbers.uniform(0, 0.05))
-        for number, value in said.items():
-            wanted[number] = value
-        last = max([*said.values(), k])
+        acknowledged = killed_run(path, k, random_numbers.uniform(0, 0.05))
+        for number, value in acknowledged.items():
+            expected[number] = value
+        last = max([*acknowledged.values(), k])
         array = frazil.open_array(path)
         found = array[...].reshape(8, 8, 8, 8).transpose(0, 2, 1, 3).reshape(64, 64)
         assert (found == found[:, :1]).all(), "an inner chunk is whole"
-        others = np.flatnonzero(found[:, 0] != wanted)
+        others = np.flatnonzero(found[:, 0] != expected)
         assert len(others) <= 1, "at most the one that was being written"
         assert all(found[number, 0] == last + 1 for number in others.tolist())
-        wanted = found[:, 0].copy()
+        expected = found[:, 0].copy()
         k = last + 1
     array = frazil.open_array(path, "r+", shard_writes="append")
     array[0, 0] = array[0, 0]

@@ -67,8 +67,8 @@ class MoodyBytes(ArrayToBytes):
 
 
 def misbehave(step: str, value, limit: int = 0):
-    asked, _, what = MOOD[0].partition(" ")
-    if asked != step:
+    requested, _, what = MOOD[0].partition(" ")
+    if requested != step:
         return value
     if what == "raise":
         raise RuntimeError("no mood")

@@ -66,7 +66,7 @@ def shifted(store: FaultyStore, faults: list[Fault]) -> FaultPlan:
 @pytest.mark.parametrize("rival", [False, True])
 @pytest.mark.parametrize("kind", ["memory", "local"])
 def test_every_outcome_is_true(kind: str, rival: bool, tmp_path: Path) -> None:
-    told: dict[str, int] = {}
+    outcomes: dict[str, int] = {}
     for number, faults in enumerate(plans(6)):
         inner: Store = MemoryStore() if kind == "memory" else LocalStore(tmp_path / f"{number}", sync=False)
         if kind == "local" and number % 3:
@@ -80,12 +80,12 @@ def test_every_outcome_is_true(kind: str, rival: bool, tmp_path: Path) -> None:
             with frazil.Repository.open(inner, durable=False).transaction(message="rival") as root:
                 root.create_group("rival")
         outcome = attempt(session, store, inner, faults, rival=rival)
-        told[outcome] = told.get(outcome, 0) + 1
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
         store.plan = FaultPlan()
         go_on(session, inner, outcome)
         check_files(inner, reached=[commit.id for commit in frazil.Repository.open(inner).history()])
-    assert {"error", "unknown"} <= told.keys() | ({"unknown"} if rival else set())
-    assert "committed" not in told if rival else "conflict" not in told
+    assert {"error", "unknown"} <= outcomes.keys() | ({"unknown"} if rival else set())
+    assert "committed" not in outcomes if rival else "conflict" not in outcomes
 
 
 def attempt(session: frazil.Session, store: FaultyStore, inner: Store, faults: list[Fault], *, rival: bool) -> str:
@@ -170,9 +170,9 @@ def random_faults(seeds: range) -> None:
                 if turn % 2:
                     session = None
         repo = frazil.Repository.open(inner)
-        told = [commit.message for commit in repo.history()][-3::-1]
-        assert [one for one in told if one in sure] == sure
-        assert set(told) <= set(sure) | unsure
+        messages = [commit.message for commit in repo.history()][-3::-1]
+        assert [one for one in messages if one in sure] == sure
+        assert set(messages) <= set(sure) | unsure
         for commit in repo.history():
             root = repo.readonly_session(snapshot=commit.id).root
             if "count" in root:

@@ -32,7 +32,7 @@ def begin(path: Path, writers: int) -> frazil.Repository:
     return repo
 
 
-def told_of(repo: frazil.Repository) -> list[str]:
+def messages_of(repo: frazil.Repository) -> list[str]:
     """The messages of all commits but the first two, the oldest first."""
     return [commit.message for commit in repo.history()][-3::-1]
 
@@ -40,8 +40,8 @@ def told_of(repo: frazil.Repository) -> list[str]:
 # --- killed ----------------------------------------------------------------------------------------------------------------------------
 
 
-def commit_for_ever(path: Path, writer: int, first: int, told: int) -> None:
-    """Chunk files, manifests and new nodes in each commit; writes a line to `told` after each commit."""
+def commit_for_ever(path: Path, writer: int, first: int, report_to: int) -> None:
+    """Chunk files, manifests and new nodes in each commit; writes a line to `report_to` after each commit."""
     session = frazil.Repository.open(path, durable=False).writable_session()
     for turn in range(first, 10**9):
         root = session.root
@@ -51,7 +51,7 @@ def commit_for_ever(path: Path, writer: int, first: int, told: int) -> None:
             root.attrs["turn"] = turn
         root.create_array(f"new{writer}", shape=(4,), dtype="i8", chunks=(1,), overwrite=True)[...] = turn
         session.commit(f"{writer} {turn}", rebase="disjoint")
-        os.write(told, f"{writer} {turn}\n".encode())
+        os.write(report_to, f"{writer} {turn}\n".encode())
 
 
 def check_snapshot(root: frazil.Group, writers: int) -> None:
@@ -69,8 +69,10 @@ def kill_committers(path: Path, rounds: int, writers: int) -> None:
     rng = np.random.default_rng(rounds)
     sure: list[str] = []
     for number in range(rounds):
-        listen, told = os.pipe()
-        pids = [fork(partial(commit_for_ever, path, writer, 1 + number * 10**6, told)) for writer in range(writers)]
+        listen, report_to = os.pipe()
+        pids = [
+            fork(partial(commit_for_ever, path, writer, 1 + number * 10**6, report_to)) for writer in range(writers)
+        ]
         heard = b""
         while heard.count(b"\n") < int(rng.integers(1, 8)):
             heard += os.read(listen, 4096)
@@ -79,12 +81,12 @@ def kill_committers(path: Path, rounds: int, writers: int) -> None:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-        os.close(told)
+        os.close(report_to)
         while more := os.read(listen, 4096):
             heard += more
         os.close(listen)
         sure += heard.decode().splitlines()
-        found = told_of(frazil.Repository.open(path))
+        found = messages_of(frazil.Repository.open(path))
         assert set(sure) <= set(found)
         for writer in range(writers):
             of_writer = [one for one in found if one.startswith(f"{writer} ")]
@@ -138,8 +140,8 @@ def count_up(path: Path, turns: int, writer: int) -> None:
 
 def check_disjoint(root: frazil.Group, writers: int, turns: int) -> None:
     rows = [tuple(row) for row in root["log"][...].tolist()]  # type: ignore[call-overload]
-    wanted = [(w, turn) for w in range(writers) for turn in range(1, turns + 1) for _ in range(1 + turn % 3)]
-    assert sorted(rows) == wanted
+    expected = [(w, turn) for w in range(writers) for turn in range(1, turns + 1) for _ in range(1 + turn % 3)]
+    assert sorted(rows) == expected
     for writer in range(writers):
         of_writer = [row for row in rows if row[0] == writer]
         assert of_writer == sorted(of_writer), "in the order of the commits"
@@ -161,10 +163,10 @@ def commit_at_once(
 ) -> None:
     repo = begin(path, writers)
     in_processes(writers, partial(work, path, turns))
-    told = told_of(repo)
-    assert sorted(told) == sorted(f"{writer} {turn}" for writer in range(writers) for turn in range(1, turns + 1))
+    messages = messages_of(repo)
+    assert sorted(messages) == sorted(f"{writer} {turn}" for writer in range(writers) for turn in range(1, turns + 1))
     for writer in range(writers):
-        of_writer = [one for one in told if one.startswith(f"{writer} ")]
+        of_writer = [one for one in messages if one.startswith(f"{writer} ")]
         assert of_writer == [f"{writer} {turn}" for turn in range(1, turns + 1)]
     check(repo.readonly_session().root, writers, turns)
 

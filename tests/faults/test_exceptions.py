@@ -142,15 +142,15 @@ def made(name: str, *, rival: bool) -> Scene:
     return scene
 
 
-def attempted(scene: Scene, name: str, wanted: type[BaseException]) -> bool:
+def attempted(scene: Scene, name: str, expected: type[BaseException]) -> bool:
     """Runs the operation. Returns whether it was done."""
     scene.store.live = True
     try:
         OPERATIONS[name](scene)
     except CommitUnknownError:
-        assert issubclass(wanted, StoreError)
+        assert issubclass(expected, StoreError)
         return False
-    except wanted:
+    except expected:
         return False
     finally:
         scene.store.live = False

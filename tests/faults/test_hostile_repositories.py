@@ -302,7 +302,7 @@ def test_a_manifest_with_the_content_of_another() -> None:
                         refused.append((key, error.key))
             store.set(key, value)
     assert refused
-    assert all(key == said for key, said in refused)
+    assert all(key == reported for key, reported in refused)
 
 
 def test_a_commit_over_a_manifest_with_the_content_of_another() -> None:

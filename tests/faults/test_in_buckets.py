@@ -57,12 +57,12 @@ WORK[work][0](url, int(turns), int(writer))
 """
 
 
-def check_told(repo: frazil.Repository, writers: int, turns: int) -> None:
+def check_messages(repo: frazil.Repository, writers: int, turns: int) -> None:
     """Every commit is there once, those of one writer in order."""
-    told = committers.told_of(repo)
-    assert sorted(told) == sorted(f"{writer} {turn}" for writer in range(writers) for turn in range(1, turns + 1))
+    messages = committers.messages_of(repo)
+    assert sorted(messages) == sorted(f"{writer} {turn}" for writer in range(writers) for turn in range(1, turns + 1))
     for writer in range(writers):
-        of_writer = [one for one in told if one.startswith(f"{writer} ")]
+        of_writer = [one for one in messages if one.startswith(f"{writer} ")]
         assert of_writer == [f"{writer} {turn}" for turn in range(1, turns + 1)]
 
 
@@ -72,7 +72,7 @@ def test_threads_commit_at_once(server: Buckets, work: str) -> None:
     commit, check = WORK[work]
     repo = committers.begin(store, THREADS)  # type: ignore[arg-type]
     in_threads(THREADS, partial(commit, store, TURNS))  # type: ignore[arg-type]
-    check_told(repo, THREADS, TURNS)
+    check_messages(repo, THREADS, TURNS)
     check(repo.readonly_session().root, THREADS, TURNS)
     check_files(store)
 
@@ -87,7 +87,7 @@ def test_processes_commit_at_once(server: Buckets, work: str) -> None:
             stack.enter_context(running(COMMITTER, ROOT, work, url, TURNS, writer)) for writer in range(PROCESSES)
         ]
         begin_together(others)
-    check_told(repo, PROCESSES, TURNS)
+    check_messages(repo, PROCESSES, TURNS)
     WORK[work][1](repo.readonly_session().root, PROCESSES, TURNS)
 
 

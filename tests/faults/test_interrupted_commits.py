@@ -189,12 +189,12 @@ def interrupted(
         raised = False
     except (kind, FrazilError):
         pass
-    check(inner, told=not raised and change in (run, transaction, rebase))
+    check(inner, acknowledged=not raised and change in (run, transaction, rebase))
     assert store.left < 0 or not raised
     return store.left < 0
 
 
-def check(inner: MemoryStore, *, told: bool) -> None:
+def check(inner: MemoryStore, *, acknowledged: bool) -> None:
     """A later client of the repository finds one complete state, and can continue."""
     repo = frazil.Repository.open(inner)
     check_files(inner, reached=[commit.id for branch in repo.branches for commit in repo.history(branch)])
@@ -204,7 +204,7 @@ def check(inner: MemoryStore, *, told: bool) -> None:
         root = repo.readonly_session(branch).root
         value = root.attrs["value"]
         assert value in (1, 2)
-        assert not told or value == 2
+        assert not acknowledged or value == 2
         for array in ("large", "small"):
             np.testing.assert_array_equal(root[array][...], value)  # type: ignore[call-overload]
     with repo.transaction(message="after") as root:

@@ -63,11 +63,13 @@ def test_a_read_of_10_gb_is_interrupted(content: str, tmp_path: Path) -> None:
         [sys.executable, "-c", PROGRAM, str(tmp_path / "a")], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 0, run.stderr
-    told = json.loads(run.stdout)
-    assert told["after"] is not None, "the read was not interrupted"
-    assert told["after"] - told["before"] < SHARDS * SHARD // 2  # generous: a call of the kernel decodes 64 MiB
-    assert told["again"] == part[:3].tolist()
-    print(f"{content}: {told['seconds']:.3f} s, {(told['after'] - told['before']) / 2**20:.0f} MiB after the signal")
+    document = json.loads(run.stdout)
+    assert document["after"] is not None, "the read was not interrupted"
+    assert document["after"] - document["before"] < SHARDS * SHARD // 2  # generous: a call of the kernel decodes 64 MiB
+    assert document["again"] == part[:3].tolist()
+    print(
+        f"{content}: {document['seconds']:.3f} s, {(document['after'] - document['before']) / 2**20:.0f} MiB after the signal"
+    )
 
 
 # The signal comes in the middle of one call of the kernel: at a decoded element, or an encoded chunk, long before the last.

@@ -42,7 +42,7 @@ def test_a_command_ends_at_once(s3: S3, command: str) -> None:
             while not proxy.asked(match) and running.poll() is None:
                 time.sleep(0.01)
             running.send_signal(signal.SIGINT)
-            out, told = running.communicate(timeout=15)  # the client's own timeout is twice that, for each try
+            out, errors = running.communicate(timeout=15)  # the client's own timeout is twice that, for each try
         finally:
             running.kill()
-    assert (running.returncode, out, told) == (130, "", "")
+    assert (running.returncode, out, errors) == (130, "", "")

@@ -267,4 +267,6 @@ def test_many_committers_lose_answers(place: Place) -> None:
     store = place.reached(retry_config={**QUICK["retry_config"], "max_retries": 20})
     in_threads(writers, lambda writer: committers.count_up(store, turns, writer))  # type: ignore[arg-type]
     committers.check_counted(repo.readonly_session().root, writers, turns)
-    assert sorted(committers.told_of(repo)) == sorted(f"{w} {t}" for w in range(writers) for t in range(1, turns + 1))
+    assert sorted(committers.messages_of(repo)) == sorted(
+        f"{w} {t}" for w in range(writers) for t in range(1, turns + 1)
+    )

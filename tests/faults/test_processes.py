@@ -39,8 +39,8 @@ def check_whole(root: Path, layout: str) -> None:
     assert {path for path in leftovers(root) if not path.endswith(".__lock")} == set()
 
 
-def work(array: frazil.Array, writer: int, told: int) -> None:
-    """Writes for ever: whole shards, inner chunks, rows of them, only fill values; writes a byte to `told` for each."""
+def work(array: frazil.Array, writer: int, report_to: int) -> None:
+    """Writes for ever: whole shards, inner chunks, rows of them, only fill values; writes a byte to `report_to` for each."""
     rng = np.random.default_rng(writer)
     for turn in range(1, 10**9):
         row, column = (4 * rng.integers(0, 16, 2)).tolist()
@@ -53,11 +53,11 @@ def work(array: frazil.Array, writer: int, told: int) -> None:
             array[row : row + 4] = turn
         else:
             array[row : row + 4, column : column + 4] = -1
-        os.write(told, b".")
+        os.write(report_to, b".")
 
 
-def run_writer(root: Path, writer: int, told: int) -> None:
-    work(frazil.open_array(root, "r+"), writer, told)
+def run_writer(root: Path, writer: int, report_to: int) -> None:
+    work(frazil.open_array(root, "r+"), writer, report_to)
 
 
 def kill_writers(root: Path, layout: str, rounds: int, processes: int) -> None:
@@ -65,18 +65,18 @@ def kill_writers(root: Path, layout: str, rounds: int, processes: int) -> None:
     frazil.create_array(root, **arguments)[...] = 5
     rng = np.random.default_rng(rounds)
     for _ in range(rounds):
-        listen, told = os.pipe()
-        pids = [fork(partial(run_writer, root, writer, told)) for writer in range(processes)]
-        wanted = int(rng.integers(1, 12)) * processes
-        while wanted > 0:
-            wanted -= len(os.read(listen, wanted))
+        listen, report_to = os.pipe()
+        pids = [fork(partial(run_writer, root, writer, report_to)) for writer in range(processes)]
+        remaining = int(rng.integers(1, 12)) * processes
+        while remaining > 0:
+            remaining -= len(os.read(listen, remaining))
         select.select([], [], [], float(rng.random()) * 0.003)  # anywhere in a write
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             assert os.waitpid(pid, 0)[1] == signal.SIGKILL
         os.close(listen)
-        os.close(told)
+        os.close(report_to)
         check_whole(root, layout)
     array = frazil.open_array(root, "r+")
     array[...] = np.arange(64 * 64).reshape(64, 64)
@@ -99,24 +99,24 @@ def test_many_writers_that_are_killed(tmp_path: Path, layout: str) -> None:
 def test_creators_that_are_killed(tmp_path: Path) -> None:
     """A hierarchy is whole whenever its creator dies: every document can be read, and every reported node is there."""
 
-    def make(told: int) -> None:
+    def make(report_to: int) -> None:
         for turn in range(10**6):
             group = frazil.open_group(tmp_path, "a", path=f"g{turn % 7}")
             group.create_array(f"x{turn}", shape=(4,), dtype="i4", data=[turn] * 4)
             group.attrs[f"{turn}"] = turn
-            os.write(told, b".")
+            os.write(report_to, b".")
 
     done = 0
     for round_ in range(5):
-        listen, told = os.pipe()
-        pid = fork(lambda told=told: make(told))
-        wanted = 3 + round_ * 2
-        while wanted > 0:
-            wanted -= len(os.read(listen, wanted))
+        listen, report_to = os.pipe()
+        pid = fork(lambda report_to=report_to: make(report_to))
+        remaining = 3 + round_ * 2
+        while remaining > 0:
+            remaining -= len(os.read(listen, remaining))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(listen)
-        os.close(told)
+        os.close(report_to)
         done = 3 + round_ * 2
         root = frazil.open_group(tmp_path, "r+")
         members = dict(root.members(None))

@@ -173,8 +173,8 @@ def test_replaced_before_a_write_lands(inner: Store, holds: bool, nested: bool) 
             store = Meddling(inner, holds)
             array = frazil.open_array(store, "r+")
 
-            def meddle(asked: str, at: int, due: tuple[str, int] = (operation, number)) -> None:
-                if (asked, at) == due:
+            def meddle(requested: str, at: int, due: tuple[str, int] = (operation, number)) -> None:
+                if (requested, at) == due:
                     inner.set(KEY, shard(2, nested))
 
             store.meddle = meddle

@@ -53,15 +53,15 @@ def test_a_large_shard_goes_to_a_bucket_in_parts(s3: S3) -> None:
     array = frazil.create_array(
         s3.store(), shape=(4096, 2560), dtype="int32", chunks=(256, 256), shards=(4096, 2560), codecs=[]
     )
-    wanted = np.arange(4096 * 2560, dtype="int32").reshape(4096, 2560) + 1
+    expected = np.arange(4096 * 2560, dtype="int32").reshape(4096, 2560) + 1
     with array.shard_writer((0, 0)) as writer:
         for i in range(16):
-            writer[i] = wanted[256 * i : 256 * i + 256]
-    assert (array[...] == wanted).all()
+            writer[i] = expected[256 * i : 256 * i + 256]
+    assert (array[...] == expected).all()
     with array.shard_writer((0, 0)) as writer:
         writer[3, 4] = 0
-    wanted[768:1024, 1024:1280] = 0
-    assert (array[...] == wanted).all()
+    expected[768:1024, 1024:1280] = 0
+    assert (array[...] == expected).all()
 
 
 def test_a_store_that_fails_publishes_nothing() -> None:

@@ -256,10 +256,10 @@ def check_rows(array: frazil.Array, writers: int, axis: int) -> None:
     """Each row is there once, and whole."""
     rows = array[...] if axis == 0 else array[...].T
     assert (rows == rows[:, :1]).all()
-    wanted = [
+    expected = [
         100 * writer + 10 * turn + n for writer in range(writers) for turn in range(6) for n in range(turn % 3 + 1)
     ]
-    assert sorted(rows[:, 0].tolist()) == wanted
+    assert sorted(rows[:, 0].tolist()) == expected
 
 
 def test_appends_along_both_axes_at_once(location: str) -> None:
@@ -305,13 +305,13 @@ def test_attributes_of_threads(location: str, kind: str) -> None:
                 del mine.attrs[f"{writer} {turn}"]
 
     in_threads(THREADS, change)
-    wanted = {f"{writer}": 7 for writer in range(THREADS)}
-    wanted |= {f"{writer} {turn}": turn for writer in range(THREADS) for turn in range(0, 8, 2)}
-    assert dict(frazil.open(location).attrs) == wanted
+    expected = {f"{writer}": 7 for writer in range(THREADS)}
+    expected |= {f"{writer} {turn}": turn for writer in range(THREADS) for turn in range(0, 8, 2)}
+    assert dict(frazil.open(location).attrs) == expected
     last = dict(node.attrs)
     node.attrs["once more"] = True
-    assert dict(node.attrs) == {**wanted, "once more": True}
-    assert {*last} <= {*wanted} | {f"{writer} {turn}" for writer in range(THREADS) for turn in range(8)}
+    assert dict(node.attrs) == {**expected, "once more": True}
+    assert {*last} <= {*expected} | {f"{writer} {turn}" for writer in range(THREADS) for turn in range(8)}
 
 
 def test_attributes_of_processes(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ HERE = Path(__file__).parent
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    wanted = "not foreign" not in config.option.markexpr
-    return None if wanted or not collection_path.is_relative_to(HERE) else True
+    is_selected = "not foreign" not in config.option.markexpr
+    return None if is_selected or not collection_path.is_relative_to(HERE) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -73,13 +73,13 @@ def test_there_are_samples_of_each_data_type(samples: Path) -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_arrays_have_the_values_of_their_data_type(samples: Path, name: str) -> None:
-    wanted = [EXPECTED[name](i) for i in range(192)]
+    expected = [EXPECTED[name](i) for i in range(192)]
     for folder, codec in _arrays(samples / name):
         array = frazil.open_array(folder)
         if codec in LOSSY:
-            np.testing.assert_allclose(array[...].reshape(-1), np.array(wanted), atol=0.5)
+            np.testing.assert_allclose(array[...].reshape(-1), np.array(expected), atol=0.5)
         else:
-            assert repr(array[...].reshape(-1).tolist()) == repr(wanted), folder  # which distinguishes NaN and -0.0
+            assert repr(array[...].reshape(-1).tolist()) == repr(expected), folder  # which distinguishes NaN and -0.0
 
 
 @pytest.mark.parametrize("name", EXPECTED)

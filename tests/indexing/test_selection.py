@@ -15,7 +15,7 @@ SHAPE = (10, 7)
 
 
 @pytest.mark.parametrize(
-    ("selection", "told"),
+    ("selection", "message"),
     [
         (10, "index 10 is out of bounds for axis 0 with length 10"),
         ((0, -8), "index -8 is out of bounds for axis 1 with length 7"),
@@ -47,8 +47,8 @@ SHAPE = (10, 7)
         (([1, 2], [1, 2, 3]), r"index arrays of shapes \(2,\), \(3,\) do not broadcast"),
     ],
 )
-def test_basic_refuses(selection: object, told: str) -> None:
-    with pytest.raises(SelectionError, match=told) as raised:
+def test_basic_refuses(selection: object, message: str) -> None:
+    with pytest.raises(SelectionError, match=message) as raised:
         basic(selection, SHAPE)
     assert isinstance(raised.value, IndexError)
     assert isinstance(raised.value, InvalidInputError)
@@ -60,7 +60,7 @@ def test_arrays_beside_slices_have_more_than_one_meaning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("selection", "told"),
+    ("selection", "message"),
     [
         ((None, 1), "newaxis"),
         ((1, [[1]]), "must have one dimension"),
@@ -68,8 +68,8 @@ def test_arrays_beside_slices_have_more_than_one_meaning() -> None:
         (([1], [1], [1]), "3 indices"),
     ],
 )
-def test_orthogonal_refuses(selection: object, told: str) -> None:
-    with pytest.raises(SelectionError, match=told):
+def test_orthogonal_refuses(selection: object, message: str) -> None:
+    with pytest.raises(SelectionError, match=message):
         orthogonal(selection, SHAPE)
 
 

@@ -24,12 +24,12 @@ def values_of(scanned: ScannedArray, file: Path) -> NDArray[np.generic]:
         at < extent for row in scanned.chunks.coordinates.tolist() for at, extent in zip(row, scanned.grid, strict=True)
     )
     columns = [column.tolist() for column in scanned.chunks]
-    assert len({tuple(row) for row in columns[0]} | {row for row, _ in scanned.given}) == len(columns[0]) + len(
-        scanned.given
+    assert len({tuple(row) for row in columns[0]} | {row for row, _ in scanned.inline_chunks}) == len(columns[0]) + len(
+        scanned.inline_chunks
     )
     for coordinates, offset, length in zip(*columns, strict=True):
         assert offset >= 0 and offset + length <= len(data)
         store.set("/".join(["c", *map(str, coordinates)]), data[offset : offset + length])
-    for coordinates, value in scanned.given:
+    for coordinates, value in scanned.inline_chunks:
         store.set("/".join(["c", *map(str, coordinates)]), value)
     return np.asarray(array[...])

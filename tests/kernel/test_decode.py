@@ -42,8 +42,8 @@ def test_chunks_decode_as_the_reference_does(data: st.DataObject) -> None:
     layout = data.draw(layouts(recipe, apart=False))
     out = data.draw(arrays(layout.places, recipe.itemsize))
     values = encoded(data.draw, recipe, len(layout.boxes))
-    wanted = out.copy()
-    reference.decode_chunks(recipe, values, layout.boxes, wanted)
+    expected = out.copy()
+    reference.decode_chunks(recipe, values, layout.boxes, expected)
     with tempfile.TemporaryDirectory() as folder:
         stored = placed(data.draw, folder, values)
         program = _kernel.program(*recipe)
@@ -52,7 +52,7 @@ def test_chunks_decode_as_the_reference_does(data: st.DataObject) -> None:
         box = (layout.which, layout.entries, layout.runs)
         found = _kernel.decode_chunks(program, stored.files, stored.buffers, stored.rows, expect, *box, out, threads)
     assert found == []
-    assert out.tobytes() == wanted.tobytes()
+    assert out.tobytes() == expected.tobytes()
 
 
 @given(st.data())
@@ -66,36 +66,36 @@ def test_points_decode_as_the_reference_does(data: st.DataObject) -> None:
     places = np.array(data.draw(st.permutations(range(int(first[-1])))), np.int64)
     points = np.stack([np.array([p for chunk in positions for p in chunk], np.int64), places], axis=1)
     out = data.draw(arrays((len(places),), recipe.itemsize))
-    wanted = out.copy()
+    expected = out.copy()
     for i, (value, chunk) in enumerate(zip(values, positions, strict=True)):
         whole = reference.filled(recipe) if value is None else reference.decode_chunk(recipe, value)
         for position, at in zip(chunk, places[first[i] : first[i + 1]], strict=True):
-            wanted[at] = whole.reshape(-1)[position]
+            expected[at] = whole.reshape(-1)[position]
     with tempfile.TemporaryDirectory() as folder:
         s = placed(data.draw, folder, values)
         program = _kernel.program(*recipe)
         found = _kernel.decode_points(program, s.files, s.buffers, s.rows, s.versions, first, points, out, 2)
     assert found == []
-    assert out.tobytes() == wanted.tobytes()
+    assert out.tobytes() == expected.tobytes()
 
 
 @given(st.data())
 def test_bytes_decode_as_the_reference_does(data: st.DataObject) -> None:
     chain = data.draw(codecs)
-    wanted = data.draw(st.lists(st.one_of(st.none(), st.binary(min_size=1, max_size=300)), max_size=4))
+    expected = data.draw(st.lists(st.one_of(st.none(), st.binary(min_size=1, max_size=300)), max_size=4))
     values: list[bytes | None] = []
-    for value in wanted:
+    for value in expected:
         for codec in chain if value is not None else ():
             value = reference.encode_with(codec, value or b"")
         values.append(value)
     with tempfile.TemporaryDirectory() as folder:
         s = placed(data.draw, folder, values)
-        limits = np.array([len(value or b"") + data.draw(st.sampled_from([0, 100])) for value in wanted], np.int64)
-        lengths = np.zeros(len(wanted), np.int64)
+        limits = np.array([len(value or b"") + data.draw(st.sampled_from([0, 100])) for value in expected], np.int64)
+        lengths = np.zeros(len(expected), np.int64)
         segments, failures = _kernel.decode_bytes(chain, s.files, s.buffers, s.rows, limits, lengths, 3)
     assert failures == []
-    assert lengths.tolist() == [-1 if value is None else len(value) for value in wanted]
-    assert [bytes(segment) for segment in segments] == [value or b"" for value in wanted]
+    assert lengths.tolist() == [-1 if value is None else len(value) for value in expected]
+    assert [bytes(segment) for segment in segments] == [value or b"" for value in expected]
 
 
 @given(st.data())

@@ -87,11 +87,11 @@ class Looking:
         """Every snapshot, branch and tag, read with empty caches; the readers opened before; and the files."""
         repo = frazil.Repository.open(self.store.inner)
         for identity, commit in self.commits.items():
-            told = difference(read(repo.readonly_session(snapshot=identity).root), commit.state)
-            assert told is None, f"{identity} reads otherwise now: {told}"
+            deviation = difference(read(repo.readonly_session(snapshot=identity).root), commit.state)
+            assert deviation is None, f"{identity} reads otherwise now: {deviation}"
         for reader, identity in self.readers:
-            told = difference(read(reader.root), self.commits[identity].state)
-            assert told is None, f"a reader of {identity} reads otherwise now: {told}"
+            deviation = difference(read(reader.root), self.commits[identity].state)
+            assert deviation is None, f"a reader of {identity} reads otherwise now: {deviation}"
         branches = {"main": self.tip, **self.branches}
         assert {name: repo.lookup(name) for name in repo.branches} == branches
         assert {name: repo.lookup_tag(name) for name in repo.tags} == self.tags

@@ -18,7 +18,7 @@ import frazil
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError, NotFoundError, ReadOnlyError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing.simulation.hierarchy import Act, Node, State, act_on, acted, choose, difference, read, shapes
-from frazil.testing.simulation.merged_changes import Side, lost, merged, places
+from frazil.testing.simulation.merged_changes import Side, lost, merged, paths_of
 from frazil.testing.simulation.plan import ACTS
 from tests.model.changes import Log, log_of, may_conflict, shift_edges, without_idle
 from tests.model.inspections import Commit, Looking
@@ -79,7 +79,7 @@ class Run(Looking):
         options["compatible"] = random.choice((None, None, None, "alpha-library"))
         options["attributes_file_bytes"] = None if options["compatible"] else random.choice((None, 0, 40))
         super().__init__(InterruptingStore(self._on_disk() if random.random() < _ON_DISK else MemoryStore()), options)
-        self.told: list[str] = []
+        self.trace: list[str] = []
         state: dict[str, Node] = {"": Node(("first", 0))}
         with self.repo.transaction(message="first") as root:
             for number, (path, kind, value) in enumerate(FIRST, 1):
@@ -99,7 +99,7 @@ class Run(Looking):
 
     def run(self, steps: Sequence[Step]) -> None:
         for number, step in enumerate(steps):
-            self.told.append(f"{number}: {step.kind} in session {step.session}")
+            self.trace.append(f"{number}: {step.kind} in session {step.session}")
             random = Random(step.seed)
             one = self._open(step.session)
             getattr(self, f"_{step.kind}")(one, random, f"{step.seed}")
@@ -129,8 +129,8 @@ class Run(Looking):
     def _compare(self, one: Open) -> None:
         if one.serializable:  # looking would count as a read
             return
-        told = difference(read(one.session.root), one.side.state)
-        assert told is None, f"a session shows something else than it did: {told}"
+        deviation = difference(read(one.session.root), one.side.state)
+        assert deviation is None, f"a session shows something else than it did: {deviation}"
 
     def _did(self, one: Open, act: Act, side: Side) -> None:
         log = log_of(one.side.state, act, side.state)
@@ -147,7 +147,7 @@ class Run(Looking):
         except (KeyboardInterrupt, SystemExit, MemoryError, StoreError) as error:
             if not self.store.fired:
                 raise
-            self.told.append(f"  interrupted: {error!r}")
+            self.trace.append(f"  interrupted: {error!r}")
             return False
         finally:
             self.store.live = False
@@ -167,7 +167,7 @@ class Run(Looking):
         commits = list(self.observer.history())
         happened = commits[0].id != self.tip
         if happened:
-            self.told.append("  it was committed all the same")
+            self.trace.append("  it was committed all the same")
             self._note(one, commits[0].id)
         if Random(number).random() < 0.5:
             self._commit_again(one, happened=happened)
@@ -197,7 +197,7 @@ class Run(Looking):
         act = choose(random, self.acts, shapes(one.side.state))
         if act is None:
             return
-        self.told.append(f"  {act}")
+        self.trace.append(f"  {act}")
         side = one.side.after(act, token, 0)
         if self._guarded(lambda: act_on(one.session.root, act)):
             self._did(one, act, side)
@@ -223,17 +223,17 @@ class Run(Looking):
             try:
                 seen = tuple(map(min, handle.shape, now.shape)) if name in ("write", "undo") else now.shape
             except (NotFoundError, ConflictError) as error:
-                self.told.append(f"  an old handle of {path} is refused: {error}")
+                self.trace.append(f"  an old handle of {path} is refused: {error}")
                 return
             act = choose(random, [name], {path: seen})
-        self.told.append(f"  by an old handle of {path}: {act}")
+        self.trace.append(f"  by an old handle of {path}: {act}")
         if act is not None:
             side = one.side.after(act, token, 0)
             done = []
             try:
                 done.append(self._guarded(lambda: act_on(one.session.root, act, {act.path: handle})))
             except (NotFoundError, ConflictError, ReadOnlyError) as error:
-                self.told.append(f"  refused: {error}")
+                self.trace.append(f"  refused: {error}")
             if done == [True]:
                 self._did(one, act, side)
         elif path is None:
@@ -241,7 +241,7 @@ class Run(Looking):
                 if not self._guarded(lambda: handle.__setitem__(slice(0, 1), 9)):
                     return
             except FrazilError as error:
-                self.told.append(f"  refused: {error}")
+                self.trace.append(f"  refused: {error}")
             self._compare(one)
 
     def _fork(self, one: Open, random: Random, _: str) -> None:
@@ -258,7 +258,7 @@ class Run(Looking):
         act = choose(random, self.acts, shapes(fork.side.state))
         if act is None:
             return
-        self.told.append(f"  in fork {one.forks.index(fork)}: {act}")
+        self.trace.append(f"  in fork {one.forks.index(fork)}: {act}")
         if self._guarded(lambda: act_on(fork.session.root, act)):
             side = fork.side.after(act, token, 0)
             fork.log.add(log_of(fork.side.state, act, side.state))
@@ -306,7 +306,7 @@ class Run(Looking):
         path = min(random.choice(arrays), random.choice(arrays))  # as changes are made
         node = side.state[path]
         assert node.values is not None
-        self.told.append(f"  reads {path}")
+        self.trace.append(f"  reads {path}")
         seen: list[np.ndarray] = []
         if not self._guarded(lambda: seen.append(np.asarray(session.root[path][...]))):  # type: ignore[index]
             return
@@ -348,15 +348,15 @@ class Run(Looking):
         shift_edges(one.log, one.side.base, state)
         self._adopt(one, state)
 
-    def _shown(self, one: Open, wanted: list[dict[str, Node]], what: str) -> State:
+    def _shown(self, one: Open, expected: list[dict[str, Node]], what: str) -> State:
         """The state that a session shows, among the possible ones; for a serializable one, in which looking counts as a read, the first."""
-        assert wanted, f"{what} happened in spite of a conflict"
+        assert expected, f"{what} happened in spite of a conflict"
         if one.serializable:
-            return wanted[0]
+            return expected[0]
         found = read(one.session.root)
-        told = {difference(found, state): state for state in wanted}
-        assert None in told, f"{what} shows something else: {next(iter(told))}"
-        return told[None]
+        by_deviation = {difference(found, state): state for state in expected}
+        assert None in by_deviation, f"{what} shows something else: {next(iter(by_deviation))}"
+        return by_deviation[None]
 
     def _adopt(self, one: Open, state: State) -> None:
         one.began, one.side = self.tip, one.side._replace(base=self.commits[self.tip].state, state=state)
@@ -394,7 +394,7 @@ class Run(Looking):
             return
         name = random.choice(("ours", "theirs", "either"))
         solver = (lambda _: random.choice(("ours", "theirs"))) if name == "either" else name
-        self.told.append(f"  answers {name!r} to conflicts at {sorted(spared)}")
+        self.trace.append(f"  answers {name!r} to conflicts at {sorted(spared)}")
         try:
             if not self._guarded(lambda: one.session.rebase(solver)):  # type: ignore[arg-type]
                 return
@@ -403,7 +403,7 @@ class Run(Looking):
             return
         self.guessed = True
         found, tip = read(one.session.root), self.commits[self.tip].state
-        spared = places(spared, one.side.base, one.side.state, tip)
+        spared = paths_of(spared, one.side.base, one.side.state, tip)
         gone = [*lost(one.side.base, one.side.state, tip, found, set() if name == "ours" else spared)]
         gone += lost(one.side.base, tip, one.side.state, found, set() if name == "theirs" else spared)
         assert not gone, f"{name!r} was answered, and {gone[0]}"
@@ -447,20 +447,21 @@ class Run(Looking):
         assert history[0].parent == self.tip, "behind the tip before it"
         assert history[0].metadata["token"] in one.tokens
         found = read(self.observer.readonly_session(snapshot=identity).root)
-        wanted = [one.side.state] if one.began == self.tip else list(merged(one.side, parent))
-        assert wanted, f"a commit in spite of a conflict: {found}"
-        told = {difference(found, state): state for state in wanted}
-        assert None in told, f"a commit holds something else: {next(iter(told))}"
+        expected = [one.side.state] if one.began == self.tip else list(merged(one.side, parent))
+        assert expected, f"a commit in spite of a conflict: {found}"
+        by_deviation = {difference(found, state): state for state in expected}
+        assert None in by_deviation, f"a commit holds something else: {next(iter(by_deviation))}"
         for uid, seen in one.reads.items():
             node = {node.uid: node for node in parent.values()}.get(uid)
             assert node is not None, "a serializable commit rests on an array that is gone"
             assert np.array_equal(node.values[: len(seen)], seen), (
                 "a serializable commit rests on values that others changed"
             )  # type: ignore[index]
-        shift_edges(one.log, one.side.base, told[None])
-        self.commits[identity] = Commit(self.tip, told[None], one.log)
+        state = by_deviation[None]
+        shift_edges(one.log, one.side.base, state)
+        self.commits[identity] = Commit(self.tip, state, one.log)
         self.tip = identity
-        one.began, one.side, one.log, one.reads, one.tokens = identity, Side(told[None], told[None]), Log(), {}, []
+        one.began, one.side, one.log, one.reads, one.tokens = identity, Side(state, state), Log(), {}, []
 
     def _discard(self, one: Open, _: Random, __: str) -> None:
         if self._guarded(one.session.discard):
@@ -469,7 +470,7 @@ class Run(Looking):
 
     def _reset(self, one: Open, random: Random, _: str) -> None:
         self.tip = random.choice(sorted(self.commits))
-        self.told.append(f"  to {self.tip}")
+        self.trace.append(f"  to {self.tip}")
         self.repo.reset_branch("main", self.tip)
 
     def _interrupt(self, _: Open, random: Random, __: str) -> None:

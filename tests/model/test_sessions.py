@@ -24,8 +24,8 @@ def run_all(seeds: range) -> None:
         try:
             run.run(steps)
         except Exception as error:
-            told = "\n".join(run.told)
-            raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}\n{told}\n{steps}") from error
+            history = "\n".join(run.trace)
+            raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}\n{history}\n{steps}") from error
         raise AssertionError(f"seed {seed} failed, and does not any more")
 
 
@@ -43,5 +43,5 @@ def test_many_sessions_and_their_model(first: int) -> None:
 def test_a_program_that_fails_is_made_short() -> None:
     """Steps without influence are left out."""
     steps = program(3)
-    wanted = steps[len(steps) // 2]
-    assert shrunk(steps, lambda left: wanted in left) == [wanted]
+    failing_step = steps[len(steps) // 2]
+    assert shrunk(steps, lambda left: failing_step in left) == [failing_step]

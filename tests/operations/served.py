@@ -37,8 +37,8 @@ class Client:
     def ask(self, target: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Reply:
         self.connection.request(method, target, body, {name.replace("_", "-"): text for name, text in headers.items()})
         answer = self.connection.getresponse()
-        said = {name.lower(): text for name, text in answer.getheaders()}
-        return Reply(status=answer.status, headers=said, body=answer.read())
+        fields = {name.lower(): text for name, text in answer.getheaders()}
+        return Reply(status=answer.status, headers=fields, body=answer.read())
 
 
 def fill(root: frazil.Group) -> None:

@@ -29,10 +29,10 @@ def test_against_numpy(made: tuple[Any, ...], max_bytes: int, broadcast: bool) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assignment, "_TILE_BYTES", max_bytes)
         assign(whole, new, done.append)
-    wanted = values.copy()
+    changed = values.copy()
     full = np.broadcast_to(new, expected.shape).reshape([len(picks) for picks in whole.picks])
-    wanted[np.ix_(*[np.array(picks, int) for picks in whole.picks])] = full
-    np.testing.assert_array_equal(array[...], wanted)
+    changed[np.ix_(*[np.array(picks, int) for picks in whole.picks])] = full
+    np.testing.assert_array_equal(array[...], changed)
     assert sum(done) == whole.nbytes
 
 

@@ -33,7 +33,7 @@ def test_every_element_once_in_whole_blocks(walk: tuple, data: st.DataObject) ->
     seen = np.full(shape, -1, np.int16)
     boxes = []
     ahead = data.draw(st.booleans())
-    for number, slab in enumerate(read_slabs(array, plan, ahead=ahead)):
+    for number, slab in enumerate(read_slabs(array, plan, prefetch=ahead)):
         assert slab.number == number
         assert (seen[slab.box] == -1).all()
         for part, block, length in zip(slab.box, blocks, shape, strict=True):
@@ -45,7 +45,7 @@ def test_every_element_once_in_whole_blocks(walk: tuple, data: st.DataObject) ->
     one_block = 2 * prod(min(block, length) for block, length in zip(blocks, shape, strict=True))
     assert plan.nbytes <= max(limit, one_block)
     skip = data.draw(st.integers(0, len(boxes) + 1))
-    rest = [(slab.number, slab.box, slab.values.copy()) for slab in read_slabs(array, plan, skip, ahead=ahead)]
+    rest = [(slab.number, slab.box, slab.values.copy()) for slab in read_slabs(array, plan, skip, prefetch=ahead)]
     assert [(number, box) for number, box, _ in rest] == list(enumerate(boxes))[skip:]
     assert all((part == values[box]).all() for _, box, part in rest)
 
@@ -126,7 +126,7 @@ def test_what_goes_wrong_while_the_next_slab_is_read_is_raised_when_it_is_asked_
 
     seen = np.zeros(80, np.int16)
     with pytest.raises(_Broken):
-        for slab in read_slabs(Failing(), plan_slabs((80,), 2, (10,), (10,), 20), ahead=True):  # type: ignore[arg-type]
+        for slab in read_slabs(Failing(), plan_slabs((80,), 2, (10,), (10,), 20), prefetch=True):  # type: ignore[arg-type]
             seen[slab.box] = slab.values
     np.testing.assert_array_equal(seen, np.where(values < 10 * good, values, 0))
 
@@ -134,7 +134,7 @@ def test_what_goes_wrong_while_the_next_slab_is_read_is_raised_when_it_is_asked_
 def test_who_stops_early_leaves_no_thread() -> None:
     array = frazil.create_array(MemoryStore(), data=np.arange(80, dtype=np.int16), chunks=(10,), codecs=[])
     before = threading.active_count()
-    slabs = read_slabs(array, plan_slabs((80,), 2, (10,), (10,), 20), ahead=True)
+    slabs = read_slabs(array, plan_slabs((80,), 2, (10,), (10,), 20), prefetch=True)
     next(slabs)
     with pytest.raises(KeyboardInterrupt):
         slabs.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
@@ -143,12 +143,12 @@ def test_who_stops_early_leaves_no_thread() -> None:
 
 def test_who_stops_early_waits_for_a_piece_of_the_next_slab(monkeypatch: pytest.MonkeyPatch) -> None:
     chunk, reads = 2**22, list[int]()
-    begun, told = threading.Event(), threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     class Ended(threading.Event):
         def set(self) -> None:
             super().set()
-            told.set()
+            ended.set()
 
     class Watched:
         dtype, chunks = np.dtype("u4"), (chunk,)
@@ -157,11 +157,11 @@ def test_who_stops_early_waits_for_a_piece_of_the_next_slab(monkeypatch: pytest.
             reads.append(box[0].start // chunk)
             if box[0].start >= 4 * chunk:  # of the second slab
                 begun.set()
-                told.wait()
+                ended.wait()
 
     monkeypatch.setattr("frazil.operations.slabs.Event", Ended)
     plan = plan_slabs((16 * chunk,), 4, (4 * chunk,), (chunk,), 4 * 4 * chunk)
-    slabs = read_slabs(Watched(), plan, ahead=True)  # type: ignore[arg-type]
+    slabs = read_slabs(Watched(), plan, prefetch=True)  # type: ignore[arg-type]
     next(slabs)
     begun.wait()
     with pytest.raises(KeyboardInterrupt):

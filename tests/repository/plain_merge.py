@@ -49,11 +49,11 @@ def _merged(was: PlainNode, mine: PlainNode, there: PlainNode | None) -> PlainNo
         raise Clash(f"{was.path}: changed here, removed there")
     fields: dict[str, object] = {}
     for names in (("path",), ("parent",), ("attributes",), ("metadata", "shape")):
-        before, wanted, found = ([getattr(node, name) for name in names] for node in (was, mine, there))
-        if before != wanted:
-            if found not in (before, wanted):
+        before, ours, found = ([getattr(node, name) for name in names] for node in (was, mine, there))
+        if before != ours:
+            if found not in (before, ours):
                 raise Clash(f"{was.path}: both changed {names}")
-            fields |= zip(names, wanted, strict=True)
+            fields |= zip(names, ours, strict=True)
     chunks = dict(there.chunks)
     for chunk in {*was.chunks, *mine.chunks}:
         if was.chunks.get(chunk) != mine.chunks.get(chunk):

@@ -128,8 +128,8 @@ class Azure(Buckets):
             "x-ms-version": "2021-08-06",
             "Authorization": f"SharedKey {self.account}:{base64.b64encode(digest).decode()}",
         }
-        asked = Request(f"{self.endpoint}/{bucket}?restype=container", method="PUT", headers=headers)
-        with urlopen(asked, timeout=60) as answer:
+        request = Request(f"{self.endpoint}/{bucket}?restype=container", method="PUT", headers=headers)
+        with urlopen(request, timeout=60) as answer:
             assert answer.status == 201
 
 

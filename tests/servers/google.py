@@ -39,8 +39,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._list(place, query)
             return
         status, headers, body = self._pass_on(self.command, f"/{place}", asked_range=self.headers.get("Range"))
-        wanted = self.headers.get("If-Match")
-        if status < 400 and wanted not in {
+        expected = self.headers.get("If-Match")
+        if status < 400 and expected not in {
             None,
             "*",
             headers.get("ETag"),
@@ -100,10 +100,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _upload(self, place: str, body: bytes, *, in_body: bool = False) -> None:
         bucket, _, name = place.partition("/")
-        asked = {"uploadType": "media", "name": unquote(name)}
+        request = {"uploadType": "media", "name": unquote(name)}
         if (generation := self.headers.get("x-goog-if-generation-match")) is not None:
-            asked["ifGenerationMatch"] = generation
-        status, _, answer = self._pass_on("POST", f"/upload/storage/v1/b/{bucket}/o?{urlencode(asked)}", body)
+            request["ifGenerationMatch"] = generation
+        status, _, answer = self._pass_on("POST", f"/upload/storage/v1/b/{bucket}/o?{urlencode(request)}", body)
         if status >= 400:
             self._refuse(status, "PreconditionFailed" if status == 412 else "Refused")
             return
@@ -131,10 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
             "continuation-token": "pageToken",
             "max-keys": "maxResults",
         }
-        asked = {theirs: query[ours] for ours, theirs in names.items() if query.get(ours)}
+        request = {theirs: query[ours] for ours, theirs in names.items() if query.get(ours)}
         if "start-after" in query:
-            asked["startOffset"] = query["start-after"]
-        status, _, body = self._pass_on("GET", f"/storage/v1/b/{bucket}/o?{urlencode(asked)}")
+            request["startOffset"] = query["start-after"]
+        status, _, body = self._pass_on("GET", f"/storage/v1/b/{bucket}/o?{urlencode(request)}")
         if status >= 400:
             self._refuse(status, "NoSuchBucket")
             return
@@ -156,9 +156,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _location(self) -> tuple[str, dict[str, str]]:
         """The path without its first slash, still quoted, and the query."""
-        asked = urlsplit(self.path)
-        return asked.path.strip("/"), {
-            name: values[0] for name, values in parse_qs(asked.query, keep_blank_values=True).items()
+        request = urlsplit(self.path)
+        return request.path.strip("/"), {
+            name: values[0] for name, values in parse_qs(request.query, keep_blank_values=True).items()
         }
 
     def _pass_on(
@@ -223,12 +223,12 @@ class Google(Buckets):
         }
 
     def _make(self, bucket: str) -> None:
-        asked = Request(
+        request = Request(
             f"http://127.0.0.1:{self._port}/storage/v1/b?project=tests",
             data=json.dumps({"name": bucket}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urlopen(asked, timeout=60) as answer:
+        with urlopen(request, timeout=60) as answer:
             assert answer.status == 200
 
 

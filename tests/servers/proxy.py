@@ -94,8 +94,8 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
 
     def asked(self, match: Match) -> list[Request]:
         """The matching requests so far."""
-        wanted = _Fault(match, "", None)
-        return [request for request in list(self.requests) if wanted.meets(request)]
+        pattern = _Fault(match, "", None)
+        return [request for request in list(self.requests) if pattern.meets(request)]
 
     def __enter__(self) -> Self:
         self._start(self._accept)

@@ -96,6 +96,11 @@ def scripted(script: Script) -> Iterator[Scripted]:
 
 def answer(status: int, body: bytes = b"", **headers: object) -> bytes:
     """A correct answer with these headers; underscores stand for hyphens. A header of None is left out."""
-    told = {"Content-Length": len(body), **{name.replace("_", "-"): value for name, value in headers.items()}}
-    lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in told.items() if value is not None), "", ""]
+    fields = {"Content-Length": len(body), **{name.replace("_", "-"): value for name, value in headers.items()}}
+    lines = [
+        f"HTTP/1.1 {status} X",
+        *(f"{name}: {value}" for name, value in fields.items() if value is not None),
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode("latin-1") + body

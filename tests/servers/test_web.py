@@ -32,7 +32,7 @@ def ask(url: str, path: str, method: str = "GET", **headers: str) -> tuple[HTTPR
 
 
 @pytest.mark.parametrize(
-    "asked, status, body",
+    "requested, status, body",
     [
         ("bytes=0-0", 206, BODY[:1]),
         ("bytes=10-19", 206, BODY[10:20]),
@@ -47,20 +47,20 @@ def ask(url: str, path: str, method: str = "GET", **headers: str) -> tuple[HTTPR
         ("lines=1-2", 200, BODY),
     ],
 )
-def test_ranges(web_server: WebServer, folder: Path, asked: str, status: int, body: bytes) -> None:
+def test_ranges(web_server: WebServer, folder: Path, requested: str, status: int, body: bytes) -> None:
     with web_server(folder) as url:
-        answer, got = ask(url, "/in/a%20b", Range=asked)
+        answer, got = ask(url, "/in/a%20b", Range=requested)
         assert (answer.status, got) == (status, body)
         if status == 206:
             first = BODY.index(body)
             assert answer.headers["Content-Range"] == f"bytes {first}-{first + len(body) - 1}/200"
-        answer, got = ask(url, "/in/a%20b", "HEAD", Range=asked)
+        answer, got = ask(url, "/in/a%20b", "HEAD", Range=requested)
         assert (answer.status, answer.headers["Content-Length"], got) == (status, str(len(body)), b"")
 
 
 def test_without_suffixes_or_ranges(web_server: WebServer, folder: Path) -> None:
     def statuses(url: str) -> list[int]:
-        return [ask(url, "/in/a%20b", Range=asked)[0].status for asked in ("bytes=-5", "bytes=3-4")]
+        return [ask(url, "/in/a%20b", Range=requested)[0].status for requested in ("bytes=-5", "bytes=3-4")]
 
     with web_server(folder, suffix=False) as url:
         assert statuses(url) == [416, 206]

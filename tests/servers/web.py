@@ -40,8 +40,8 @@ class _Handler(BaseHTTPRequestHandler):
         with path.open("rb") as file:
             stat = os.fstat(file.fileno())
             etag = f'"{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"'
-            wanted = self.headers.get("If-Match")
-            if wanted is not None and wanted != "*" and etag not in [one.strip() for one in wanted.split(",")]:
+            expected = self.headers.get("If-Match")
+            if expected is not None and expected != "*" and etag not in [one.strip() for one in expected.split(",")]:
                 self._empty(412)
                 return
             if self.headers.get("If-None-Match") == etag:
@@ -67,16 +67,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _range(self, size: int) -> tuple[int, int, int]:
         """The status, and the start and end of the answer's bytes. Anything but a single range is ignored, as servers may."""
-        asked = _RANGE.fullmatch(self.headers.get("Range", ""))
-        if asked is None or not self.ranges or asked[0] == "bytes=-":
+        requested = _RANGE.fullmatch(self.headers.get("Range", ""))
+        if requested is None or not self.ranges or requested[0] == "bytes=-":
             return 200, 0, size
-        if not asked[1]:
+        if not requested[1]:
             if self.suffix is not True:
                 return (200, 0, size) if self.suffix == "ignored" else (416, 0, 0)
-            length = int(asked[2])
+            length = int(requested[2])
             return (206, max(0, size - length), size) if length and size else (416, 0, 0)
-        first, end = int(asked[1]), min(int(asked[2]) + 1, size) if asked[2] else size
-        if asked[2] and int(asked[2]) < first:
+        first, end = int(requested[1]), min(int(requested[2]) + 1, size) if requested[2] else size
+        if requested[2] and int(requested[2]) < first:
             return 200, 0, size
         return (206, first, end) if first < size else (416, 0, 0)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import frazil
 from frazil.testing.simulation.collectors import dead_objects
 from tests.soak import content, machine
-from tests.soak.journal import Told, entries
+from tests.soak.journal import Answers, entries
 from tests.soak.machine import Clock, Place
 from tests.soak.plan import HOUR, WRITERS, Round
 
@@ -48,11 +48,11 @@ def main(plan: Round, place: Place, epoch: int) -> None:
 def _check_commits(repo: frazil.Repository, folder: Path) -> None:
     found = content.committed(repo.readonly_session())
     for writer in range(WRITERS):
-        told, there = Told(entries(folder, f"writer-{writer}")), found.get(writer, [])
+        answers, there = Answers(entries(folder, f"writer-{writer}")), found.get(writer, [])
         assert there == sorted(set(there)), f"writer {writer}: its commits are {there}"
-        lost = told.numbers("committed") - set(there)
+        lost = answers.numbers("committed") - set(there)
         assert not lost, f"writer {writer}: acknowledged commits are lost: {sorted(lost)}"
-        more = set(there) - told.numbers("committed") - told.numbers("unknown")
+        more = set(there) - answers.numbers("committed") - answers.numbers("unknown")
         assert not more, f"writer {writer}: refused commits are there: {sorted(more)}"
 
 

@@ -33,17 +33,17 @@ def entries(folder: Path, name: str) -> list[dict[str, Any]]:
     return found
 
 
-class Told:
+class Answers:
     """The known state of numbered requests: that they were made, and the answer, "committed", "refused" or "unknown"."""
 
-    def __init__(self, said: list[dict[str, Any]]) -> None:
+    def __init__(self, journal_entries: list[dict[str, Any]]) -> None:
         self.answers: dict[int, str] = {}
-        for entry in said:
+        for entry in journal_entries:
             if "n" in entry:
                 self.answers[entry["n"]] = entry.get("told", "unknown")
 
     def numbers(self, answer: str) -> set[int]:
-        return {number for number, told in self.answers.items() if told == answer}
+        return {number for number, recorded in self.answers.items() if recorded == answer}
 
     @property
     def next(self) -> int:

@@ -15,7 +15,7 @@ from typing import Final
 import frazil
 from frazil.errors import AlreadyExistsError, CommitUnknownError, ConflictError, DataError, NotFoundError, StoreError
 from tests.soak import content, faults, machine
-from tests.soak.journal import Journal, Told, entries
+from tests.soak.journal import Answers, Journal, entries
 from tests.soak.machine import Clock, Place
 from tests.soak.plan import HOUR, SCALE, Life, Round
 
@@ -24,7 +24,7 @@ STOP: Final = "stop"
 _WAIT_SECONDS: Final = HOUR / SCALE / 1e9
 _EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)  # everything was written before
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, MemoryError)
-_TOLD: Final = (StoreError, CommitUnknownError, ConflictError, *_INTERRUPTS)
+_EXPECTED: Final = (StoreError, CommitUnknownError, ConflictError, *_INTERRUPTS)
 _TRIES: Final = 4
 _MOST_BRANCHES: Final = 5  # of one process
 
@@ -55,7 +55,7 @@ class Worker:
         while not self._is_over():
             try:
                 act()
-            except _TOLD:
+            except _EXPECTED:
                 continue
 
     def _is_over(self) -> bool:
@@ -70,44 +70,44 @@ class Worker:
         """Commits, with new sessions and repeatedly with one."""
         repo = self._open()
         session: frazil.Session | None = None
-        number = Told(entries(self.folder, self.life.name)).next
+        number = Answers(entries(self.folder, self.life.name)).next
         for _ in range(10):
             if self._is_over():
                 return
             self.journal.say(n=number)
-            told, since = "refused", time.monotonic()
+            outcome, since = "refused", time.monotonic()
             try:
                 session = session or repo.writable_session()
                 content.change(session, self.life.number, number, self.random)
                 if self.random.random() < 0.2:
                     time.sleep(self.random.random() * 2.5 * _WAIT_SECONDS)
-                told = self._commit(session, number)
-                session = session if told == "committed" and self.random.random() < 0.7 else None
-            except (*_TOLD, NotFoundError, DataError) as error:
+                outcome = self._commit(session, number)
+                session = session if outcome == "committed" and self.random.random() < 0.7 else None
+            except (*_EXPECTED, NotFoundError, DataError) as error:
                 if isinstance(error, NotFoundError | DataError) and time.monotonic() - since < _WAIT_SECONDS / 2:
                     raise  # data that others overtook exists for some time
                 session = None
-            self.journal.say(n=number, told=told)
+            self.journal.say(n=number, told=outcome)
             number += 1
 
     def _commit(self, session: frazil.Session, number: int) -> str:
-        told = "refused"
+        outcome = "refused"
         for _ in range(_TRIES):
             try:
                 session.commit(f"{self.life.number}: {number}", rebase="disjoint")
             except CommitUnknownError:
-                told = "unknown"
+                outcome = "unknown"
             except (StoreError, ConflictError):
                 if self.random.random() < 0.5:
                     break
             except _INTERRUPTS:
-                told = "unknown"
+                outcome = "unknown"
                 if not session.has_changes:
                     break
             else:
                 return "committed"
         session.discard()
-        return told
+        return outcome
 
     # --- collectors ------------------------------------------------------------------------------------------------------------------
 
@@ -161,18 +161,18 @@ class Worker:
 
     def _change(self, kind: str, name: str, to: str | None, act: Callable[[], object]) -> None:
         self.journal.say(kind=kind, name=name, to=to, told="unknown")
-        told = "unknown"
+        outcome = "unknown"
         try:
             done = act()
-            told, to = "done", str(done) if to == "?" else to
+            outcome, to = "done", str(done) if to == "?" else to
         except StoreError as error:
-            told = "refused" if error.done is False else "unknown"
+            outcome = "refused" if error.done is False else "unknown"
         except (NotFoundError, AlreadyExistsError, ConflictError):
-            told = "refused"
+            outcome = "refused"
         except CommitUnknownError:
             pass
         finally:
-            self.journal.say(kind=kind, name=name, to=to, told=told)
+            self.journal.say(kind=kind, name=name, to=to, told=outcome)
 
     # --- readers ---------------------------------------------------------------------------------------------------------------------
 

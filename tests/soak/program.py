@@ -55,8 +55,15 @@ def main(arguments: list[str]) -> int:
     if failure is not None:
         print(failure, file=sys.stderr)
     if options.json:
-        told = {"seed": seed, "first": options.first, "rounds": done, "seconds": seconds, "failed": failure, **totals}
-        print(json.dumps(told))
+        document = {
+            "seed": seed,
+            "first": options.first,
+            "rounds": done,
+            "seconds": seconds,
+            "failed": failure,
+            **totals,
+        }
+        print(json.dumps(document))
     else:
         text = ", ".join(f"{value} {name}" for name, value in totals.items())
         print(f"soak: seed {seed}, {done} rounds, {text}, {seconds} s: {'FAILED' if failure else 'sound'}")

@@ -19,7 +19,7 @@ from frazil.record import Record
 from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
 from tests.soak import checks, processes
-from tests.soak.journal import Told, entries
+from tests.soak.journal import Answers, entries
 from tests.soak.machine import Place
 from tests.soak.plan import COLLECTORS, HOUR, SCALE, Kind, Round, make_life
 
@@ -66,7 +66,7 @@ def run_round(plan: Round, server: S3 | None, folder: Path) -> Done:
                 crew.end()
         _in_process(checks.main, plan, place, epoch)
         _raise_failures(Path(place.notes))
-        return _told(plan, Path(place.notes), crew)
+        return _report(plan, Path(place.notes), crew)
 
 
 def _in_process(target: object, *arguments: object) -> None:
@@ -100,7 +100,7 @@ def _place(plan: Round, server: S3 | None, folder: Path) -> Iterator[tuple[Place
             place = Place(server.url(bucket, "repo"), server.environment(proxy.url), objects, str(notes))
             yield place, _unreliable(proxy, Random(f"proxy {plan.name}"), plan.rate)
         return
-    with _disk(files, wanted=plan.place == "full") as is_own:
+    with _disk(files, enabled=plan.place == "full") as is_own:
         place = Place(str(files / "repo"), {}, str(files / "repo"), str(notes))
         yield place, _filled(files, Random(f"filler {plan.name}")) if is_own else nullcontext()
 
@@ -115,9 +115,9 @@ def _unreliable(proxy: FaultProxy, random: Random, rate: float) -> Iterator[None
 
 
 @contextmanager
-def _disk(folder: Path, *, wanted: bool) -> Iterator[bool]:
+def _disk(folder: Path, *, enabled: bool) -> Iterator[bool]:
     """A small disk mounted at a folder, if this user may do so; yields whether it is."""
-    is_own = wanted and shutil.which("mount") is not None and os.geteuid() == 0
+    is_own = enabled and shutil.which("mount") is not None and os.geteuid() == 0
     if is_own:
         command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "soak", str(folder)]
         is_own = subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -225,14 +225,14 @@ class _Processes:
                     os.kill(process, signal.SIGCONT)
 
 
-def _told(plan: Round, notes: Path, crew: _Processes) -> Done:
-    told = [Told(entries(notes, f"writer-{number}")) for number in range(plan.writers)]
+def _report(plan: Round, notes: Path, crew: _Processes) -> Done:
+    answers = [Answers(entries(notes, f"writer-{number}")) for number in range(plan.writers)]
     collected = [entry for number in range(COLLECTORS) for entry in entries(notes, f"collector-{number}")]
     names = [entry for number in range(2) for entry in entries(notes, f"names-{number}")]
     return Done(
         plan.place,
-        sum(len(one.numbers("committed")) for one in told),
-        sum(len(one.numbers("unknown")) for one in told),
+        sum(len(one.numbers("committed")) for one in answers),
+        sum(len(one.numbers("unknown")) for one in answers),
         crew.kills,
         crew.stops,
         sum("removed" in entry for entry in collected),

@@ -39,9 +39,9 @@ class Folder:
         rows = np.array([(-1 - i, 0, -1) for i in range(len(values))], np.int64).reshape(-1, 3)
         offsets = np.arange(len(values) + 1, dtype=np.int64)
         result = np.full((len(values), 4), -99, np.int64)
-        wanted = [None] * len(values) if expect is None else expect
+        expected = [None] * len(values) if expect is None else expect
         buffers = list(values.values())
-        _kernel.publish_files(self.fd, list(values), None, buffers, rows, offsets, wanted, sync, threads, result)
+        _kernel.publish_files(self.fd, list(values), None, buffers, rows, offsets, expected, sync, threads, result)
         return result.tolist()
 
     def erase(self, names: Sequence[str], expect: Sequence[bytes | None] | None = None) -> list[list[int]]:

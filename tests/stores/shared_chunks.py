@@ -45,6 +45,10 @@ class SharedChunks:
         return self.store.capabilities.direct
 
     @property
+    def joins(self) -> bool:
+        return not self.store.capabilities.streams
+
+    @property
     def answers_files(self) -> bool:
         return self.store.capabilities.local
 
@@ -113,8 +117,8 @@ class SharedChunks:
                 alone[f"{self.prefix}{stamp}/pack"] = packed
             self.store.put_many(list(alone), pieces_of(list(alone.values())), [ANY] * len(alone))
             answers: list[Version | Changed] = []
-            for at, reference, wanted in zip(map(tuple, coords.tolist()), references, expect, strict=True):
-                changed = self._changed(at, wanted)
+            for at, reference, expected in zip(map(tuple, coords.tolist()), references, expect, strict=True):
+                changed = self._changed(at, expected)
                 if changed is None:
                     self.chunks[at] = reference
                 answers.append(self._version(reference) or reference.version if changed is None else changed)
@@ -126,15 +130,15 @@ class SharedChunks:
     def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
         answers: list[Changed | None] = []
         with self._lock:
-            for at, wanted in zip(map(tuple, coords.tolist()), expect, strict=True):
-                answers.append(self._changed(at, wanted))
+            for at, expected in zip(map(tuple, coords.tolist()), expect, strict=True):
+                answers.append(self._changed(at, expected))
                 if answers[-1] is None:
                     self.chunks.pop(at, None)
         return answers
 
-    def _changed(self, at: Coordinates, wanted: Version | None) -> Changed | None:
+    def _changed(self, at: Coordinates, expected: Version | None) -> Changed | None:
         present = self._version(self.chunks.get(at))
-        return None if wanted is ANY or wanted == present else Changed(present or ABSENT)
+        return None if expected is ANY or expected == present else Changed(present or ABSENT)
 
     def _version(self, reference: Reference | None) -> Version | None:
         """The version that a fetch returns. Inline chunks have none without versions."""

@@ -30,11 +30,11 @@ LENGTHS = st.integers(-1, 15) | st.integers(0, 2**63 - 1)
 @given(STARTS, LENGTHS, SIZES)
 def test_clip_span_is_what_there_is_of_a_range(start: int, length: int, size: int) -> None:
     first = start if start >= 0 else size + start
-    wanted = range(size)[max(first, 0) : size if length < 0 else max(first + length, 0)]
+    expected = range(size)[max(first, 0) : size if length < 0 else max(first + length, 0)]
     at, count = clip_span(start, length, size)
     assert 0 <= at <= at + count <= size
-    assert count == len(wanted)
-    assert count == 0 or at == wanted.start
+    assert count == len(expected)
+    assert count == 0 or at == expected.start
 
 
 @given(STARTS, LENGTHS, SIZES)
@@ -57,9 +57,9 @@ def test_columns_agree_with_integers(spans: list[tuple[int, int, int]]) -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), STARTS, LENGTHS), max_size=20))
 def test_object_rows(spans: list[tuple[int, int, int]]) -> None:
     status, sizes = [FOUND, STALE, FOUND, ABSENT_KEY], np.array([7, 5, 0, -1])
-    asked = np.array(spans, np.int64).reshape(-1, 3)
-    one_by_one = [object_rows(asked[i : i + 1], status, sizes)[0].tolist() for i in range(len(spans))]
-    assert object_rows(asked, status, sizes).tolist() == one_by_one
+    requested = np.array(spans, np.int64).reshape(-1, 3)
+    one_by_one = [object_rows(requested[i : i + 1], status, sizes)[0].tolist() for i in range(len(spans))]
+    assert object_rows(requested, status, sizes).tolist() == one_by_one
     for (name, start, length), row in zip(spans, one_by_one, strict=True):
         if name in {0, 2}:
             assert row == [-1 - name, *resolve_span(start, length, int(sizes[name]))]

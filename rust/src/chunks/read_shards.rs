@@ -8,6 +8,7 @@ use crate::chunks::selection::{BoxSelection, PointSelection, Selection};
 use crate::chunks::shard_batch::{Answer, Call, Location, ShardStatus, Tables};
 use crate::chunks::shard_index::ShardIndex;
 use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
+use crate::files::descriptor::borrowed;
 use crate::sources::{Files, Sources};
 use crate::threads::on_threads;
 
@@ -96,12 +97,7 @@ impl<'a> Arguments<'a> {
         if levels.iter().any(|level| !level.get().is_plain()) {
             return Err(wrong("levels: the codecs of an index are not the kernel's"));
         }
-        let named = match names {
-            Some((root, ..)) if root < 0 => return Err(wrong("names: not a descriptor")),
-            // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, the system returns an error.
-            Some((root, lead, separator)) => Some((unsafe { BorrowedFd::borrow_raw(root) }, lead, separator)),
-            None => None,
-        };
+        let named = names.map(|(root, lead, separator)| PyResult::Ok((borrowed(root)?, lead, separator))).transpose()?;
         let block = |(tables, versions): RememberedTuple<'_>| {
             let versions = versions.map(|versions| Column::<3>::new(&versions, "remembered")).transpose()?;
             PyResult::Ok(Remembered { tables: Column::new(&tables, "remembered")?, versions })

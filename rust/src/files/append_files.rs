@@ -9,6 +9,7 @@ use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::files::append::{Copies, append, append_state, overwrite, restore};
 use crate::files::append_journal::{Disk, Identity, State, Target, Write};
 use crate::files::beneath::retry;
+use crate::files::descriptor::borrowed;
 use crate::files::folders::{Make, check_names, open_folder, sync};
 use crate::files::lock::{Lock, Wait};
 use crate::files::name_threads::carry_out;
@@ -238,14 +239,6 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, copies: Copies, wai
             Err(error) => Err(error),
         }
     })
-}
-
-pub fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
-    if root < 0 {
-        return Err(wrong("root: not a descriptor"));
-    }
-    // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, every use of it returns an error.
-    Ok(unsafe { BorrowedFd::borrow_raw(root) })
 }
 
 #[pyfunction]

@@ -1,15 +1,15 @@
-//! The descriptor of an open folder, held by Python.
+//! Descriptors that Python holds: of an open folder, and those that it passes to functions.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use rustix::fd::OwnedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
-use crate::files::append_files::borrowed;
+use crate::columns::wrong;
 use crate::files::beneath::retry;
 use crate::sources::as_os_error;
 
@@ -48,6 +48,15 @@ impl Descriptor {
     fn fd(&self) -> i32 {
         self.0.as_raw_fd()
     }
+}
+
+/// A descriptor that Python passes to a function, and keeps open until it returns.
+pub(crate) fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
+    if root < 0 {
+        return Err(wrong("root: not a descriptor"));
+    }
+    // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, every use of it returns an error.
+    Ok(unsafe { BorrowedFd::borrow_raw(root) })
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -1,29 +1,32 @@
-//! Copies of whole files from beneath one root to beneath another, many in one call, without locks: no other process writes the new names yet.
+//! Whole files in place of old ones, without locks, as no other process writes their names yet: copies and links of files beneath a root, many in one call, and
+//! files that Python writes part by part.
 //!
-//! A copy has no name before it is whole (new_file.rs), so a crash leaves nothing of it; then it gets its name, replacing an old file. It has the time of
-//! change of its source. Each copy is made from one open descriptor, and again if the file was changed in place meanwhile.
+//! A file has no name before it is whole (new_file.rs), so a crash leaves nothing of it; then it gets its name, replacing an old file. A copy has the time of
+//! change of its source. It is made from one open descriptor, and again if the file was changed in place meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, copy_file_range, fstat, openat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, fstat, linkat, openat, statat};
 use rustix::io::{Errno, Result as System, pread, pwrite};
 
-use crate::columns::{ColumnMut, wrong};
-use crate::files::beneath::retry;
-use crate::files::folders::{Make, check_names, open_folder, sync};
+use crate::columns::{Bytes, ColumnMut, wrong};
+use crate::files::beneath::{open_beneath, retry};
+use crate::files::descriptor::borrowed;
+use crate::files::folders::{LastFolder, Make, check_names, open_folder, sync};
 use crate::files::lock::Wait;
 use crate::files::name_threads::carry_out;
-use crate::files::new_file::{link_unnamed, open_unnamed};
+use crate::files::new_file::{link_unnamed, open_unnamed, unique_name};
+use crate::files::pieces::copy_range;
+use crate::files::publish::look_up;
+use crate::sources::as_os_error;
 
 const ATTEMPTS: usize = 3; // to copy a file that others change
 const TRIES: usize = 64; // to find an unused name
-const PART: u64 = 1 << 26; // bytes of one system call: Ctrl-C takes effect between two calls
 const BUFFER: u64 = 1 << 18;
 
-const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A row of the result.
@@ -48,22 +51,6 @@ struct Batch<'a> {
     sync: bool,
 }
 
-/// The folder that was entered last.
-#[derive(Default)]
-struct LastFolder(Option<(String, OwnedFd)>);
-
-impl LastFolder {
-    /// The folder of a name, and its last component.
-    fn enter<'a>(&'a mut self, root: BorrowedFd<'a>, name: &'a str, make: Make) -> System<(BorrowedFd<'a>, &'a str)> {
-        let Some((path, base)) = name.rsplit_once('/') else { return Ok((root, name)) };
-        let held = match self.0.take() {
-            Some(held) if held.0 == path => held,
-            _ => (path.to_owned(), open_folder(root, path, make)?),
-        };
-        Ok((self.0.insert(held).1.as_fd(), base))
-    }
-}
-
 /// State that one thread keeps from name to name.
 #[derive(Default)]
 struct ThreadState {
@@ -80,7 +67,7 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
         Err(error) => return not_read(error),
     };
     for _ in 0..ATTEMPTS {
-        let (file, before) = match open_file(from, old) {
+        let (file, before) = match open_beneath(from, old) {
             Ok(opened) => opened,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return ABSENT,
             Err(error) => return not_read(error),
@@ -99,15 +86,29 @@ fn copy_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState, wait: &Wa
     CHANGED
 }
 
-/// A file to read; ISDIR for a folder, NXIO for anything else.
-fn open_file(folder: BorrowedFd<'_>, base: &str) -> System<(OwnedFd, Stat)> {
-    let file = retry(|| openat(folder, base, READ, Mode::empty()))?; // NONBLOCK: do not wait for the other end of a pipe
-    let stat = fstat(&file)?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok((file, stat)),
-        FileType::Directory => Err(Errno::ISDIR),
-        _ => Err(Errno::NXIO),
-    }
+/// Makes a name a link to a file.
+fn link_one(batch: &Batch<'_>, number: usize, state: &mut ThreadState) -> Answer {
+    let ThreadState { from, to, .. } = state;
+    let held = from
+        .enter(batch.source, &batch.sources[number], Make::Nothing)
+        .and_then(|(from, old)| Ok(look_up(from, old)?.map(|_| (from, old))));
+    let (from, old) = match held {
+        Ok(Some(held)) => held,
+        Ok(None) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return ABSENT,
+        Err(error) => return not_read(error),
+    };
+    let linked = to.enter(batch.root, &batch.names[number], Make::Loose).and_then(|(folder, base)| {
+        let link = |name: &str| retry(|| linkat(from, old, folder, name, AtFlags::empty()));
+        match link(base) {
+            Err(Errno::EXIST) => {}
+            done => return done,
+        }
+        let ((), between) = with_new_name(link)?;
+        let done = rename(folder, &between, base);
+        remove(folder, &between); // if both names are one file already, renaming does nothing and leaves both
+        done
+    });
+    linked.map_or_else(not_written, |()| [0, 0])
 }
 
 /// Makes `base` in `folder` a copy of an open file; `copy_bytes` writes the bytes and returns their number. False if the file was changed meanwhile; then,
@@ -183,10 +184,8 @@ fn remove(folder: BorrowedFd<'_>, name: &str) {
 
 /// Calls with a name that ends like those of locks, which listings hide, and with another one while the name is in use.
 fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, String)> {
-    static MADE: AtomicU64 = AtomicU64::new(0);
     for _ in 0..TRIES {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        let name = format!(".copy-{:x}-{now:x}-{:x}.__lock", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let name = unique_name(".copy-") + ".__lock";
         match create(&name) {
             Err(Errno::EXIST) => {}
             created => return created.map(|created| (created, name)),
@@ -197,26 +196,9 @@ fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, Str
 
 /// Copies the first `size` bytes into an empty file; returns how many there were. INTR if the call must stop.
 fn copy_bytes(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, wait: &Wait<'_>) -> System<u64> {
-    let done = copy_in_kernel(file, made, size, wait)?;
-    copy_through_memory(file, made, done, size, scratch)
-}
-
-/// Lets the system copy as many bytes as it can; returns their number.
-fn copy_in_kernel(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, wait: &Wait<'_>) -> System<u64> {
-    let (mut read, mut written) = (0, 0);
     let mut asked = Instant::now();
-    while read < size {
-        let left = (size - read).min(PART) as usize;
-        match retry(|| copy_file_range(file, Some(&mut read), made, Some(&mut written), left)) {
-            Ok(0) | Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM | Errno::BADF) => break,
-            Ok(_) => {}
-            Err(error) => return Err(error),
-        }
-        if wait.poll(&mut asked) {
-            return Err(Errno::INTR);
-        }
-    }
-    Ok(written)
+    let done = copy_range(file, 0, made, 0, size, || wait.poll(&mut asked))?;
+    copy_through_memory(file, made, done, size, scratch)
 }
 
 fn copy_through_memory(file: BorrowedFd<'_>, made: BorrowedFd<'_>, mut done: u64, size: u64, scratch: &mut Vec<u8>) -> System<u64> {
@@ -229,21 +211,111 @@ fn copy_through_memory(file: BorrowedFd<'_>, made: BorrowedFd<'_>, mut done: u64
         if count == 0 {
             break;
         }
-        let mut rest = &scratch[..count];
-        while !rest.is_empty() {
-            let count = retry(|| pwrite(made, rest, done))?;
-            if count == 0 {
-                return Err(Errno::IO);
-            }
-            done += count as u64;
-            rest = &rest[count..];
-        }
+        done = write_all(made, &scratch[..count], done)?;
     }
     Ok(done)
 }
 
+/// Writes the bytes at an offset; returns the offset behind them.
+fn write_all(made: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> System<u64> {
+    while !bytes.is_empty() {
+        let count = retry(|| pwrite(made, bytes, at))?;
+        if count == 0 {
+            return Err(Errno::IO);
+        }
+        (at, bytes) = (at + count as u64, &bytes[count..]);
+    }
+    Ok(at)
+}
+
+/// A file that Python writes part by part; None when it has its name, or was given up.
+#[pyclass(module = "frazil._kernel")]
+struct NewFile(Option<Unnamed>);
+
+/// between: its name until it gets its own, where the disk has no files without a name
+struct Unnamed {
+    folder: OwnedFd,
+    base: String,
+    file: OwnedFd,
+    between: Option<String>,
+    size: u64,
+}
+
+impl Unnamed {
+    fn create(root: BorrowedFd<'_>, name: &str) -> System<Unnamed> {
+        let (path, base) = name.rsplit_once('/').unwrap_or(("", name));
+        let folder = match path {
+            "" => retry(|| openat(root, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?,
+            path => open_folder(root, path, Make::Loose)?,
+        };
+        let (file, between) = match open_unnamed(folder.as_fd()) {
+            Ok(file) => (file, None),
+            Err(_) => {
+                let (file, name) = with_new_name(|name| retry(|| openat(&folder, name, NEW, Mode::from_raw_mode(0o666))))?;
+                (file, Some(name))
+            }
+        };
+        let made = Unnamed { folder, base: base.to_owned(), file, between, size: 0 };
+        if let Ok(old) = retry(|| statat(&made.folder, base, AtFlags::SYMLINK_NOFOLLOW))
+            && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
+        {
+            // before it has content that others could read
+            retry(|| rustix::fs::fchmod(&made.file, Mode::from_raw_mode(old.st_mode & 0o777)))?;
+        }
+        Ok(made)
+    }
+
+    fn publish(mut self, durable: bool) -> System<()> {
+        if durable {
+            sync(self.file.as_fd())?;
+        }
+        let Some(between) = &self.between else { return link_over(self.folder.as_fd(), &self.file, &self.base) };
+        rename(self.folder.as_fd(), between, &self.base)?;
+        self.between = None;
+        Ok(())
+    }
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        if let Some(between) = &self.between {
+            remove(self.folder.as_fd(), between);
+        }
+    }
+}
+
+#[pymethods]
+impl NewFile {
+    #[new]
+    fn new(py: Python<'_>, root: i32, name: String) -> PyResult<NewFile> {
+        let root = borrowed(root)?;
+        check_names(std::slice::from_ref(&name), "name")?;
+        py.detach(|| Unnamed::create(root, &name)).map(|file| NewFile(Some(file))).map_err(as_os_error)
+    }
+
+    fn write(&mut self, py: Python<'_>, part: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (part, file) = (Bytes::new(part, "part")?, self.0.as_mut().ok_or_else(ended)?);
+        let bytes = part.as_slice();
+        file.size = py.detach(|| write_all(file.file.as_fd(), bytes, file.size)).map_err(as_os_error)?;
+        Ok(())
+    }
+
+    fn publish(&mut self, py: Python<'_>, sync: bool) -> PyResult<()> {
+        let file = self.0.take().ok_or_else(ended)?;
+        py.detach(|| file.publish(sync)).map_err(as_os_error)
+    }
+
+    fn give_up(&mut self) {
+        self.0 = None;
+    }
+}
+
+fn ended() -> PyErr {
+    PyValueError::new_err("the file is no longer written")
+}
+
 #[pyfunction]
-#[pyo3(signature = (source, sources, root, names, sync, threads, result))]
+#[pyo3(signature = (source, sources, root, names, sync, threads, result, link=false))]
 #[allow(clippy::too_many_arguments)] // the contract's
 fn copy_files(
     py: Python<'_>,
@@ -254,23 +326,23 @@ fn copy_files(
     sync: bool,
     threads: usize,
     result: &Bound<'_, PyAny>,
+    link: bool,
 ) -> PyResult<()> {
-    if source < 0 || root < 0 {
-        return Err(wrong("source, root: not a descriptor"));
-    }
+    let (source, root) = (borrowed(source)?, borrowed(root)?);
     if sources.len() != names.len() {
         return Err(wrong(format!("sources: expected {} entries, got {}", names.len(), sources.len())));
     }
     check_names(&sources, "sources")?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<2>::of(result, "result", names.len())?;
-    // SAFETY: the descriptors are the caller's and stay open during the call; if one is not open, every use of it returns an error.
-    let (source, root) = unsafe { (BorrowedFd::borrow_raw(source), BorrowedFd::borrow_raw(root)) };
     let batch = Batch { source, sources: &sources, root, names: &names, sync };
-    carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, state, wait| copy_one(&batch, number, state, wait))
+    carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, state, wait| {
+        if link { link_one(&batch, number, state) } else { copy_one(&batch, number, state, wait) }
+    })
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<NewFile>()?;
     module.add_function(wrap_pyfunction!(copy_files, module)?)
 }
 
@@ -315,13 +387,13 @@ mod tests {
         let scratch = with_source("copies-changes", b"value");
         let folder = scratch.folder();
         fs::write(scratch.0.join("old"), b"old").unwrap();
-        let (file, before) = open_file(folder.as_fd(), "source").unwrap();
+        let (file, before) = open_beneath(folder.as_fd(), "source").unwrap();
         let write_also = |made: BorrowedFd<'_>| {
             File::options().append(true).open(scratch.0.join("source")).unwrap().write_all(b"more").unwrap();
             copy_through_memory(file.as_fd(), made, 0, 5, &mut vec![])
         };
         assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, write_also), Ok(false));
-        let (file, before) = open_file(folder.as_fd(), "source").unwrap();
+        let (file, before) = open_beneath(folder.as_fd(), "source").unwrap();
         let cut = |made: BorrowedFd<'_>| copy_through_memory(file.as_fd(), made, 0, 4, &mut vec![]);
         assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, cut), Ok(false));
         assert_eq!(copy_named(folder.as_fd(), "old", |_| Ok(false)), Ok(false));
@@ -333,7 +405,7 @@ mod tests {
     fn a_copy_gets_its_name_when_it_is_whole_and_fails_without_a_trace() {
         let scratch = with_source("copies-names", b"value");
         let folder = scratch.folder();
-        let (file, before) = open_file(folder.as_fd(), "source").unwrap();
+        let (file, before) = open_beneath(folder.as_fd(), "source").unwrap();
         fs::create_dir(scratch.0.join("folder")).unwrap();
         let fill = |made: BorrowedFd<'_>| {
             assert!(scratch.names().iter().all(|name| name == "source" || name == "folder" || name.ends_with('d')));

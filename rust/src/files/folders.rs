@@ -19,6 +19,22 @@ pub(crate) enum Make {
     Durable,
 }
 
+/// The folder that was entered last, as neighbours are mostly in one folder.
+#[derive(Default)]
+pub(crate) struct LastFolder(Option<(String, OwnedFd)>);
+
+impl LastFolder {
+    /// The folder of a name, and its last component.
+    pub fn enter<'a>(&'a mut self, root: BorrowedFd<'a>, name: &'a str, make: Make) -> System<(BorrowedFd<'a>, &'a str)> {
+        let Some((path, base)) = name.rsplit_once('/') else { return Ok((root, name)) };
+        let held = match self.0.take() {
+            Some(held) if held.0 == path => held,
+            _ => (path.to_owned(), open_folder(root, path, make)?),
+        };
+        Ok((self.0.insert(held).1.as_fd(), base))
+    }
+}
+
 /// Raises ValueError for an invalid name of a file beneath a root.
 pub(crate) fn check_names(names: &[String], what: &str) -> PyResult<()> {
     for name in names {

@@ -3,12 +3,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::{Errno, Result as System};
 
-use crate::columns::wrong;
 use crate::files::beneath::retry;
+use crate::files::descriptor::borrowed;
 use crate::files::name_threads::carry_out;
 use crate::sources::as_os_error;
 
@@ -125,17 +125,13 @@ type Listing<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>, Vec<Strin
 #[pyfunction]
 #[pyo3(signature = (folder, length, suffix, sizes, threads))]
 fn list_folder<'py>(py: Python<'py>, folder: i32, length: usize, suffix: String, sizes: bool, threads: usize) -> PyResult<Listing<'py>> {
-    if folder < 0 {
-        return Err(wrong("folder: it is no descriptor".to_owned()));
-    }
-    // SAFETY: the caller keeps the descriptor open during the call
-    let descriptor = unsafe { BorrowedFd::borrow_raw(folder) };
-    let mut found = py.detach(|| read_folder(descriptor.as_fd(), length, &suffix)).map_err(as_os_error)?;
+    let folder = borrowed(folder)?;
+    let mut found = py.detach(|| read_folder(folder, length, &suffix)).map_err(as_os_error)?;
     if let Some(error) = found.interrupted {
         return Err(error);
     }
     let sizes = match sizes {
-        true => Some(sizes_of(py, descriptor.as_fd(), &mut found.column, length, threads)?),
+        true => Some(sizes_of(py, folder, &mut found.column, length, threads)?),
         false => None,
     };
     let sizes = sizes.map(|sizes| {

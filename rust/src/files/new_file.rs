@@ -44,7 +44,7 @@ fn create_named<T>(
     wait: &Wait<'_>,
     mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, WriteError>,
 ) -> Result<Option<T>, WriteError> {
-    let mut lock = Lock::acquire(folder, &last_name(), wait)?;
+    let mut lock = Lock::acquire(folder, &unique_name("~"), wait)?; // sorts after all others in a folder
     let written = write(lock.file())?;
     let published = match lock.publish_new(base) {
         Err(error) if cannot_rename(error) => lock.link(base), // dropping the lock removes the other name
@@ -62,11 +62,11 @@ pub(crate) fn cannot_rename(error: Errno) -> bool {
     [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error)
 }
 
-/// A name whose lock file sorts after all others in a folder. Two writers with the same name wait for each other.
-fn last_name() -> String {
+/// A name that begins so, and that no other file has.
+pub(crate) fn unique_name(beginning: &str) -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    format!("~{:x}-{now:x}-{:x}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
+    format!("{beginning}{:x}-{now:x}-{:x}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
 }
 
 #[cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
 //! One new file made from pieces: buffers in memory and parts of other files. publish.rs gives it its name.
 
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::copy_file_range;
-use rustix::io::{Errno, pwrite};
+use rustix::io::{Errno, Result as System, pwrite};
 use std::borrow::Borrow;
 
 use crate::failures::{Code, Fault};
@@ -12,6 +12,7 @@ use crate::sources::{Blob, Handle, Opened, Sources, span};
 const GATHERED: usize = 1 << 20; // small pieces are written together, about this many bytes at once
 const SMALL: usize = 1 << 16; // larger pieces are written without gathering them
 const COPIED: usize = 1 << 18; // from this size on the system copies from file to file
+const PART: u64 = 1 << 26; // bytes of one system call: Ctrl-C takes effect between two calls
 
 /// Why a value could not be written.
 pub enum WriteError {
@@ -77,6 +78,28 @@ fn take_run(rows: &[[i64; 3]]) -> Option<([i64; 3], &[[i64; 3]])> {
     Some(([blob, start, length], rest))
 }
 
+/// Lets the system copy as many bytes from file to file as it can, until `stop` after one of its calls (INTR); returns their number.
+pub fn copy_range(
+    from: BorrowedFd<'_>,
+    start: u64,
+    to: BorrowedFd<'_>,
+    at: u64,
+    length: u64,
+    mut stop: impl FnMut() -> bool,
+) -> System<u64> {
+    let (mut read, mut written) = (start, at);
+    while read < start + length {
+        let left = (start + length - read).min(PART) as usize;
+        match retry(|| copy_file_range(from, Some(&mut read), to, Some(&mut written), left)) {
+            Ok(0) | Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM | Errno::BADF) => break,
+            Ok(_) if stop() => return Err(Errno::INTR),
+            Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read - start)
+}
+
 struct Target<'a> {
     file: BorrowedFd<'a>,
     at: u64,
@@ -97,8 +120,8 @@ impl Target<'_> {
     fn part_of(&mut self, from: &Opened, mut start: u64, mut length: u64) -> Result<(), WriteError> {
         if length >= COPIED as u64 {
             self.flush()?;
-            let copied = self.copy(from, start, length)?;
-            (start, length) = (start + copied, length - copied);
+            let copied = copy_range(from.file.as_fd(), start, self.file, self.at, length, || false)?;
+            (start, length, self.at) = (start + copied, length - copied, self.at + copied);
         }
         while length > 0 {
             let part = length.min(GATHERED as u64) as usize;
@@ -109,21 +132,6 @@ impl Target<'_> {
             (start, length) = (start + part as u64, length - part as u64);
         }
         Ok(())
-    }
-
-    /// Lets the system copy as many bytes as it can; returns their number.
-    fn copy(&mut self, from: &Opened, start: u64, length: u64) -> Result<u64, WriteError> {
-        let (mut read, mut written) = (start, self.at);
-        while read < start + length {
-            let left = (start + length - read).min(1 << 30) as usize;
-            match retry(|| copy_file_range(&from.file, Some(&mut read), self.file, Some(&mut written), left)) {
-                Ok(0) | Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM | Errno::BADF) => break,
-                Ok(_) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        self.at = written;
-        Ok(read - start)
     }
 
     fn make_room(&mut self, length: usize) -> Result<(), WriteError> {

@@ -15,6 +15,7 @@ use crate::columns::{Bytes, Column, ColumnMut, wrong};
 use crate::files::append_files::forget_journal;
 use crate::files::beneath::retry;
 use crate::files::create::create_run;
+use crate::files::descriptor::borrowed;
 use crate::files::folders::{Make, TRIES, check_names, open_folder, sync};
 use crate::files::lock::{Lock, Wait};
 use crate::files::name_threads::{carry_out, carry_out_runs};
@@ -84,15 +85,11 @@ pub(crate) struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     fn new(root: i32, names: &'a [String], expect: Vec<Expect>, sync: bool) -> PyResult<Self> {
-        if root < 0 {
-            return Err(wrong("root: not a descriptor"));
-        }
         if names.len() != expect.len() {
             return Err(wrong(format!("expect: expected {} entries, got {}", names.len(), expect.len())));
         }
         check_names(names, "names")?;
-        // SAFETY: the descriptor is the caller's and stays open during the call; if it is not open, every use of it returns an error.
-        Ok(Batch { root: unsafe { BorrowedFd::borrow_raw(root) }, names, expect, sync })
+        Ok(Batch { root: borrowed(root)?, names, expect, sync })
     }
 
     pub fn make(&self, missing: bool) -> Make {

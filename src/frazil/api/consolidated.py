@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from frazil.api.nodes import open_group
 from frazil.array.arguments import check_flag
+from frazil.array.creation.modes import Mode, checked_mode, to_read_copies
 from frazil.array.group import Group
 from frazil.array.hierarchy import consolidated
 from frazil.array.hierarchy.nodes import change_node
@@ -33,7 +34,7 @@ def consolidate_metadata(
     A later change of a node makes its copy stale: Frazil then drops the copies, other programs may not. No other process may change nodes during the call.
     Raises NotFoundError, MetadataError for a document that is not JSON, InvalidInputError for the draft of 2022, which has no place for copies, and in a
     repository, where one read of a snapshot finds all nodes, ReadOnlyError, StoreError where the store cannot list."""
-    group = _opened(_given(location, store), "r+", path or "", zarr_format, registry, runtime)
+    group = _opened(_source(location, store), "r+", path or "", zarr_format, registry, runtime)
     node_location = group._location
     node_location.require_writable()
     if node_location.nodes is not None:
@@ -57,6 +58,7 @@ def open_consolidated(
     *,
     store: Location | None = None,
     storage_options: Mapping[str, object] | None = None,
+    mode: Mode = "r",
     path: str | None = "",
     check: bool | None = None,
     zarr_format: int | str | None = None,
@@ -68,21 +70,23 @@ def open_consolidated(
     """The group at a location, for reading. All nodes below it come from the copies in its consolidated metadata, without a request for each. open_group does
     the same where the location cannot list, and otherwise reads the documents.
 
+    mode   "r+" or "a": for reading and writing; the copies must exist, but the documents are read, as writing makes copies stale
     check  whether the copies are compared with the documents first, so that stale ones are an error; new nodes are not found if the location cannot list. None:
            only where that takes no requests, as on a local disk
     The other arguments are those of open_group. Raises NotFoundError for a missing group or consolidated metadata, MetadataError where that is stale or breaks
     the rules, InvalidInputError for an array, StoreError."""
+    mode = to_read_copies(checked_mode(mode, {}))
     group = _opened(
-        _given(location, store, storage_options), "r", path or "", zarr_format, registry, runtime, cache, cache_limit
+        _source(location, store, storage_options), mode, path or "", zarr_format, registry, runtime, cache, cache_limit
     )
     node_location = group._location
     if check is not None:
         check_flag(check, "check")
     copies = consolidated.required_copies(node_location, group.metadata, check)
-    return Group(node_location._replace(copies=copies, read_only=True), group.metadata)
+    return group if mode == "r+" else Group(node_location._replace(copies=copies, read_only=True), group.metadata)
 
 
-def _given(
+def _source(
     location: Location | Group | None, store: Location | None, storage_options: Mapping[str, object] | None = None
 ) -> Location | Group:
     return location if isinstance(location, Group) else given_location(location, store, storage_options)

@@ -19,8 +19,8 @@ def session_of(array: Array) -> Session | None:
     store = array.store
     if not isinstance(store, NodeStore) or not isinstance(store.nodes, Transaction):
         return None
-    assert isinstance(store.known, Registry)
-    return Session(store.nodes, store.known, store.nodes.options.runtime)
+    assert isinstance(store.extensions, Registry)
+    return Session(store.nodes, store.extensions, store.nodes.options.runtime)
 
 
 def is_of(session: Session, array: Array) -> bool:

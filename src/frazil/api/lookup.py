@@ -26,7 +26,7 @@ else:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # least characters of an id that name a snapshot
 _HINT: Final = f"the first {_SHORTEST} characters or more of a snapshot id are enough"
-_TOLD: Final = 4  # the most snapshots that an error names
+_MAX_LISTED: Final = 4  # the most snapshots that an error names
 _ALIKE: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
 
 
@@ -200,11 +200,11 @@ def _by_id(files: RepositoryFormat, text: str) -> ObjectId | None:
             return files.snapshot_id(decode_id(start))
         except NotFoundError:
             return None
-    found = files.find_snapshots(start, _TOLD + 1)
+    found = files.find_snapshots(start, _MAX_LISTED + 1)
     if len(found) > 1:
-        more = " and more" if len(found) > _TOLD else ""
+        more = " and more" if len(found) > _MAX_LISTED else ""
         raise InvalidInputError(
-            f"several snapshots begin with {text!r}: {', '.join(map(encode_id, found[:_TOLD]))}{more}",
+            f"several snapshots begin with {text!r}: {', '.join(map(encode_id, found[:_MAX_LISTED]))}{more}",
             hint="give more characters of the id",
         )
     return found[0] if found else None
@@ -237,10 +237,10 @@ def branch_hint(files: RepositoryFormat, name: str) -> str | None:
 def tag_hint(files: RepositoryFormat, name: str) -> str | None:
     """As branch_hint, for a name that no tag has."""
     try:
-        known = files.branches()
+        branches = files.branches()
         return (
             f"{name!r} is a branch: readonly_session({name!r}) reads it"
-            if name in known
+            if name in branches
             else suggestion(name, files.tags()) or "repo.tags lists them"
         )
     except FrazilError:

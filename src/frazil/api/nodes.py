@@ -331,7 +331,8 @@ def open_node(
 ) -> Array | Group:
     """The array or group at a location, as from open_array and open_group. Modes a, w and w- may create one: an array if a shape or data is given, with the
     arguments of create_array; otherwise a group. Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError."""
-    location, asked, mode = given_location(location, store, storage_options), mode, modes.checked_mode(mode, arguments)
+    location = given_location(location, store, storage_options)
+    requested_mode, mode = mode, modes.checked_mode(mode, arguments)
     zarr_format = zarr_arguments.format_of(zarr_format, arguments) if arguments else zarr_format
     if mode not in ("r", "r+"):
         surroundings = {
@@ -345,7 +346,7 @@ def open_node(
             "registry": registry,
             "runtime": runtime,
         }
-        return _opened_or_made(location, asked, surroundings, arguments)
+        return _opened_or_made(location, requested_mode, surroundings, arguments)
     _refuse_arguments(arguments, mode)
     node_location = node_locations.node_location_of(
         location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit

@@ -221,8 +221,8 @@ class Repository(Inspected):
             raise no_attribute_files()
         if tip is not None:
             self._files.check_commits(tip)
-        known = self._registry.metadata
-        state = identity, snapshot, tip, known, options, self._documents
+        extensions = self._registry.metadata
+        state = identity, snapshot, tip, extensions, options, self._documents
         transaction = Transaction(self._files, *state, branches=self._branches)
         return Session(transaction, self._registry, self._options.runtime)
 

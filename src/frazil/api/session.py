@@ -168,10 +168,10 @@ class Session:
         if rebase is not None:
             check_solver(rebase)
         properties = json_object({} if metadata is None else metadata, "metadata")
-        with self._turn(rebase, packing_order):
+        with self._serialized(rebase, packing_order):
             return self._commit(message, properties, rebase, allow_empty, packing_order, durable)
 
-    def _turn(self, rebase: Solver | str | None, order: PackingOrder | None) -> AbstractContextManager[object]:
+    def _serialized(self, rebase: Solver | str | None, order: PackingOrder | None) -> AbstractContextManager[object]:
         """The turn of this session among the sessions of its repository that commit to the branch."""
         transaction = self._transaction
 
@@ -181,7 +181,7 @@ class Session:
             ):  # otherwise the commit is refused if others commit first, and its chunks need not be written
                 write_waiting(transaction, order)
 
-        return nullcontext() if self.branch is None else transaction.branches.turn(self.branch, meanwhile)
+        return nullcontext() if self.branch is None else transaction.branches.serialize_commits(self.branch, meanwhile)
 
     def _commit(
         self,
@@ -226,9 +226,9 @@ class Session:
     def _moved(self) -> ConflictError:
         """The error where another session committed first."""
         conflicts = find_divergence(self._transaction).conflicts
-        told = f"; {conflicts[0]}" if conflicts else ", without changes to what this session changed"
+        divergence = f"; {conflicts[0]}" if conflicts else ", without changes to what this session changed"
         error = ConflictError(
-            f"the branch {self.branch!r} has moved since the session began{told}",
+            f"the branch {self.branch!r} has moved since the session began{divergence}",
             hint="rebase with a solver, then commit again"
             if conflicts
             else 'session.rebase(), then commit again; or commit(..., rebase="disjoint")',

@@ -81,7 +81,7 @@ class Array(ZarrArray):
         "_own",
         "_location",
         "_reached",
-        "_seen",
+        "_renewals",
         "_single",
         "_compiled",
         "_storage",
@@ -100,7 +100,7 @@ class Array(ZarrArray):
         self._own = OwnToken()
         self._single = self._inner_chunk if isinstance(metadata.chunk_grid, RegularGrid) else None
         self._reached: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many are never read
-        self._seen = 0 if location.nodes is None else location.nodes.renewals
+        self._renewals = 0 if location.nodes is None else location.nodes.renewals
         self._take(metadata)
 
     @property
@@ -141,10 +141,10 @@ class Array(ZarrArray):
     def _shape(self) -> tuple[int, ...]:
         """The lengths; read again where all nodes have changed, as in a session that was rebased."""
         nodes = self._location.nodes
-        if nodes is not None and nodes.renewals != self._seen:
+        if nodes is not None and nodes.renewals != self._renewals:
             renewals = nodes.renewals
             self.refresh()
-            self._seen = renewals
+            self._renewals = renewals
         return self._lengths
 
     # --- properties ----------------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class Array(ZarrArray):
             try:
                 values = read_single(self._access, single, self._metadata.data_type.dtype)
             except FrazilError as error:
-                self._tell(error)
+                self._add_context(error)
                 if not lacks_files(error):
                     raise
                 values = None  # the general path waits for them
@@ -302,14 +302,14 @@ class Array(ZarrArray):
         try:
             return normalise(selection, self._shape)
         except FrazilError as error:
-            self._tell(error)
+            self._add_context(error)
             raise
 
     def _read(self, selection: Selection, out: Values | None, scalar: bool) -> Values | np.generic:
         try:
             values = read_selection(self._access, self._plans, selection, self.dtype, self._fill, out)
         except FrazilError as error:
-            self._tell(error)
+            self._add_context(error)
             raise
         return values[()] if scalar and not values.shape else values
 
@@ -369,7 +369,7 @@ class Array(ZarrArray):
             access, values = self._access.elements_of(self._values(value, selection.result_shape))
             return access, selection.source_view(values)
         except FrazilError as error:
-            self._tell(error)
+            self._add_context(error)
             raise
 
     def check_values(self, value: ArrayLike) -> None:
@@ -380,12 +380,12 @@ class Array(ZarrArray):
         try:
             return bool(act())
         except FrazilError as error:
-            self._tell(error)
+            self._add_context(error)
             raise
         finally:
             self._own.drop()
 
-    def _tell(self, error: FrazilError) -> None:
+    def _add_context(self, error: FrazilError) -> None:
         """Adds the names of array and chunk to an error before it reaches the user; its traceback begins here, as the frames below hold open files."""
         error.path = error.path or self.path or "/"
         if error.chunk is None and error.key is not None:
@@ -485,7 +485,7 @@ class Array(ZarrArray):
         self._location.require_writable()
         if self._single is None:
             raise InvalidInputError("shards of several shapes are written by assignment", path=self.path or "/")
-        return _shard_writer.ShardWriter(self._access, shard, self._shape, self.store, self._values, self._tell)
+        return _shard_writer.ShardWriter(self._access, shard, self._shape, self.store, self._values, self._add_context)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
 

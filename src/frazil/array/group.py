@@ -62,14 +62,14 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     Keys are names or paths below the group ("level1/temp"); iteration gives the names of its direct members. The specification reserves names that begin with
     `__`: no node has such a name, and folders with such names are left out."""
 
-    __slots__ = ("_asked", "_key", "_metadata", "_opened", "_seen")
+    __slots__ = ("_key", "_last_iteration", "_metadata", "_opened", "_renewals")
 
     def __init__(self, location: NodeLocation, metadata: GroupMetadata) -> None:
         self._opened, self._metadata = location, metadata
         nodes = location.nodes
-        self._seen = 0 if nodes is None else nodes.renewals
+        self._renewals = 0 if nodes is None else nodes.renewals
         self._key = None if nodes is None or location.read_only else nodes.node_key(location.path)
-        self._asked: ref[_Names] | None = None  # the last iteration
+        self._last_iteration: ref[_Names] | None = None
 
     @property
     def _location(self) -> NodeLocation:
@@ -89,8 +89,8 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     def metadata(self) -> GroupMetadata:
         """The document, as a frozen value. It is read again where all nodes have changed, as in a session that was rebased."""
         nodes = self._location.nodes
-        if nodes is not None and nodes.renewals != self._seen:
-            self._seen = nodes.renewals
+        if nodes is not None and nodes.renewals != self._renewals:
+            self._renewals = nodes.renewals
             node = find_node(self._location)
             self._metadata = node if isinstance(node, GroupMetadata) else GroupMetadata(implicit=True)
         return self._metadata
@@ -179,15 +179,15 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     def __iter__(self) -> Iterator[str]:
         """Names of the direct members, sorted, also of unreadable ones. One listing, and one batch of look-ups."""
         names = _Names(self._names)
-        self._asked = ref(names)
+        self._last_iteration = ref(names)
         return names
 
     def __len__(self) -> int:
         """Number of direct members. One listing, and one batch of look-ups."""
         names = self._names()
-        asked = None if self._asked is None else self._asked()
-        if asked is not None:
-            asked.are(names)
+        iteration = None if self._last_iteration is None else self._last_iteration()
+        if iteration is not None:
+            iteration.set_names(names)
         return len(names)
 
     def _names(self) -> list[str]:
@@ -372,10 +372,10 @@ class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
         )
         location = self._with_options(path, arguments.get("inner_order"), arguments.get("shard_writes"))
         node = self._required(location, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
-        wanted = array_metadata.array_metadata(self._location.registry, shape=shape, dtype=dtype)
-        cast = np.can_cast(node.dtype if isinstance(node, Array) else "O", wanted.dtype, "equiv" if exact else "safe")
-        if not isinstance(node, Array) or node.shape != wanted.shape or not cast:
-            text = f"another node is there: {node!r}, not an array of shape {wanted.shape} and dtype {wanted.dtype}"
+        target = array_metadata.array_metadata(self._location.registry, shape=shape, dtype=dtype)
+        cast = np.can_cast(node.dtype if isinstance(node, Array) else "O", target.dtype, "equiv" if exact else "safe")
+        if not isinstance(node, Array) or node.shape != target.shape or not cast:
+            text = f"another node is there: {node!r}, not an array of shape {target.shape} and dtype {target.dtype}"
             raise AlreadyExistsError(text, path=node.path)
         return node
 
@@ -426,20 +426,20 @@ class _Names(Iterator[str]):
     """Names that are listed when the first is needed. `list` and `sorted` ask for the length first: then the names that were counted are used, and are not
     listed twice."""
 
-    __slots__ = ("__weakref__", "_ask", "_found")
+    __slots__ = ("__weakref__", "_found", "_list")
 
-    def __init__(self, ask: Callable[[], list[str]]) -> None:
-        self._ask = ask
+    def __init__(self, list_names: Callable[[], list[str]]) -> None:
+        self._list = list_names
         self._found: Iterator[str] | None = None
 
-    def are(self, names: list[str]) -> None:
+    def set_names(self, names: list[str]) -> None:
         """Sets the names, unless the iteration has begun."""
         if self._found is None:
             self._found = iter(names)
 
     def __next__(self) -> str:
         if self._found is None:
-            self._found = iter(self._ask())
+            self._found = iter(self._list())
         return next(self._found)
 
 

@@ -84,7 +84,9 @@ class ArrayInfo(Record):
         """Names and values as text, in the order in which they are printed."""
         stored = f"{human(self.stored_nbytes)} in {_counted(self.stored_objects, 'shard' if self.shards else 'chunk')}"
         if self.stored_nbytes:
-            stored += f" ({self.nbytes / self.stored_nbytes:.1f} times smaller)"
+            larger = self.stored_nbytes > self.nbytes > 0
+            ratio = self.stored_nbytes / self.nbytes if larger else self.nbytes / self.stored_nbytes
+            stored += f" ({ratio:.1f} times {'larger' if larger else 'smaller'})"
         lines = [
             ("path", "/" + self.path),
             ("format", FORMATS.get(self.zarr_format, str(self.zarr_format))),

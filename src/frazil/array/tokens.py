@@ -37,17 +37,17 @@ def token_of(location: NodeLocation, shape: tuple[int, ...], own: OwnToken) -> t
     location, its document with version, and for a writable handle its own token. One request in a plain store; raises StoreError."""
     if location.nodes is not None:
         begun, changes = location.nodes.version
-        told = ("frazil.Array", location.path, shape, begun)
-        return (*told, changes, own.get()) if changes else told
+        token = ("frazil.Array", location.path, shape, begun)
+        return (*token, changes, own.get()) if changes else token
     document = location.store.get_versioned(location.layout.document_key(location.path, ArrayMetadata))
-    told = ("frazil.Array", location.path, shape, (location.store, location.transformers, document))
-    return told if location.read_only else (*told, own.get())
+    token = ("frazil.Array", location.path, shape, (location.store, location.transformers, document))
+    return token if location.read_only else (*token, own.get())
 
 
 # --- handles of one node ---------------------------------------------------------------------------------------------------------------
 
 # the location of a handle's node, and its document as the handle knows it; an attribute of Array, a property of Group
-_known: Final = attrgetter("_location", "_metadata")
+_identity: Final = attrgetter("_location", "_metadata")
 
 
 class Handle:
@@ -60,11 +60,11 @@ class Handle:
         and caches do not matter."""
         if not isinstance(other, Handle) or type(self) is not type(other):
             return False
-        (location, document), (other_location, other_document) = _known(self), _known(other)
+        (location, document), (other_location, other_document) = _identity(self), _identity(other)
         return _same_node(location, other_location) and bool(document == other_document)
 
     def __hash__(self) -> int:
-        return hash((type(self), _known(self)[0].path))
+        return hash((type(self), _identity(self)[0].path))
 
 
 def _same_node(one: NodeLocation, other: NodeLocation) -> bool:

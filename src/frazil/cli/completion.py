@@ -193,10 +193,10 @@ def fish(parser: ArgumentParser) -> str:
 
 
 def _fish_condition(node: _Node) -> str:
-    seen = [f"__fish_seen_subcommand_from {word}" for word in node.words]
+    conditions = [f"__fish_seen_subcommand_from {word}" for word in node.words]
     if node.commands:
-        seen.append(f"not __fish_seen_subcommand_from {' '.join(node.commands)}")
-    return "; and ".join(seen)
+        conditions.append(f"not __fish_seen_subcommand_from {' '.join(node.commands)}")
+    return "; and ".join(conditions)
 
 
 def _fish_text(text: str) -> str:

@@ -61,15 +61,15 @@ def draw(order: Sequence[str], parents: Mapping[str, str | None]) -> Iterator[Li
         del lanes[at]
 
 
-def _moved(count: int, gone: int, joins: int | None) -> str:
+def _moved(count: int, ended: int, joins: int | None) -> str:
     """The line in which a lane joins one further left, or ends, and the lanes on its right move left."""
     signs = [" "] * (2 * count - 1)
     for lane in range(count):
-        if lane < gone:
+        if lane < ended:
             signs[2 * lane] = "|"
-        elif lane > gone or joins is not None:
+        elif lane > ended or joins is not None:
             signs[2 * lane - 1] = "/"
     if joins is not None:
-        for lane in range(joins, gone - 1):
+        for lane in range(joins, ended - 1):
             signs[2 * lane + 1] = "_"
     return "".join(signs).rstrip()

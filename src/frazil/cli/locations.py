@@ -38,11 +38,10 @@ def open_repository(location: str, prefixes: Prefixes | None = None) -> frazil.R
         return frazil.Repository.open(location, virtual_prefixes=prefixes or ())
     except NotFoundError as error:
         named = split_reference(location)
-        error.hint = (
-            f"`frazil repo init {location}` makes one"
-            if named is None
-            else f"here the repository is named without @{named.reference}"
-        )
+        if named is not None:
+            error.hint = f"here the repository is named without @{named.reference}"
+        elif error.hint:
+            error.hint = error.hint.replace("Repository.create makes", f"`frazil repo init {location}` makes")
         raise
 
 

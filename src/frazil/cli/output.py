@@ -19,7 +19,7 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Prints a text and a line break. Control characters are escaped, as names and attributes may hold any text; characters that the output
     cannot show become question marks."""
     encoding = sys.stdout.encoding or "utf-8"
@@ -27,18 +27,18 @@ def say(text: str) -> None:
     print(lines.encode(encoding, "replace").decode(encoding))
 
 
-def say_json(value: Json) -> None:
+def print_json(value: Json) -> None:
     """Prints a value as JSON, with escapes for characters that cannot be printed, and strings for NaN and infinities."""
     text = dump_json(spelt_out(value)).decode().removesuffix("\n")
-    say("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")))
+    print_text("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")))
 
 
-def say_result(options: Namespace, document: Json, text: str) -> None:
+def print_result(options: Namespace, document: Json, text: str) -> None:
     """Prints a result: the document if --json is given, else the text, if it is not empty."""
     if options.json:
-        say_json(document)
+        print_json(document)
     elif text:
-        say(text)
+        print_text(text)
 
 
 def _escaped(line: str) -> str:

@@ -89,7 +89,7 @@ ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
         for name in names
     },
 }
-KNOWN: Final[tuple[tuple[str, type[Codec] | LateCodec], ...]] = (
+BUILTIN_CODECS: Final[tuple[tuple[str, type[Codec] | LateCodec], ...]] = (
     *((codec.name, codec) for codec in AT_HAND),
     *LATE.items(),
     *ALIASES.items(),

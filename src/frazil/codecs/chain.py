@@ -89,16 +89,16 @@ def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs"
 def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], path: str) -> Chain:
     """`spec` has the dimensions of the array. order: for each dimension of the chain's input its dimension in the array."""
     before, (serializer, where), after = split(codecs, path)
-    seen = spec._replace(shape=tuple(spec.shape[d] for d in order))
+    shard_spec = spec._replace(shape=tuple(spec.shape[d] for d in order))
     if isinstance(serializer, Sharding) and all(type(codec) is Transpose for codec, _ in before):
         for codec, codec_path in before:
             assert isinstance(codec, Transpose)
-            seen = encoded_spec(codec, seen, codec_path)
+            shard_spec = encoded_spec(codec, shard_spec, codec_path)
             order = tuple(order[d] for d in codec.order)
-        level = _level(serializer, seen, order, [codec for codec, _ in after], where)
+        level = _level(serializer, shard_spec, order, [codec for codec, _ in after], where)
         inner = _compile(serializer.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
         return _with_limit(level, inner)
-    inner_chunk = _inner_chunk(before, (serializer, where), after, seen, order, spec)
+    inner_chunk = _inner_chunk(before, (serializer, where), after, shard_spec, order, spec)
     return Chain((), inner_chunk, inner_chunk.stage is None)
 
 
@@ -110,22 +110,24 @@ def compile_shard(codec: Sharding, spec: ChunkSpec, where: str) -> whole_shard.W
     return whole_shard.WholeShard(codec.name, _with_limit(level, inner))
 
 
-def _level(codec: Sharding, seen: ChunkSpec, order: tuple[int, ...], after: list[BytesToBytes], where: str) -> Level:
-    codec.check(seen, where)
-    counts = tuple(n // c for n, c in zip(seen.shape, codec.chunk_shape, strict=True))
+def _level(
+    codec: Sharding, shard_spec: ChunkSpec, order: tuple[int, ...], after: list[BytesToBytes], where: str
+) -> Level:
+    codec.check(shard_spec, where)
+    counts = tuple(n // c for n, c in zip(shard_spec.shape, codec.chunk_shape, strict=True))
     if prod(counts) > _MOST_INNER_CHUNKS:
         raise MetadataError(
-            f"a shard of shape {list(seen.shape)} has {prod(counts)} inner chunks, whose index is held in memory; at most {_MOST_INNER_CHUNKS} are possible",
+            f"a shard of shape {list(shard_spec.shape)} has {prod(counts)} inner chunks, whose index is held in memory; at most {_MOST_INNER_CHUNKS} are possible",
             path=f"{where}.configuration.chunk_shape",
         )
     index = index_chain(codec.index_codecs, counts, f"{where}.configuration.index_codecs")
     rank = len(order)
     inner, of_array, strides = [0] * rank, [0] * rank, [0] * rank
     stride = 1
-    for seen_axis in reversed(range(rank)):
-        axis = order[seen_axis]
-        inner[axis], of_array[axis], strides[axis] = codec.chunk_shape[seen_axis], counts[seen_axis], stride
-        stride *= counts[seen_axis]
+    for shard_axis in reversed(range(rank)):
+        axis = order[shard_axis]
+        inner[axis], of_array[axis], strides[axis] = codec.chunk_shape[shard_axis], counts[shard_axis], stride
+        stride *= counts[shard_axis]
     return Level(
         tuple(inner),
         tuple(of_array),
@@ -204,11 +206,11 @@ def _inner_chunk(
     before: list[tuple[ArrayToArray, str]],
     serializer: tuple[ArrayToBytes, str],
     after: list[tuple[BytesToBytes, str]],
-    seen: ChunkSpec,
+    shard_spec: ChunkSpec,
     order: tuple[int, ...],
     spec: ChunkSpec,
 ) -> InnerChunk:
-    specs = [seen]
+    specs = [shard_spec]
     for first, codec_path in before:
         specs.append(encoded_spec(first, specs[-1], codec_path))
     codec, where = serializer
@@ -225,10 +227,10 @@ def _inner_chunk(
         bounds.append(min(most, _LARGEST_BOUND))
     native: list[NativeCodec] = []
     for following, codec_path in reversed(after):
-        with codec_call(following, codec_path) as ask:
+        with codec_call(following, codec_path) as call:
             form = following.native()
             if form is not None and not (isinstance(form, tuple) and form and isinstance(form[0], str)):
-                raise ask.wrong(form, "a tuple that begins with the kernel's name of a codec, or None")
+                raise call.wrong(form, "a tuple that begins with the kernel's name of a codec, or None")
         if form is None:
             break
         native.insert(0, form)

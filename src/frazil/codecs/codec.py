@@ -243,18 +243,18 @@ def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
         return made
 
 
-def size_of(codec: Codec, ask: Callable[[], object], path: str) -> int | None:
+def size_of(codec: Codec, compute: Callable[[], object], path: str) -> int | None:
     """A number of bytes from a codec, or None where it depends on the values."""
     with codec_call(codec, path) as context:
-        made = ask()
+        made = compute()
         if made is not None and (isinstance(made, bool) or not isinstance(made, int) or made < 0):
             raise context.wrong(made, "a number of bytes", repr(made))
         return made
 
 
-def bound_of(codec: Codec, ask: Callable[[], object], path: str) -> int:
+def bound_of(codec: Codec, compute: Callable[[], object], path: str) -> int:
     """The most bytes that a codec makes, according to itself."""
-    made = size_of(codec, ask, path)
+    made = size_of(codec, compute, path)
     if made is None:
         raise codec_call(codec, path).wrong(made, "a number of bytes")
     return made
@@ -295,19 +295,19 @@ def as_bytes(made: object, name: str, refusal: type[FrazilError]) -> bytes:
 def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
     """Codecs with all open arguments filled in, each for the output of those before it. An invalid chain stays as it is from the invalid codec
     on; compile_chain reports the error."""
-    settled = list(codecs)
-    for i, codec in enumerate(settled):
+    resolved = list(codecs)
+    for i, codec in enumerate(resolved):
         with codec_call(codec, f"codecs[{i}]") as call:
             made: object = codec.resolved(spec)
             if not isinstance(made, type(codec)):
                 raise call.wrong(made, "a codec of its kind")
-            settled[i] = codec = made
+            resolved[i] = codec = made
         if isinstance(codec, ArrayToArray):
             try:
                 spec = encoded_spec(codec, spec, codec.name)
             except MetadataError:
                 break
-    return tuple(settled)
+    return tuple(resolved)
 
 
 def integer(value: object, name: str, low: int, high: int) -> int:

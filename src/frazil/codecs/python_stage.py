@@ -136,11 +136,11 @@ class PythonStage(Record):
         return np.ascontiguousarray(array.transpose(np.argsort(self.order)))
 
     def _encode_one(self, chunk: memoryview) -> bytes:
-        seen = self.specs[0]
+        first_spec = self.specs[0]
         shape = [0] * len(self.order)
-        for extent, axis in zip(seen.shape, self.order, strict=True):
+        for extent, axis in zip(first_spec.shape, self.order, strict=True):
             shape[axis] = extent
-        array: Array = np.frombuffer(chunk, seen.dtype).reshape(shape).transpose(self.order)
+        array: Array = np.frombuffer(chunk, first_spec.dtype).reshape(shape).transpose(self.order)
         for before, spec, made in zip(self.before, self.specs[:-1], self.specs[1:], strict=True):
             with _running(before.name, InvalidInputError):
                 array = before.encode(array, spec)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Never
 
-from frazil.codecs.builtin_codecs import KNOWN, LateCodec
+from frazil.codecs.builtin_codecs import BUILTIN_CODECS, LateCodec
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.draft.extensions import (
@@ -196,9 +196,9 @@ class Registry(Value):
         for name, transformer in self.storage_transformers:
             if name == extension.name:
                 return transformer
-        known = ", ".join(name for name, _ in self.storage_transformers) or "none"
+        names = ", ".join(name for name, _ in self.storage_transformers) or "none"
         raise UnknownExtensionError(
-            f"the storage transformer {found(extension.name)} is not registered (registered: {known})",
+            f"the storage transformer {found(extension.name)} is not registered (registered: {names})",
             path=path,
             hint="register it with Registry.with_storage_transformer",
         )
@@ -246,4 +246,4 @@ def _loaded(codec: type[Codec] | LateCodec) -> type[Codec]:
     return codec.load() if isinstance(codec, LateCodec) else codec
 
 
-DEFAULT_REGISTRY: Final = Registry(KNOWN)
+DEFAULT_REGISTRY: Final = Registry(BUILTIN_CODECS)

@@ -237,14 +237,16 @@ def rows_of_node(manifest: Manifest, node: int) -> slice:
     count = manifest.nodes.size
     if count and manifest.nodes.item(0) == node == manifest.nodes.item(count - 1):  # most have one node
         return slice(0, count)
-    wanted = np.uint32(node)
-    return slice(int(manifest.nodes.searchsorted(wanted, "left")), int(manifest.nodes.searchsorted(wanted, "right")))
+    number = np.uint32(node)
+    return slice(int(manifest.nodes.searchsorted(number, "left")), int(manifest.nodes.searchsorted(number, "right")))
 
 
 def rows_of_array(manifest: Manifest, node: int, rank: int) -> tuple[Columns, Columns]:
     """The rows of an ordered manifest that belong to a node and have as many coordinates as the array has dimensions (int64[m]), and their coordinates
     (int64[m, d]). Other rows do not belong to the array: the alpha library put some there by mistake."""
     found = rows_of_node(manifest, node)
+    if found.stop - found.start == manifest.size == 1 and manifest.coordinates.size == rank:  # as most overlays
+        return np.arange(1), manifest.coordinates.reshape(1, rank)
     starts = manifest.starts[found.start : found.stop + 1]
     right = starts[1:] - starts[:-1] == rank
     if np.count_nonzero(right) == right.size:  # all() takes eight times as long

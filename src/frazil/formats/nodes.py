@@ -113,7 +113,7 @@ class Order(Record):
     paths: list[str]
     follows: bool
 
-    def place(self, key: str, path: str) -> int:
+    def position(self, key: str, path: str) -> int:
         """The number of paths before a path, with its key."""
         at = bisect_left(self.keys, key)
         while at < len(self.keys) and self.keys[at] == key and self.paths[at] < path:
@@ -324,10 +324,10 @@ class Nodes:
         if self._order is None:
             index = self.stored
             order = index.order()
-            gone = {path for path, node in self.changes.items() if node is None}
+            removed = {path for path, node in self.changes.items() if node is None}
             new = [(sort_key(path), path) for path, node in self.changes.items() if path not in index.entries]
-            if gone or new:
-                kept = [pair for pair in zip(order.keys, order.paths, strict=True) if pair[1] not in gone]
+            if removed or new:
+                kept = [pair for pair in zip(order.keys, order.paths, strict=True) if pair[1] not in removed]
                 pairs = sorted(kept + new)
                 order = Order([pair[0] for pair in pairs], [pair[1] for pair in pairs], False)
             self._order = order

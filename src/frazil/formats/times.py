@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -63,4 +64,9 @@ def emit_time(value: int) -> str:
     digits = f".{fraction:09}" if fraction else ""
     while digits.endswith("000"):
         digits = digits[:-3]
-    return f"{np.datetime64(seconds, 's')}{digits}Z"
+    return f"{_emit_second(seconds)}{digits}Z"
+
+
+@lru_cache(64)  # the times of a commit, and of those around it, are often in one second
+def _emit_second(seconds: int) -> str:
+    return str(np.datetime64(seconds, "s"))

@@ -347,10 +347,10 @@ def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tupl
 def _open_mesh(index: list[slice | Columns]) -> tuple[slice | Columns, ...]:
     """Columns in shapes that broadcast to their product; with slices, NumPy then assigns to the product of all."""
     columns = sum(isinstance(item, np.ndarray) for item in index)
-    seen, mesh = 0, []
+    dimension, mesh = 0, []
     for item in index:
         if isinstance(item, np.ndarray):
-            seen += 1
-            item = item.reshape(-1, *(1,) * (columns - seen))
+            dimension += 1
+            item = item.reshape(-1, *(1,) * (columns - dimension))
         mesh.append(item)
     return tuple(mesh)

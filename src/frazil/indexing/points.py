@@ -58,7 +58,7 @@ class PointChunks:
         """bool[n]: as BoxChunks.whole."""
         plan = self._plan
         whole = self.whole_inside()
-        for dimension, (length, extent) in enumerate(zip(plan.shape, plan.given_extents, strict=True)):
+        for dimension, (length, extent) in enumerate(zip(plan.shape, plan.full_extents, strict=True)):
             whole &= self._coordinates[:, dimension] < length // extent
         return whole
 
@@ -159,7 +159,7 @@ class PointPlan:
         "chunk_extents",
         "chunks",
         "first",
-        "given_extents",
+        "full_extents",
         "offsets",
         "points",
         "shape",
@@ -176,7 +176,7 @@ class PointPlan:
     ) -> None:
         """positions: of the points in the result; None: 0, 1, 2, ..."""
         self.shape = selection.shape
-        self.given_extents = chunk_extents
+        self.full_extents = chunk_extents
         self.chunk_extents = tuple(
             min(extent, max(length, 1)) for extent, length in zip(chunk_extents, self.shape, strict=True)
         )

@@ -218,25 +218,25 @@ def _part_text(part: object) -> str:
     return shown(part)
 
 
-def _out_of_bounds(asked: int, axis: int, length: int) -> SelectionError:
-    return SelectionError(f"index {shown(asked)} is out of bounds for axis {axis} with length {length}")
+def _out_of_bounds(index: int, axis: int, length: int) -> SelectionError:
+    return SelectionError(f"index {shown(index)} is out of bounds for axis {axis} with length {length}")
 
 
 def _box(items: list[IndexItem], shape: tuple[int, ...]) -> BoxSelection:
     """The product of the items, each along its dimension."""
     ellipses = sum(item is Ellipsis for item in items)
-    given = len(items) - ellipses - sum(item is None for item in items)
+    index_count = len(items) - ellipses - sum(item is None for item in items)
     if ellipses > 1:
         raise SelectionError("a selection can have only one Ellipsis")
-    if given > len(shape):
-        raise SelectionError(f"{given} indices for an array of {len(shape)} dimensions")
+    if index_count > len(shape):
+        raise SelectionError(f"{index_count} indices for an array of {len(shape)} dimensions")
     axes: list[AxisSelection] = []
     newaxes: list[int] = []
     for item in items:
         if item is None:
             newaxes.append(len(axes))
         elif isinstance(item, EllipsisType):
-            axes += [AxisSelection(0, 1, length) for length in shape[len(axes) : len(axes) + len(shape) - given]]
+            axes += [AxisSelection(0, 1, length) for length in shape[len(axes) : len(axes) + len(shape) - index_count]]
         else:
             axes.append(_along(item, len(axes), shape[len(axes)]))
     axes += [AxisSelection(0, 1, length) for length in shape[len(axes) :]]

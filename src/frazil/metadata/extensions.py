@@ -164,12 +164,12 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
     )
 
 
-def suggestion(name: str, known: Sequence[str]) -> str | None:
+def suggestion(name: str, names: Sequence[str]) -> str | None:
     """A hint with the known name that is similar to a name: mistyped, without the part before its dot, or shortened. None if no name is similar."""
     from difflib import get_close_matches
 
-    short = {one.rpartition(".")[2].lower(): one for one in reversed(known)} | {
-        one.lower(): one for one in reversed(known)
+    short = {one.rpartition(".")[2].lower(): one for one in reversed(names)} | {
+        one.lower(): one for one in reversed(names)
     }
     lowered = name.lower()
     alike = get_close_matches(lowered, short, 1, 0.7)

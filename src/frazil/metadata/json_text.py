@@ -213,9 +213,9 @@ def _items(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _path_of(value: object, wanted: _Refused, path: str | None) -> str | None:
-    """The path of `wanted` itself beneath `value`; None at the top, and where an object with a duplicate member has replaced it."""
-    if value is wanted:
+def _path_of(value: object, refused: _Refused, path: str | None) -> str | None:
+    """The path of `refused` itself beneath `value`; None at the top, and where an object with a duplicate member has replaced it."""
+    if value is refused:
         return path
     children: list[tuple[str, object]] = []
     if isinstance(value, dict):
@@ -223,7 +223,7 @@ def _path_of(value: object, wanted: _Refused, path: str | None) -> str | None:
     elif isinstance(value, list):
         children = [(item(path, index), child) for index, child in enumerate(value)]
     for inner_path, child in children:
-        if (deeper := _path_of(child, wanted, inner_path)) is not None:
+        if (deeper := _path_of(child, refused, inner_path)) is not None:
             return deeper
     return None
 

@@ -88,10 +88,10 @@ class Layout(Protocol):
     def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
         """All nodes below in the keys of documents_prefix, depth first, each level sorted; only if at_once."""
 
-    def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
+    def parse(self, key: str, value: bytes, extensions: KnownExtensions, attributes: bytes | None = None) -> Metadata:
         """The metadata of a document, and of the document of its attributes. Raises MetadataError, UnknownExtensionError, with the key."""
 
-    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
+    def remember(self, value: bytes, metadata: Metadata, extensions: KnownExtensions) -> None:
         """Lets `parse` return this metadata for the document that was emitted for it. A dialect without such a cache does nothing."""
 
     def emit(self, metadata: Metadata) -> bytes:

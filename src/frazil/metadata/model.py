@@ -26,10 +26,10 @@ ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
 FORMATS: Final[tuple[ZarrFormat, ...]] = (3, 2, "draft", "draft-2021")  # those that can be read and written
 
 
-def known_format(value: object) -> ZarrFormat | None:
+def parsed_format(value: object) -> ZarrFormat | None:
     """The dialect that a value names, in the names of users and documents; None for any other value."""
     plain = isinstance(value, int | str) and not isinstance(value, bool)
-    return next((known for known in FORMATS if plain and known == value), None)
+    return next((version for version in FORMATS if plain and version == value), None)
 
 
 class NodeMetadata(Value):

@@ -64,15 +64,15 @@ class LateTypes(Value):
 class MetadataExtensions(Value, excluded=("_parsed",)):
     """Extensions that documents may name. `with_...` return a new value in which the new family comes first, so that it may replace an older one.
 
-    fallbacks  whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
-    tells      whether a fallback causes a FallbackWarning"""
+    fallbacks           whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
+    warns_of_fallbacks  whether a fallback causes a FallbackWarning"""
 
-    __slots__ = ("_parsed", "chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "tells")
+    __slots__ = ("_parsed", "chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "warns_of_fallbacks")
     data_types: tuple[DataTypeFamily, ...]
     chunk_grids: tuple[ExtensionFamily[ChunkGrid], ...]
     chunk_key_encodings: tuple[ExtensionFamily[ChunkKeyEncoding], ...]
     fallbacks: bool
-    tells: bool
+    warns_of_fallbacks: bool
     _parsed: ResultCache
 
     def __init__(
@@ -81,13 +81,13 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         chunk_grids: Sequence[ExtensionFamily[ChunkGrid]],
         chunk_key_encodings: Sequence[ExtensionFamily[ChunkKeyEncoding]],
         fallbacks: bool = True,
-        tells: bool = True,
+        warns_of_fallbacks: bool = True,
         parsed: ResultCache | None = None,
     ) -> None:
         self.data_types = tuple(data_types)
         self.chunk_grids = tuple(chunk_grids)
         self.chunk_key_encodings = tuple(chunk_key_encodings)
-        self.fallbacks, self.tells = fallbacks, tells
+        self.fallbacks, self.warns_of_fallbacks = fallbacks, warns_of_fallbacks
         self._parsed = ResultCache() if parsed is None else parsed
 
     @property
@@ -101,8 +101,10 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
 
     def with_data_type(self, family: DataTypeFamily) -> MetadataExtensions:
         """The type is also allowed as the type of a field in a struct."""
-        known = [other.load() if isinstance(other, LateTypes) else other for other in self.data_types]
-        others = [other.with_field_type(family) if isinstance(other, structs.StructTypes) else other for other in known]
+        loaded = [other.load() if isinstance(other, LateTypes) else other for other in self.data_types]
+        others = [
+            other.with_field_type(family) if isinstance(other, structs.StructTypes) else other for other in loaded
+        ]
         return self.replaced(data_types=(family, *others))
 
     def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> MetadataExtensions:
@@ -117,7 +119,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
 
     def without_warnings(self) -> MetadataExtensions:
         """The same without a FallbackWarning: for documents whose fallbacks were reported when they were opened."""
-        return self.replaced(tells=False, parsed=self._parsed)
+        return self.replaced(warns_of_fallbacks=False, parsed=self._parsed)
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
         """The data type of an extension; UnknownExtensionError if no family has its name."""
@@ -172,8 +174,8 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         if isinstance(dtype, str) and is_extension_name(dtype):
             extension = Extension(dtype)
             with ExtensionCall("data type", dtype, "dtype"):
-                known = any(family.matches(dtype) for family in self.data_types)
-            if known:
+                matches = any(family.matches(dtype) for family in self.data_types)
+            if matches:
                 return self.data_type(extension)
             try:
                 np.dtype(dtype)

@@ -12,7 +12,7 @@ from typing import Final
 _OURS: Final = (os.path.dirname(os.path.dirname(__file__)), Mapping.get.__code__.co_filename)
 
 
-def tell(message: str, category: type[Warning]) -> None:
+def warn_caller(message: str, category: type[Warning]) -> None:
     """Warns at the innermost frame that is not of this package; if there is none, at the outermost one."""
     if sys.version_info >= (3, 12):
         warnings.warn(message, category, skip_file_prefixes=_OURS)

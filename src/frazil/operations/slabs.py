@@ -161,8 +161,8 @@ def _cuts(length: int, one: int, other: int) -> int:
     return -(-length // one) + -(-length // other) - 1 - (length - 1) // lcm(one, other)
 
 
-def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = False) -> Iterator[Slab]:
-    """All elements, slab by slab in the order of the plan. skip: the number of first slabs that are not read. ahead: another thread reads the next slab while
+def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, prefetch: bool = False) -> Iterator[Slab]:
+    """All elements, slab by slab in the order of the plan. skip: the number of first slabs that are not read. prefetch: another thread reads the next slab while
     the caller has one, into a second buffer, in pieces: a caller that stops early waits for one piece. Raises DataError, StoreError."""
     if not prod(plan.shape):
         return
@@ -171,8 +171,8 @@ def read_slabs(array: Array, plan: SlabPlan, skip: int = 0, *, ahead: bool = Fal
             yield Slab(0, (), array.read())
         return
     size = plan.nbytes // array.dtype.itemsize
-    memory = [np.empty(size, array.dtype) for _ in range(1 + ahead)]  # for all columns
-    ended = Event() if ahead else None
+    memory = [np.empty(size, array.dtype) for _ in range(1 + prefetch)]  # for all columns
+    ended = Event() if prefetch else None
     slabs = _read_columns(array, plan, skip, memory, ended)
     yield from slabs if ended is None else _prefetched(slabs, ended)
 

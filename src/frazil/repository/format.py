@@ -145,16 +145,16 @@ class ArrayPlacement(Record):
 
 
 class NodeMatching(Record):
-    """pairs: old and new path of each common node that may differ; added: paths of new nodes; gone: old paths of removed nodes.
+    """pairs: old and new path of each common node that may differ; added: paths of new nodes; removed: old paths of removed nodes.
     All other nodes are equal in both."""
 
     pairs: Mapping[str, str]
     added: Sequence[str]
-    gone: frozenset[str]
+    removed: frozenset[str]
 
     def there(self, path: str) -> str | None:
         """The path in the new snapshot of a node of the old one; None if it is gone."""
-        return None if path in self.gone else self.pairs.get(path, path)
+        return None if path in self.removed else self.pairs.get(path, path)
 
 
 class NewCommit(Record):
@@ -239,7 +239,7 @@ class RepositoryFormat(Protocol):
     def key(self, name: str) -> str:
         """The key of an object in the store, from its name, such as "chunks/WT2Z2GQ09G0RTAEQ3D70"."""
 
-    def anew(self) -> RepositoryFormat:
+    def uncached(self) -> RepositoryFormat:
         """The same repository with an empty cache, read from the store below caches."""
 
     def unsynced(self) -> RepositoryFormat:
@@ -259,8 +259,8 @@ class RepositoryFormat(Protocol):
     def check_commits(self, tip: Tip | None = None) -> None:
         """Refuses a store in which commits would not be safe, with ReadOnlyError or StoreError; and a branch that accepts no commits."""
 
-    def tip(self, branch: str, known: Tip | None = None) -> Tip:
-        """The tip of a branch. known: an earlier tip of it. Raises NotFoundError if there is no such branch, or no repository."""
+    def tip(self, branch: str, last: Tip | None = None) -> Tip:
+        """The tip of a branch. last: an earlier tip of it. Raises NotFoundError if there is no such branch, or no repository."""
 
     def read_tip(self, branch: str) -> Tip | None:
         """As `tip`, but None if no branch ever had this name. The tip of a deleted branch has `deleted`."""
@@ -314,7 +314,8 @@ class RepositoryFormat(Protocol):
         tags."""
 
     def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
-        """Points a branch to any readable snapshot. expect: the one that it must point to before, else ConflictError."""
+        """Points a branch to any readable snapshot. expect: the one that it must point to before, else ConflictError; None: any, even if its last change is
+        damaged."""
 
     def former_tips(self, branch: str) -> Iterator[Tip]:
         """The present and former tips of a branch, newest first, as far as the format keeps them. A change that cannot be read has a tip without a snapshot
@@ -391,7 +392,7 @@ class RepositoryFormat(Protocol):
     def write_commit(self, commit: NewCommit) -> Written:
         """Writes all objects of a commit, so that a branch may point to it. Raises InvalidInputError for what the format cannot hold, StoreError."""
 
-    def documents(self, known: MetadataExtensions) -> Documents:
+    def documents(self, extensions: MetadataExtensions) -> Documents:
         """Converts nodes to metadata, with these extensions."""
 
     def node(self, path: str, metadata: Metadata, rules: Rules, like: NodeSnapshot | None = None) -> NodeSnapshot:

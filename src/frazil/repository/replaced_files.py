@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FormatError, StoreError
@@ -17,15 +16,20 @@ __all__ = ["files_alone", "no_file", "refuse_blocked"]
 _NO_FILES: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)  # a link, a folder, or anything else that is not a file
 
 
-@contextmanager
-def files_alone(hint: str | None = None) -> Iterator[None]:
+class files_alone:  # noqa: N801 # as contextlib.suppress; every access to a file enters it, and a generator takes five times as long
     """Raises FormatError if something at a key is not a file: that is damage, like an invalid file, and retries are useless."""
-    try:
-        yield
-    except StoreError as error:
-        if error.errno not in _NO_FILES:
-            raise
-        raise no_file(error.key, hint) from error
+
+    __slots__ = ("_hint",)
+
+    def __init__(self, hint: str | None = None) -> None:
+        self._hint = hint
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StoreError) and error.errno in _NO_FILES:
+            raise no_file(error.key, self._hint) from error
 
 
 def no_file(key: str | None, hint: str | None = None) -> FormatError:

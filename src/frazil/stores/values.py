@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     SourceBuffer = bytes | memoryview | _kernel.Segment | NDArray[np.generic]
 
 Columns: TypeAlias = "NDArray[np.int64]"
+T = TypeVar("T")
 Version = bytes  # opaque; equal versions of a key mean equal bytes
 
 
@@ -247,6 +248,20 @@ def object_rows(spans: Columns, status: Sequence[int], sizes: Columns, *, files:
     rows[:, 1] = np.where(found, start, 0)
     rows[:, 2] = np.where(found, length, 0)
     return rows
+
+
+def mark_stale(status: list[int], versions: Sequence[Version | None], expect: Sequence[Version | None] | None) -> None:
+    """Makes each name STALE that does not have the version expected."""
+    for i, wanted in enumerate(() if expect is None else expect):
+        if wanted is not None and wanted != (versions[i] or ABSENT):
+            status[i] = STALE
+
+
+def continued(before: Fetched, kind: type[T]) -> T:
+    """The buffers of an answer that a fetch continues, which know how. Raises InvalidInputError for the answer of another store."""
+    if not isinstance(before.sources.buffers, kind):
+        raise InvalidInputError("the Fetched to hold came from another store")
+    return before.sources.buffers
 
 
 def replaced_between_requests(fetched: Fetched, expect: Sequence[Version | None] | None) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frazil.errors import InvalidInputError, ReadOnlyError
+from frazil.errors import ReadOnlyError
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.operations.partial_access import PartialWriter, Writes, write_by_put, write_parts
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, as_buffers
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, continued
 
 
 class WrappedStore(Store, PartialWriter):
@@ -88,9 +88,7 @@ class BufferedStore(WrappedStore):
         single_read: bool = False,
     ) -> Fetched:
         if continue_from is not None:
-            if not isinstance(continue_from.sources.buffers, ResumableBuffers):
-                raise InvalidInputError("the Fetched to hold came from another store")
-            inner = continue_from.sources.buffers.inner
+            inner = continued(continue_from, ResumableBuffers).inner
             return as_buffers(self.inner.fetch(names, spans, expect=expect, continue_from=inner), names, spans)
         pages = pages_of(len(names)) if single_read else ()
         return fetch_in_pages(self._fetch_buffers, names, spans, expect, pages)

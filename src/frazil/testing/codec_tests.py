@@ -116,9 +116,9 @@ class CodecTests:
         for codec, spec in self.make_cases():
             array = random_chunk(spec)
             if isinstance(codec, ArrayToArray):
-                made, said = codec.encode(array, spec), codec.encoded_spec(spec, "codecs[0]")
-                assert (made.shape, made.dtype) == (said.shape, said.dtype)
-                assert len(said.fill) == said.dtype.itemsize
+                made, expected = codec.encode(array, spec), codec.encoded_spec(spec, "codecs[0]")
+                assert (made.shape, made.dtype) == (expected.shape, expected.dtype)
+                assert len(expected.fill) == expected.dtype.itemsize
             elif isinstance(codec, ArrayToBytes):
                 codec.check(spec, "codecs[0]")
                 data = codec.encode(array, spec)

@@ -165,7 +165,7 @@ class MemoryFormat(AlphaSnapshots):
         state, _ = self._state()
         return _tip(state, branch) if branch in state.branches else None
 
-    def tip(self, branch: str, known: Tip | None = None) -> Tip:
+    def tip(self, branch: str, last: Tip | None = None) -> Tip:
         tip = self.read_tip(branch)
         if tip is None or tip.deleted:
             was = "is no branch of this name" if tip is None else "was a branch of this name, but it is deleted"

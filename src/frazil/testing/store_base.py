@@ -50,9 +50,9 @@ class StoreTestBase:
         *spans: tuple[int, int, int],
         expect: Sequence[Version | None] | None = None,
     ) -> tuple[Fetched, list[bytes | None]]:
-        asked = columns(*spans)
-        fetched = store.fetch(names, asked, expect=expect)
-        return fetched, read_values(fetched, names, asked)
+        requested = columns(*spans)
+        fetched = store.fetch(names, requested, expect=expect)
+        return fetched, read_values(fetched, names, requested)
 
     def version(self, store: Store, key: str) -> Version:
         found = store.get_versioned(key)

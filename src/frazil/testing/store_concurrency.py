@@ -39,30 +39,30 @@ class StoreConcurrencyTests(StoreTestBase):
         store = self.new_store()
         if not store.capabilities.conditional:
             return
-        told: list[tuple[int, int]] = []
+        created: list[tuple[int, int]] = []
 
         def create(n: int) -> None:
-            told.extend((i, n) for i in range(20) if store.create(f"refs/{i}", b"%d" % n * 1000))
+            created.extend((i, n) for i in range(20) if store.create(f"refs/{i}", b"%d" % n * 1000))
 
         run_threads([partial(create, n) for n in range(THREADS)])
-        assert sorted(i for i, _ in told) == list(range(20)), "one is told so"
-        assert [store.get(f"refs/{i}") for i, n in told] == [b"%d" % n * 1000 for _, n in told]
+        assert sorted(i for i, _ in created) == list(range(20)), "one is told so"
+        assert [store.get(f"refs/{i}") for i, n in created] == [b"%d" % n * 1000 for _, n in created]
 
     def test_a_key_is_created_or_put(self) -> None:
         store = self.new_store()
         if not store.capabilities.conditional:
             return
-        told: list[str] = []
+        created: list[str] = []
 
         def write(n: int) -> None:
             value = b"%d" % n
             for i in range(20):
                 key = f"refs/{i}"
                 if store.create(key, value) if n % 2 else isinstance(store.put(key, value, ABSENT), bytes):
-                    told.append(key)
+                    created.append(key)
 
         run_threads([partial(write, n) for n in range(THREADS)])
-        assert sorted(told) == sorted(f"refs/{i}" for i in range(20))
+        assert sorted(created) == sorted(f"refs/{i}" for i in range(20))
 
     def test_readers_see_whole_values(self) -> None:
         store = self.filled(a=bytes(100_000))

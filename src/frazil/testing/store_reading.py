@@ -82,20 +82,20 @@ class StoreReadingTests(StoreTestBase):
 
     def test_partial_values_come_in_the_order_asked_for(self) -> None:
         store = self.filled_with({"b": b"second", "a": b"first"})
-        asked: list[tuple[str, tuple[int, int | None]]] = [
+        ranges: list[tuple[str, tuple[int, int | None]]] = [
             ("b", (0, 2)),
             ("a", (1, None)),
             ("b", (0, 2)),
             ("c", (0, 1)),
             ("b", (3, 1)),
         ]
-        assert store.get_partial_values(asked) == [b"se", b"irst", b"se", None, b"o"]
-        assert store.get_partial_values(asked[::-1]) == [b"o", None, b"se", b"irst", b"se"]
+        assert store.get_partial_values(ranges) == [b"se", b"irst", b"se", None, b"o"]
+        assert store.get_partial_values(ranges[::-1]) == [b"o", None, b"se", b"irst", b"se"]
 
     def test_partial_values_of_many_keys(self) -> None:
         store = self.filled_with({f"k/{i}": b"%d" % i for i in range(600)})
-        asked = [(f"k/{i}", (0, None)) for i in range(600)] + [("k/7", (-1, None)), ("none", (0, 1))]
-        assert store.get_partial_values(asked) == [b"%d" % i for i in range(600)] + [b"7", None]
+        ranges = [(f"k/{i}", (0, None)) for i in range(600)] + [("k/7", (-1, None)), ("none", (0, 1))]
+        assert store.get_partial_values(ranges) == [b"%d" % i for i in range(600)] + [b"7", None]
 
     def test_bad_ranges(self) -> None:
         store = self.filled(a=b"0123")

@@ -243,17 +243,17 @@ class StoreWritingTests(StoreTestBase):
 
     def test_a_version_never_comes_back(self) -> None:
         store = self.new_store()
-        held, seen = [], []
+        held, versions = [], []
         for _ in range(20):
             store.set("a", b"same")
             fetched = store.fetch(["a"], WHOLE)
             held.append(fetched)
-            seen.append(fetched.versions[0])
+            versions.append(fetched.versions[0])
             if store.capabilities.erasable:
                 store.erase("a")
         if store.capabilities.expects:
-            assert None not in seen
-            assert self.profile.versions_come_back or len(set(seen)) == len(seen), (
+            assert None not in versions
+            assert self.profile.versions_come_back or len(set(versions)) == len(versions), (
                 "while a fetch holds an object, no other one has its version"
             )
 
@@ -268,16 +268,16 @@ class StoreWritingTests(StoreTestBase):
         store = self.filled(a=b"1")
         if not store.capabilities.expects:
             return
-        seen: list[bytes | None] = []
+        old_values: list[bytes | None] = []
 
         def change(old: bytes | None) -> bytes:
-            seen.append(old)
-            if len(seen) == 1:
+            old_values.append(old)
+            if len(old_values) == 1:
                 store.set("a", b"between")
             return (old or b"") + b"!"
 
         store.update("a", change)
-        assert seen == [b"1", b"between"]
+        assert old_values == [b"1", b"between"]
         assert store.get("a") == b"between!"
 
     # --- appending -----------------------------------------------------------------------------------------------------------------

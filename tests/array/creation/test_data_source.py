@@ -45,15 +45,19 @@ def blocks(sizes: list[int]) -> Iterator[np.ndarray]:
 
 
 def test_an_array_like_is_read_in_boxes_of_whole_shards() -> None:
-    data, told = Elsewhere(VALUES), list[int]()
+    data, reports = Elsewhere(VALUES), list[int]()
     array = frazil.create_array(
-        MemoryStore(), data=data, runtime=Runtime(bytes_in_flight=2 * 2 * 16 * 20 * 4), progress=told.append, **LAYOUT
+        MemoryStore(),
+        data=data,
+        runtime=Runtime(bytes_in_flight=2 * 2 * 16 * 20 * 4),
+        progress=reports.append,
+        **LAYOUT,
     )  # type: ignore[arg-type]
     assert (array[...] == VALUES).all()
     assert array.dtype == "int32"
     assert [(box[0].start, box[1].start) for box in data.asked] == [(i, j) for i in range(0, 60, 16) for j in (0, 40)]
-    assert sum(told) == VALUES.nbytes
-    assert len(told) == len(data.asked)
+    assert sum(reports) == VALUES.nbytes
+    assert len(reports) == len(data.asked)
 
 
 def test_array_likes_of_others(tmp_path: Path) -> None:
@@ -78,17 +82,17 @@ def test_xarray_and_zarr(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", [1, 4 * 50 * 4 * 2, 16 * 50 * 4 * 2, 2**20])
 @pytest.mark.parametrize("sizes", [[60], [1] * 60, [7] * 8 + [4], [0, 33, 0, 27], [16, 16, 16, 12]])
 def test_blocks(sizes: list[int], limit: int) -> None:
-    told: list[int] = []
+    reports: list[int] = []
     array = frazil.create_array(
         MemoryStore(),
         data=blocks(sizes),
         shape=(60, 50),
         runtime=Runtime(bytes_in_flight=limit),
-        progress=told.append,
+        progress=reports.append,
         **LAYOUT,
     )  # type: ignore[arg-type]
     assert (array[...] == VALUES).all()
-    assert sum(told) == VALUES.nbytes
+    assert sum(reports) == VALUES.nbytes
 
 
 @pytest.mark.parametrize("sizes", [[59], [60, 1], [30]])

@@ -131,10 +131,10 @@ def test_consolidated_metadata() -> None:
     copied = store.get(".zmetadata")
     counting = CountingStore(store)
     group = frazil.open_consolidated(counting, check=False)
-    asked = counting.count()
+    requests = counting.count()
     assert [path for path, _ in group.members(None)] == ["a", "a/x"]
     assert group["a/x"].attrs.asdict() == {"u": "K"}
-    assert counting.count() == asked
+    assert counting.count() == requests
     frazil.open_array(store, "r+", path="a/x").attrs["u"] = "C"
     assert store.get(".zmetadata") is None, "a change drops the copies"
     assert copied is not None

@@ -54,6 +54,8 @@ def test_info_prints_and_evaluates_as_a_table() -> None:
     assert "initialized" not in str(array.info)
     assert "9 of 9 chunks" in str(array.info_complete())
     assert array.info_complete().chunks_initialized == 9
+    assert "times smaller" in str(frazil.create_array({}, data=np.ones(1000)).info)
+    assert "3.0 times larger" in str(frazil.create_array({}, data=np.ones(4, "i1"), chunks=2, codecs=["crc32c"]).info)
 
 
 SELECTIONS = {

@@ -154,7 +154,7 @@ def test_what_is_wrong_is_told_as_through_a_store(tmp_path: Path, kind: str, sha
     else:
         pytest.skip("there is no index")
 
-    def told(act: Callable[[frazil.Array], object], array: frazil.Array) -> tuple[object, ...]:
+    def problem_of(act: Callable[[frazil.Array], object], array: frazil.Array) -> tuple[object, ...]:
         with pytest.raises(FrazilError) as caught:
             act(array)
         error = caught.value
@@ -166,7 +166,7 @@ def test_what_is_wrong_is_told_as_through_a_store(tmp_path: Path, kind: str, sha
         lambda array: array[16:18, 8:16],
         lambda array: array.vindex[point],
     ):
-        direct, fetched = (told(act, array) for array in handles(tmp_path))
+        direct, fetched = (problem_of(act, array) for array in handles(tmp_path))
         assert direct == fetched
         assert direct[1:3] == ("c/2/1", "/")
     for array in handles(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import hypothesis.strategies as st
@@ -55,6 +57,36 @@ def test_selections(dtype: str, layout: dict[str, Any], data: st.DataObject) -> 
     assert (out[..., 0] == ("before" if dtype == "string" else b"before")).all()
     columns = [6, 0, 3]
     np.testing.assert_array_equal(stored.oindex[1:22, columns], values[1:22, columns])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["string", "bytes"])
+def test_a_damaged_chunk_ends_a_read_in_parts(dtype: str, threads: int) -> None:
+    store = MemoryStore()
+    made = frazil.create_array(store, shape=SHAPE, dtype=dtype, chunks=(4, 7))
+    values: Any = TEXT.astype(made.dtype) if dtype == "string" else np.vectorize(str.encode, "O")(TEXT)
+    made[...] = values
+    opened = frazil.open_array(store, runtime=frazil.Runtime(threads=threads))
+    np.testing.assert_array_equal(opened[...], values)
+    store.set("c/4/0", b"\1")
+    with pytest.raises(frazil.errors.ChunkDecodeError):
+        opened[...]
+    np.testing.assert_array_equal(opened[:16], values[:16])
+
+
+def test_text_is_read_while_the_interpreter_ends() -> None:
+    """No thread can be started then."""
+    program = """
+import atexit, frazil
+from frazil.array.io import selection_parts
+from frazil.stores import MemoryStore
+selection_parts._ELEMENTS = 2
+made = frazil.create_array(MemoryStore(), shape=(8,), dtype="string", chunks=(2,))
+made[...] = list("abcdefgh")
+atexit.register(lambda: print("".join(made[...].tolist())))
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "abcdefgh\n"
 
 
 def test_no_chunk_is_read_twice() -> None:

@@ -49,29 +49,29 @@ def element_box(array: frazil.Array, shard: tuple[int, ...], at: tuple[int, ...]
 
 
 def test_any_order_from_many_threads(create: Create) -> None:
-    array, wanted = create(), values()
+    array, expected = create(), values()
     for shard in product(range(3), range(3)):
         with array.shard_writer(shard) as writer:
             places = list(product(*map(range, writer.shape)))
             np.random.default_rng(0).shuffle(places)
 
             def write(at: list[int], shard: tuple[int, ...] = shard, writer: object = writer) -> None:
-                writer[tuple(at)] = wanted[element_box(array, shard, tuple(at))]  # type: ignore[index]
+                writer[tuple(at)] = expected[element_box(array, shard, tuple(at))]  # type: ignore[index]
 
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(write, places))
-    assert (array[...] == wanted).all()
+    assert (array[...] == expected).all()
 
 
 def test_what_is_not_written_keeps_its_value(create: Create) -> None:
-    array, wanted = create(), values()
-    array[...] = wanted
+    array, expected = create(), values()
+    array[...] = expected
     with array.shard_writer((0, 1)) as writer:
         writer[1, 2] = 7
         writer[3] = np.arange(32)
         writer[0, 0] = 0
-    wanted[8:16, 48:56], wanted[24:32, 32:64], wanted[0:8, 32:40] = 7, np.arange(32), 0
-    assert (array[...] == wanted).all()
+    expected[8:16, 48:56], expected[24:32, 32:64], expected[0:8, 32:40] = 7, np.arange(32), 0
+    assert (array[...] == expected).all()
     assert array.nchunks_initialized == array.nchunks - 1
 
 
@@ -122,15 +122,15 @@ def test_an_inner_chunk_at_the_arrays_end(create: Create, cut: bool) -> None:
 
 
 def test_boxes_of_inner_chunks(create: Create) -> None:
-    array, wanted = create(), values()
+    array, expected = create(), values()
     for shard in product(range(3), range(3)):
         with array.shard_writer(shard) as writer:
-            writer[...] = wanted[tuple(slice(32 * s, 32 * s + 32) for s in shard)]
-    assert (array[...] == wanted).all()
+            writer[...] = expected[tuple(slice(32 * s, 32 * s + 32) for s in shard)]
+    assert (array[...] == expected).all()
     with array.shard_writer((1, 1)) as writer:
         writer[1:3, -1] = np.ones((16, 8))
-    wanted[40:56, 56:64] = 1
-    assert (array[...] == wanted).all()
+    expected[40:56, 56:64] = 1
+    assert (array[...] == expected).all()
 
 
 def test_inner_chunks_of_fill_value_are_not_stored(create: Create) -> None:
@@ -232,15 +232,15 @@ def test_nested_shards(tmp_path: Path) -> None:
         tmp_path, shape=(64, 64), dtype="int32", chunks=(16, 16), shards=(32, 32), codecs=codecs
     )
     assert array.chunks == (4, 4)
-    wanted = values((64, 64))
+    expected = values((64, 64))
     with array.shard_writer((0, 1)) as writer:
         assert writer.shape == (8, 8)
         for at in reversed(list(product(range(8), range(8)))):
-            writer[at] = wanted[element_box(array, (0, 1), at)]
+            writer[at] = expected[element_box(array, (0, 1), at)]
     with array.shard_writer((0, 1)) as writer:
         writer[7, 7] = 5
-    wanted[28:32, 60:64] = 5
-    assert (array[0:32, 32:64] == wanted[0:32, 32:64]).all()
+    expected[28:32, 60:64] = 5
+    assert (array[0:32, 32:64] == expected[0:32, 32:64]).all()
     assert array.nchunks_initialized == 64
 
 
@@ -254,11 +254,11 @@ def test_transposed_inner_chunks_and_a_codec_around_the_shard(tmp_path: Path) ->
         array = frazil.create_array(
             tmp_path / str(number), shape=(64, 64), dtype="int32", chunks=(8, 16), shards=(32, 32), codecs=codecs
         )
-        wanted = values((64, 64))
+        expected = values((64, 64))
         with array.shard_writer((1, 0)) as writer:
             for at in product(range(4), range(2)):
-                writer[at] = wanted[element_box(array, (1, 0), at)]
-        assert (array[32:, :32] == wanted[32:, :32]).all()
+                writer[at] = expected[element_box(array, (1, 0), at)]
+        assert (array[32:, :32] == expected[32:, :32]).all()
 
 
 def test_in_the_order_of_writing(tmp_path: Path) -> None:
@@ -273,11 +273,11 @@ def test_in_the_order_of_writing(tmp_path: Path) -> None:
 
 def test_a_larger_shard_goes_through_a_file(create: Create) -> None:
     array = create(shape=(1024, 1024), chunks=(64, 64), shards=(1024, 1024), codecs=[])
-    wanted = values((1024, 1024))
+    expected = values((1024, 1024))
     with array.shard_writer((0, 0)) as writer:
         for at in product(range(16), range(16)):
-            writer[at] = wanted[element_box(array, (0, 0), at)]
-    assert (array[...] == wanted).all()
+            writer[at] = expected[element_box(array, (0, 0), at)]
+    assert (array[...] == expected).all()
 
 
 def test_no_temporary_file_is_left(tmp_path: Path) -> None:

@@ -55,16 +55,16 @@ def test_what_it_asks_for() -> None:
     store = CountingStore(MemoryStore())
     array = frazil.create_array(store, shape=(10,), dtype="u1", chunks=(4,), codecs=[])
 
-    def asked(at: object, value: object) -> list[tuple[str, str]]:
+    def requests_of(at: object, value: object) -> list[tuple[str, str]]:
         store.clear()
         array[at] = value
         return [(done.operation, done.key) for done in store.requests if done.key != "zarr.json"]
 
-    assert asked(slice(0, 4), 1) == [("put", "c/0")]
-    assert asked(slice(8, 10), [2, 3]) == [("look up", "c/2"), ("put", "c/2")], "whole as far as the array goes"
-    assert asked(1, 5) == [("fetch", "c/0"), ("put", "c/0")]
-    assert asked(slice(0, 4), 0) == [("erase", "c/0")]
-    assert asked(5, 0) == [("fetch", "c/1")], "nothing is there, and nothing is to be"
+    assert requests_of(slice(0, 4), 1) == [("put", "c/0")]
+    assert requests_of(slice(8, 10), [2, 3]) == [("look up", "c/2"), ("put", "c/2")], "whole as far as the array goes"
+    assert requests_of(1, 5) == [("fetch", "c/0"), ("put", "c/0")]
+    assert requests_of(slice(0, 4), 0) == [("erase", "c/0")]
+    assert requests_of(5, 0) == [("fetch", "c/1")], "nothing is there, and nothing is to be"
     assert array[...].tolist() == [0] * 8 + [2, 3]
 
 

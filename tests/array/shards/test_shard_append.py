@@ -32,20 +32,20 @@ def test_writes_of_all_kinds(tmp_path: Path, mode: str, codecs: str, location: s
         shard_writes=mode,
         **LAYOUT,
     )  # type: ignore[arg-type]
-    wanted, numbers = np.zeros((40, 50), "int32"), np.random.default_rng(3)
+    expected, numbers = np.zeros((40, 50), "int32"), np.random.default_rng(3)
     reader = frazil.open_array(tmp_path)
     for k in range(1, 40):
         y, x = int(numbers.integers(0, 40)), int(numbers.integers(0, 50))
         height, width = numbers.integers(1, 20, 2).tolist()
-        wanted[y : y + height, x : x + width] = array[y : y + height, x : x + width] = k % 5
-        assert (reader[...] == wanted).all()
-    array.vindex[[0, 17, 39], [0, 21, 49]] = wanted[[0, 17, 39], [0, 21, 49]] = 9
+        expected[y : y + height, x : x + width] = array[y : y + height, x : x + width] = k % 5
+        assert (reader[...] == expected).all()
+    array.vindex[[0, 17, 39], [0, 21, 49]] = expected[[0, 17, 39], [0, 21, 49]] = 9
     with array.shard_writer((0, 0)) as writer:
         writer[1, 1] = 8
     height, width = array.chunks
-    wanted[height : 2 * height, width : 2 * width] = 8
-    assert (array[...] == wanted).all()
-    assert (frazil.open_array(tmp_path)[...] == wanted).all()
+    expected[height : 2 * height, width : 2 * width] = 8
+    assert (array[...] == expected).all()
+    assert (frazil.open_array(tmp_path)[...] == expected).all()
     assert frazil.validate(tmp_path, decode=True).ok
     assert list(tmp_path.rglob("*.__lock")) == []
 
@@ -57,18 +57,18 @@ def test_inner_chunks_that_have_bytes_in_common_stay_apart(tmp_path: Path, mode:
     array = frazil.create_array(
         tmp_path, shape=(8,), dtype="int32", chunks=(2,), shards=(8,), codecs=[], shard_writes=mode
     )
-    array[...] = wanted = np.array([1, 1, 1, 1, 5, 6, 7, 8])
+    array[...] = expected = np.array([1, 1, 1, 1, 5, 6, 7, 8])
     shard = tmp_path / "c/0"
     body = shard.read_bytes()[: -4 * 16 - 4]
     entries = np.frombuffer(shard.read_bytes()[len(body) : -4], "<u8").reshape(4, 2).copy()
     entries[1, 0] = entries[0, 0] + shift
     index = entries.tobytes()
     shard.write_bytes(body + index + _kernel.crc32c(index).to_bytes(4, "little"))
-    assert (array[...] == wanted).all()
+    assert (array[...] == expected).all()
     for first in (0, 4, 2):
-        array[first : first + 2] = wanted[first : first + 2] = [first, 9]
-        assert (array[...] == wanted).all()
-        assert (frazil.open_array(tmp_path)[...] == wanted).all()
+        array[first : first + 2] = expected[first : first + 2] = [first, 9]
+        assert (array[...] == expected).all()
+        assert (frazil.open_array(tmp_path)[...] == expected).all()
 
 
 @pytest.mark.parametrize("mode", ["append", "in_place"])

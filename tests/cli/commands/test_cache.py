@@ -30,13 +30,13 @@ def cache(tmp_path: Path) -> Path:
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
     assert main(["cache", *map(str, arguments), "--json"]) == 0
-    told: dict[str, object] = json.loads(capsys.readouterr().out)
-    return told
+    document: dict[str, object] = json.loads(capsys.readouterr().out)
+    return document
 
 
 def test_it_shows_what_is_kept(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = shown(capsys, cache)
-    assert told == {
+    report = shown(capsys, cache)
+    assert report == {
         "folder": str(cache),
         "files": 10,
         "nbytes": sum(path.stat().st_size for path in cache.glob("???/*")),
@@ -51,10 +51,10 @@ def test_it_shows_what_is_kept(cache: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_it_trims(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, cache, "--trim", "1MB")["removed_files"] == 0
-    told = shown(capsys, cache, "--trim", "5.5 kB")
-    assert (told["files"], told["removed_files"], told["oldest_use"]) == (5, 5, "2001-09-05T01:46:40Z")
-    told = shown(capsys, cache, "--clear")
-    assert (told["files"], told["nbytes"], told["oldest_use"]) == (0, 0, None)
+    report = shown(capsys, cache, "--trim", "5.5 kB")
+    assert (report["files"], report["removed_files"], report["oldest_use"]) == (5, 5, "2001-09-05T01:46:40Z")
+    report = shown(capsys, cache, "--clear")
+    assert (report["files"], report["nbytes"], report["oldest_use"]) == (0, 0, None)
     assert main(["cache", str(cache), "--trim", "0"]) == 0
     assert "removed  0 B in 0 ranges" in capsys.readouterr().out
 

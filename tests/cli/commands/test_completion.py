@@ -26,11 +26,11 @@ def completed(folder: Path, parser: ArgumentParser, *lines: list[str]) -> list[l
             r'printf "%s\n" "${COMPREPLY[@]}"',
             "echo ---",
         ]
-    said = subprocess.run(
+    output = subprocess.run(
         ["bash", "--norc", "-u", "-c", "\n".join(script)], cwd=folder, check=True, capture_output=True, text=True
     )
-    assert said.stderr == ""
-    return [sorted(filter(None, part.split("\n"))) for part in said.stdout.split("---\n")[:-1]]
+    assert output.stderr == ""
+    return [sorted(filter(None, part.split("\n"))) for part in output.stdout.split("---\n")[:-1]]
 
 
 @needs_bash

@@ -98,9 +98,9 @@ def test_a_virtual_chunk_that_may_not_be_read_is_an_error(place: Path, tmp_path:
     from frazil.operations.serve.server import serve
 
     test_virtual_chunks_are_served_where_that_is_allowed(place)
-    told: list[str] = []
+    failures: list[str] = []
     store = frazil.Repository.open("sea.repo").readonly_session().store
-    with serve(store, tell=told.append) as server, pytest.raises(HTTPError) as refused:
+    with serve(store, tell=failures.append) as server, pytest.raises(HTTPError) as refused:
         urllib.request.urlopen(server.url + "raw/c/0")
     assert refused.value.code in {400, 500}
     refused.value.close()

@@ -50,7 +50,7 @@ def cast(name: str, numbers: list[float], rounding: str, out_of_range: str | Non
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_numbers_between_two_of_a_type(name: str, rounding: str) -> None:
     known = numbers_of(name)
-    given, wanted = [], []
+    given, expected = [], []
     for below, above in zip(known, known[1:], strict=False):
         middle = (below[0] + above[0]) / 2
         if Fraction(middle) * 2 != Fraction(below[0]) + Fraction(above[0]):
@@ -60,8 +60,8 @@ def test_numbers_between_two_of_a_type(name: str, rounding: str) -> None:
             del numbers[1]  # neither of two powers of two is even
         for exact in numbers:
             given.append(float(exact))
-            wanted.append(below[0] if exact == below[0] else rounded(float(exact), below, above, rounding))
-    assert [float(number) for number in cast(name, given, rounding)] == wanted
+            expected.append(below[0] if exact == below[0] else rounded(float(exact), below, above, rounding))
+    assert [float(number) for number in cast(name, given, rounding)] == expected
 
 
 @pytest.mark.parametrize(

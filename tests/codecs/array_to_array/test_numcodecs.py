@@ -232,10 +232,10 @@ def test_elements_of_theirs_and_ours(codec: ArrayToArray, shape: tuple[int, ...]
         with pytest.raises(InvalidInputError, match="do not fit"):
             codec.encode(array, spec)
         return
-    said = codec.encoded_spec(spec, "codecs[0]")
+    encoded = codec.encoded_spec(spec, "codecs[0]")
     ours = codec.encode(array, spec)
-    assert (ours.dtype, ours.shape, ours.tobytes()) == (said.dtype, said.shape, made.tobytes())
-    assert codec.decode(made.reshape(said.shape), spec).tobytes() == back.tobytes()
+    assert (ours.dtype, ours.shape, ours.tobytes()) == (encoded.dtype, encoded.shape, made.tobytes())
+    assert codec.decode(made.reshape(encoded.shape), spec).tobytes() == back.tobytes()
 
 
 @given(st.integers(0, 52), st.sampled_from(["float16", "float32", "float64"]), st.integers(0, 2**16))

@@ -19,7 +19,7 @@ from frazil.testing.checks import run_threads
 from tests.conformance.alpha.repositories import contents, filled
 
 
-class Told(WrappedStore):
+class ObservedStore(WrappedStore):
     """Reports each put before it is carried out."""
 
     __slots__ = ("before",)
@@ -50,7 +50,7 @@ def test_a_commit_writes_chunks_then_manifests_and_snapshot_then_the_branch_file
         complete.append(all(inner.exists(name) for call in calls for name in call))
         calls.append(list(names))
 
-    repo = frazil.Repository.open(Told(inner, before))
+    repo = frazil.Repository.open(ObservedStore(inner, before))
     session = repo.writable_session()
     session.root["a"][...] = 9
     session.root.create_array("c", data=np.arange(5000.0), chunks=(1000,), codecs=["bytes"])
@@ -73,7 +73,7 @@ def test_nothing_refers_to_manifests_and_snapshot_before_the_branch_file() -> No
     filled(inner)
     before = contents(inner)
     written: list[str] = []
-    session = frazil.Repository.open(Told(inner, written.extend)).writable_session()
+    session = frazil.Repository.open(ObservedStore(inner, written.extend)).writable_session()
     session.root["a"][0, 0] = 9
     session.commit("second")
     after = contents(inner)
@@ -105,7 +105,7 @@ def test_what_was_written_is_removed_when_the_branch_file_comes_too_late() -> No
             theirs.append(other.commit("theirs"))
 
     theirs: list[str] = []
-    session = frazil.Repository.open(Told(inner, before)).writable_session()
+    session = frazil.Repository.open(ObservedStore(inner, before)).writable_session()
     session.root["a"][...] = 5
     before_commit = contents(inner)
     with pytest.raises(ConflictError):
@@ -193,7 +193,7 @@ def test_a_commit_is_seen_whole() -> None:
         root = frazil.Repository.open(inner).readonly_session().root
         seen.append((root["a"][0, 0], root["a"][1999, 1], root["b"][0], root["b"].attrs.get("n")))
 
-    session = frazil.Repository.open(Told(inner, look)).writable_session()
+    session = frazil.Repository.open(ObservedStore(inner, look)).writable_session()
     session.root["a"][...] = 7
     session.root["b"][...] = 8
     session.root["b"].attrs["n"] = 9

@@ -370,7 +370,7 @@ def test_reading_from_an_id_a_branch_and_a_tag() -> None:
     identity = repo.lookup("main")
     repo.create_tag("v1", "main")
     store = CountingStore(inner)
-    for named, wanted in (
+    for named, expected in (
         ({"snapshot": identity}, [("fetch", f"snapshots/{identity}")]),
         ({"branch": "main"}, [("fetch", "refs/branch.main/ZZZZZZZY.json"), ("fetch", f"snapshots/{identity}")]),
         ({"tag": "v1"}, [("fetch", "refs/tag.v1/ref.json"), ("fetch", f"snapshots/{identity}")]),
@@ -378,8 +378,8 @@ def test_reading_from_an_id_a_branch_and_a_tag() -> None:
         fresh = frazil.Repository.open(store)
         store.clear()
         session = fresh.readonly_session(**named)  # type: ignore[arg-type]
-        asked = [(request.operation, request.key) for request in store.requests]
-        assert [request for request in asked if request[0] == "fetch"][-len(wanted) :] == wanted
+        requests = [(request.operation, request.key) for request in store.requests]
+        assert [request for request in requests if request[0] == "fetch"][-len(expected) :] == expected
         assert session.root["b"][...].tolist() == [2] * 4
         with pytest.raises(ReadOnlyError):
             session.root["b"][0] = 1

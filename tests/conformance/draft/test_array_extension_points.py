@@ -437,21 +437,21 @@ def test_what_a_storage_transformer_may_not_make() -> None:
 @pytest.mark.parametrize("zarr_format", ["draft", "draft-2021"])
 def test_all_of_them_at_once(zarr_format: str) -> None:
     root = frazil.create_group(MemoryStore(), zarr_format=zarr_format, path="in/here", registry=REGISTRY)
-    asked = {"extensions": [NAMED], "chunk_grid": TILED, "chunk_memory_layout": Z_ORDER}
+    requested = {"extensions": [NAMED], "chunk_grid": TILED, "chunk_memory_layout": Z_ORDER}
     array = pickle.loads(pickle.dumps(root)).create_array(
         "x",
         shape=(6, 8),
         dtype=FixedPoint(1),
         chunks=(4, 4),
         storage_transformers=[MASKED, sharding(2, 2), MASKED],
-        document=asked,
+        document=requested,
     )
     array[...] = VALUES
     assert pickle.loads(pickle.dumps(array))[...].tolist() == VALUES.tolist()
     assert (array.dimension_names, array.chunks, array.shards) == (("y", "x"), (4, 4), None)
     stored = array.metadata.document
     assert stored is not None
-    assert {name: stored[name] for name in asked} == asked
+    assert {name: stored[name] for name in requested} == requested
 
 
 @pytest.mark.parametrize(

@@ -253,21 +253,21 @@ class Silent(Broken):
 
 @pytest.mark.rule("D36")
 def test_who_may_ask_for_an_entry_point() -> None:
-    asked = {"metadata_encoding": PACKED_ENCODING}
+    requested = {"metadata_encoding": PACKED_ENCODING}
     store = MemoryStore()
     for zarr_format in (None, 3, "draft-2021"):
         with pytest.raises(InvalidInputError):
-            frazil.create_group(store, zarr_format=zarr_format, entry_point=asked, registry=REGISTRY)
+            frazil.create_group(store, zarr_format=zarr_format, entry_point=requested, registry=REGISTRY)
     with pytest.raises(MetadataError, match="more is not known"):
         frazil.create_group(store, zarr_format="draft", entry_point={"more": 1})
     assert store.list() == []
-    frazil.create_group(store, zarr_format="draft", entry_point=asked, registry=REGISTRY)
-    frazil.create_group(store, path="a", zarr_format="draft", entry_point=asked, registry=REGISTRY)
-    frazil.open_group(store, "a", path="b", zarr_format="draft", entry_point=asked, registry=REGISTRY)
+    frazil.create_group(store, zarr_format="draft", entry_point=requested, registry=REGISTRY)
+    frazil.create_group(store, path="a", zarr_format="draft", entry_point=requested, registry=REGISTRY)
+    frazil.open_group(store, "a", path="b", zarr_format="draft", entry_point=requested, registry=REGISTRY)
     with pytest.raises(InvalidInputError, match="another metadata_encoding"):
         frazil.create_group(store, path="c", entry_point={"metadata_encoding": JSON_ENCODING}, registry=REGISTRY)
     with pytest.raises(AlreadyExistsError):
-        frazil.create_group(store, zarr_format="draft", entry_point=asked, registry=REGISTRY)
+        frazil.create_group(store, zarr_format="draft", entry_point=requested, registry=REGISTRY)
     assert list(frazil.open_group(store, registry=REGISTRY)) == ["a", "b"]
     frazil.create_group(
         store,

@@ -388,7 +388,7 @@ def test_without_listings() -> None:
     assert dict(frazil.open_group(store, path="foo/bar").attrs) == GROUP["attributes"]
     root = frazil.open_group(store)
     assert root["foo/baz/qux"][...].tolist() == [0, 0, 1, 2]
-    asked: list[Callable[[], object]] = [
+    calls: list[Callable[[], object]] = [
         root.tree,
         lambda: list(root),
         lambda: list(root.members()),
@@ -397,7 +397,7 @@ def test_without_listings() -> None:
         lambda: root["foo/baz"],
         lambda: frazil.open_group(store, path="foo/baz"),
     ]
-    for ask in asked:
+    for ask in calls:
         with pytest.raises(StoreError, match="not listable"):
             ask()
     assert "foo/baz/qux" in root

@@ -75,12 +75,12 @@ def test_reading(store: Store) -> None:
     store.set("a", b"0123456789")
     store.set("b", b"")
     assert (store.get("a"), store.get("b"), store.get("c")) == (b"0123456789", b"", None)
-    asked: list[tuple[str, tuple[int, int | None]]] = [
+    requested: list[tuple[str, tuple[int, int | None]]] = [
         ("a", (2, 3)), ("c", (0, None)), ("a", (0, None)), ("b", (0, None)), ("a", (7, None)), ("a", (2, 3)), ("a", (8, 9)), ("c", (5, 1)), ("a", (4, 0)),
     ]  # fmt: skip
     values = [b"234", None, b"0123456789", b"", b"789", b"234", b"89", None, b""]
-    assert store.get_partial_values(asked) == values
-    assert store.get_partial_values(asked[::-1]) == values[::-1]
+    assert store.get_partial_values(requested) == values
+    assert store.get_partial_values(requested[::-1]) == values[::-1]
     for wrong in ((0, -1), (1.5, 2), "0", (0,)):
         refusal(InvalidInputError, lambda wrong=wrong: store.get_partial_values([("a", wrong)]))  # type: ignore[misc]
 
@@ -88,13 +88,13 @@ def test_reading(store: Store) -> None:
 @pytest.mark.rule("X27")
 def test_the_end_of_a_value(store: Store) -> None:
     store.set("a", b"0123456789")
-    asked: list[tuple[str, tuple[int, int | None]]] = [
+    requested: list[tuple[str, tuple[int, int | None]]] = [
         ("a", (-3, None)),
         ("a", (-3, 2)),
         ("a", (-99, None)),
         ("c", (-3, None)),
     ]
-    assert store.get_partial_values(asked) == [b"789", b"78", b"0123456789", None]
+    assert store.get_partial_values(requested) == [b"789", b"78", b"0123456789", None]
 
 
 @pytest.mark.rule("X27")

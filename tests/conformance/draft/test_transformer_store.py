@@ -138,7 +138,7 @@ def test_bad_counts(counts: object) -> None:
 def test_get_partial_values() -> None:
     inner = example()
     store = over(inner)
-    asked = [
+    requested = [
         (f"{D}c3/3", (0, None)),
         (f"{D}c0/1", (2, 3)),
         (f"{D}c0/0", (2, None)),
@@ -148,7 +148,7 @@ def test_get_partial_values() -> None:
         (f"{D}c0/1", (0, 5)),
         (f"{D}c0/0", (20, 5)),
     ]
-    found = store.get_partial_values(asked)
+    found = store.get_partial_values(requested)
     assert found == [b"chunk 3 3", b"unk", b"unk 0 0", b" 0", None, None, b"chunk", b""]
     indexes = [done.key for done in inner.requests if (done.start, done.length) == (-64, 64)]
     assert indexes == [f"{D}c1/1", f"{D}c0/0", f"{D}c4/4"], "once each, before any chunk"
@@ -267,8 +267,8 @@ def test_list_and_list_prefix(separator: str) -> None:
     assert store.list_prefix(D) == keys
     assert store.list() == store.list_prefix("") == ["data/root/bar/c0/0", *keys, "meta/root/foo.array.json"]
     for i in range(5):
-        wanted = [key for key in keys if key.startswith(f"{D}c{i}/")]
-        assert store.list_prefix(f"{D}c{i}/") == wanted, "also where the shards below are c0/ and c1/"
+        expected = [key for key in keys if key.startswith(f"{D}c{i}/")]
+        assert store.list_prefix(f"{D}c{i}/") == expected, "also where the shards below are c0/ and c1/"
 
 
 @pytest.mark.rule("D98")
@@ -440,10 +440,10 @@ def test_sharded_arrays_are_read_and_written_through_the_transformer(case: tuple
 @pytest.mark.rule("D91", "D97", "D98")
 def test_the_operations_say_what_those_of_zarr_python_said(unpacked: Path) -> None:
     base = unpacked / OLD
-    said = json.loads((base / "manifest.json").read_text())["sharding_ops_partial"]
+    recorded = json.loads((base / "manifest.json").read_text())["sharding_ops_partial"]
     prefix = "data/root/partial/"
     store = ShardingStore(LocalStore(base / "sharded.zr3"), prefix, DraftKeys(), [2, 2], grid_shape=[4, 4])
-    for call, answer in said.items():
+    for call, answer in recorded.items():
         name, _, argument = call.partition("('")
         below = argument.removesuffix("')")
         if name == "list_prefix":  # the store without the chunks of other arrays

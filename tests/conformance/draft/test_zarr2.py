@@ -159,8 +159,8 @@ def test_both_write_into_one_array(zarr2: Zarr2, case: Case, tmp_path: Path) -> 
 )  # fmt: skip
 def test_it_reads_the_fill_values(zarr2: Zarr2, dtype: object, fill: object, tmp_path: Path) -> None:
     store = tmp_path / "h.zr3"
-    wanted = np.array(fill, dtype) if dtype != "V3" else np.array(bytes(fill), "V3")
-    given = fill if dtype == "V3" else wanted[()]
+    expected = np.array(fill, dtype) if dtype != "V3" else np.array(bytes(fill), "V3")
+    given = fill if dtype == "V3" else expected[()]
     frazil.create_array(
         store,
         path="a",
@@ -170,8 +170,8 @@ def test_it_reads_the_fill_values(zarr2: Zarr2, dtype: object, fill: object, tmp
         zarr_format="draft-2021",
     )
     read, about = zarr2.look(store, "a")
-    assert agree(read, np.full(3, wanted))
-    assert about["fill"] == wanted.tobytes().hex()
+    assert agree(read, np.full(3, expected))
+    assert about["fill"] == expected.tobytes().hex()
 
 
 @pytest.mark.rule("Z2", "Z10", "Z15", "Z16")

@@ -21,15 +21,15 @@ def test_others_read_it(tmp_path: Path, mode: str, location: str) -> None:
         tmp_path, shape=(40, 50), dtype="int32", chunks=(4, 5), shards=(16, 20),
         codecs=[Bytes(), Crc32c()], index_location=location, shard_writes=mode,
     )  # fmt: skip
-    wanted = np.zeros((40, 50), "int32")
+    expected = np.zeros((40, 50), "int32")
     for k in range(1, 30):
         box = slice(k % 20, k % 20 + 9), slice(k, k + 13)
-        array[box] = wanted[box] = k
-    assert (zarr.open_array(tmp_path, mode="r")[...] == wanted).all()
+        array[box] = expected[box] = k
+    assert (zarr.open_array(tmp_path, mode="r")[...] == expected).all()
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{tmp_path}/"}}
     other = tensorstore.open(spec, open=True).result()
-    assert (other.read().result() == wanted).all()
-    other[0:3, 0:3] = wanted[0:3, 0:3] = 77
-    array[5, 5] = wanted[5, 5] = 78
-    assert (array[...] == wanted).all()
-    assert (tensorstore.open(spec, open=True).result().read().result() == wanted).all()
+    assert (other.read().result() == expected).all()
+    other[0:3, 0:3] = expected[0:3, 0:3] = 77
+    array[5, 5] = expected[5, 5] = 78
+    assert (array[...] == expected).all()
+    assert (tensorstore.open(spec, open=True).result().read().result() == expected).all()

@@ -82,12 +82,12 @@ def test_a_codec_is_exchanged(
         chunk_key_encoding=keys, **made,
     )  # fmt: skip
     theirs[...] = values
-    wanted = theirs[...]
+    expected = theirs[...]
     array = frazil.open_array(tmp_path / "theirs", "r+")
-    np.testing.assert_array_equal(np.asarray(array[...]).astype(wanted.dtype), wanted)
+    np.testing.assert_array_equal(np.asarray(array[...]).astype(expected.dtype), expected)
     array[1:3, 2:6] = array[0, 0]
-    wanted[1:3, 2:6] = wanted[0, 0]
-    np.testing.assert_array_equal(zarr.open_array(tmp_path / "theirs", mode="r", zarr_format=2)[...], wanted)
+    expected[1:3, 2:6] = expected[0, 0]
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "theirs", mode="r", zarr_format=2)[...], expected)
     ours = frazil.create_array(tmp_path / "ours", data=values, chunks=(2, 3), zarr_format=2, **made)
     np.testing.assert_array_equal(
         zarr.open_array(tmp_path / "ours", mode="r", zarr_format=2)[...], np.asarray(ours[...])

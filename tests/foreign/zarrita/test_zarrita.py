@@ -103,11 +103,11 @@ ODD = ("big", "big16", "text", "flags", "one", "turned")
 
 def check_all(url: str, root: frazil.Group, paths: Sequence[str]) -> None:
     jobs = [job(url, path, suffix=suffix) for suffix in (True, False) for path in paths]
-    for told, found in zip(jobs, read(*jobs), strict=True):
-        wanted = np.asarray(root[str(told["path"])][...])  # type: ignore[call-overload, union-attr, index]
-        assert "error" not in found, (told, found)
+    for request, found in zip(jobs, read(*jobs), strict=True):
+        expected = np.asarray(root[str(request["path"])][...])  # type: ignore[call-overload, union-attr, index]
+        assert "error" not in found, (request, found)
         got = np.array(found["data"]).reshape(found["shape"])  # type: ignore[arg-type]
-        np.testing.assert_array_equal(got.astype(wanted.dtype), wanted, str(told))
+        np.testing.assert_array_equal(got.astype(expected.dtype), expected, str(request))
 
 
 def test_byte_orders_text_and_orders_of_dimensions(tmp_path: Path) -> None:
@@ -202,10 +202,10 @@ def test_only_parts_of_a_shard_are_read() -> None:
 
 def test_a_failing_store_is_no_fill_value(tmp_path: Path) -> None:
     frazil.create_array(tmp_path, data=SEA, chunks=(50, 60))
-    told: list[str] = []
+    failures: list[str] = []
     faulty = FaultyStore(LocalStore(tmp_path), FaultPlan([Fault("fetch", 2)]))
-    with serve(faulty, tell=told.append) as server:
+    with serve(faulty, tell=failures.append) as server:
         failed, again = read(job(server.url), job(server.url))
     assert "500" in str(failed["error"])
-    assert len(told) == 1
+    assert len(failures) == 1
     np.testing.assert_array_equal(values(again), SEA)

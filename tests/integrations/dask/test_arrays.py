@@ -382,9 +382,9 @@ def test_an_import_loads_no_dask() -> None:
 
 def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask.array", None)
-    with pytest.raises(InvalidInputError, match="cannot be imported") as told:
+    with pytest.raises(InvalidInputError, match="cannot be imported") as caught:
         frazil.dask.from_array(target())
-    assert told.value.hint == "pip install 'frazil[dask]'"
+    assert caught.value.hint == "pip install 'frazil[dask]'"
 
 
 def test_other_processes(tmp_path: Path) -> None:

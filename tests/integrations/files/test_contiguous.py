@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.integrations.files import contiguous
-from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
+from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 
 shapes = st.lists(st.integers(0, 12), max_size=4).map(tuple)
 
@@ -42,7 +42,7 @@ def test_every_element_has_its_bytes(
         for coordinates, offset, length in zip(*(column.tolist() for column in whole), strict=True)
     ]
     fill = (255).to_bytes(itemsize, "little")
-    chunks += given_tails(tails, size, fill, lambda offset, length: bytes(file[offset : offset + length]))
+    chunks += padded_tails(tails, size, fill, lambda offset, length: bytes(file[offset : offset + length]))
     padded = [-(-extent // chunk) * chunk for extent, chunk in zip(shape, chunk_shape, strict=True)]
     found = np.zeros(padded, elements.dtype)
     for coordinates, value in chunks:

@@ -163,8 +163,8 @@ def test_what_is_wrong_is_told_in_a_line(
         (f"s3://{s3.key}:{s3.secret}@{bucket}/a.nc", "not a bucket or host"),
     ):
         assert main(["import", url, "other.repo", "--virtual"]) == 1
-        said = capfd.readouterr().err
-        assert message in said and s3.secret not in said and said.count("\n") <= 2
+        output = capfd.readouterr().err
+        assert message in output and s3.secret not in output and output.count("\n") <= 2
     assert main(["import", f"s3://{bucket}/a.nc", "other.repo", "--adopt"]) == 2
     assert "copy it here first" in capfd.readouterr().err
     assert not os.path.exists("other.repo")

@@ -94,7 +94,7 @@ def test_nothing_is_there(repository: frazil.Repository, tmp_path: Path) -> None
 class Watched(FrazilBackendArray):
     """Counts the accesses by []."""
 
-    asked: list[str] = []
+    requested: list[str] = []
     __slots__ = ()
 
     def _read_basic(self, key: Any) -> Any:
@@ -135,21 +135,21 @@ def test_selections_are_native(
     monkeypatch.setattr("frazil.integrations.xarray.variables.FrazilBackendArray", Watched)
     monkeypatch.setattr(Watched, "asked", [])
     found = opened(repository, group="deep/level1", decode_cf=False)["temp"]
-    wanted = xr.DataArray(VALUES, dims=("time", "y", "x"))
-    np.testing.assert_array_equal(found.isel(selection).values, wanted.isel(selection).values)
+    expected = xr.DataArray(VALUES, dims=("time", "y", "x"))
+    np.testing.assert_array_equal(found.isel(selection).values, expected.isel(selection).values)
     assert set(Watched.asked) <= {kind, "basic"}
     assert kind in Watched.asked
 
 
 def test_a_selection_of_a_selection(repository: frazil.Repository) -> None:
     found = opened(repository, group="deep/level1")["temp"]
-    wanted = dataset()["temp"]
+    expected = dataset()["temp"]
     first = {"y": slice(None, None, -1), "x": [7, 3, 2, 9]}
     xr.testing.assert_identical(
         found.isel(first).isel(x=slice(None, None, -2), y=[0, 5]),
-        wanted.isel(first).isel(x=slice(None, None, -2), y=[0, 5]),
+        expected.isel(first).isel(x=slice(None, None, -2), y=[0, 5]),
     )
-    xr.testing.assert_identical(found.sel(time="2026-01-03"), wanted.sel(time="2026-01-03"))
+    xr.testing.assert_identical(found.sel(time="2026-01-03"), expected.sel(time="2026-01-03"))
 
 
 def test_nothing_is_read_when_it_is_opened(repository: frazil.Repository) -> None:

@@ -147,3 +147,40 @@ def test_an_empty_group_that_exists_is_no_new_one(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "a").rglob(".zarray")} == {".zarray"}
     assert not list((tmp_path / "a").rglob("zarr.json"))
     xr.testing.assert_identical(xr.open_datatree(tmp_path / "a", engine="frazil"), tree)
+
+
+def times(*values: str, calendar: str | None) -> xr.Dataset:
+    found = xr.Dataset({"time": ("time", np.array(values, "M8[ns]"))})
+    return found if calendar is None else found.convert_calendar(calendar)
+
+
+@pytest.mark.filterwarnings("ignore:Time:UserWarning")
+@pytest.mark.parametrize("calendar", [None, "noleap"])
+@pytest.mark.parametrize("options", [{"append_dim": "time"}, {"mode": "a"}, {"mode": "r+"}])
+def test_times_that_the_stored_units_cannot_express(
+    options: dict[str, Any], calendar: str | None, tmp_path: Path
+) -> None:
+    """They were written in finer units, and read as other times."""
+    days = times("2020-01-01", "2020-01-02", calendar=calendar)
+    days.frazil.write(tmp_path / "a")
+    # as others write units, which xarray encodes without the hours
+    frazil.open_array(tmp_path / "a", "r+", path="time").attrs["units"] = "days since 2020-01-01 00:00:00"
+    hours = times("2020-01-03T06", "2020-01-03T07:30", calendar=calendar)
+    for later in (hours, hours.reset_index("time").reset_coords("time")):
+        with pytest.raises(InvalidInputError, match="has 'days since 2020-01-01 00:00:00'"):
+            later.frazil.write(tmp_path / "a", **options)
+    assert xr.open_dataset(tmp_path / "a", engine="frazil").equals(days)
+    more = times("2020-01-03", "2020-01-04", calendar=calendar)
+    more.frazil.write(tmp_path / "a", **options)
+    expected = xr.concat([days, more], "time") if "append_dim" in options else more
+    assert xr.open_dataset(tmp_path / "a", engine="frazil").equals(expected)
+
+
+@pytest.mark.filterwarnings("ignore:Time:UserWarning")
+def test_durations_that_the_stored_units_cannot_express(tmp_path: Path) -> None:
+    """xarray reads durations only where it is asked to, or where they have a dtype."""
+    days = xr.Dataset({"v": ("i", np.array([1, 2], "m8[D]").astype("m8[ns]"))})
+    days.frazil.write(tmp_path / "a")
+    with pytest.raises(InvalidInputError, match="need the units 'hours'"):
+        xr.Dataset({"v": ("i", np.array([1, 5], "m8[h]").astype("m8[ns]"))}).frazil.write(tmp_path / "a", mode="r+")
+    assert xr.open_dataset(tmp_path / "a", engine="frazil", decode_timedelta=True).equals(days)

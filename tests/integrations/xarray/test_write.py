@@ -340,9 +340,9 @@ def test_a_tree_is_one_commit(tmp_path: Path) -> None:
 
 
 def test_progress() -> None:
-    told: list[int] = []
-    dataset().chunk({"time": 2}).frazil.write(MemoryStore(), progress=told.append)
-    assert sum(told) == sum(
+    reports: list[int] = []
+    dataset().chunk({"time": 2}).frazil.write(MemoryStore(), progress=reports.append)
+    assert sum(reports) == sum(
         np.asarray(variable).nbytes for variable in opened(_written(), decode_cf=False).variables.values()
     )
 

@@ -106,7 +106,7 @@ def ours() -> Iterator[None]:
 def test_a_chain(name: str, tmp_path: Path) -> None:
     values, options = OPTIONS[name]
     place = str(tmp_path / "a.zarr")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         a = zarr.create_array(place, shape=values.shape, dtype=values.dtype, chunks=(2, *values.shape[1:]), **options)
         a[...] = values
@@ -114,7 +114,7 @@ def test_a_chain(name: str, tmp_path: Path) -> None:
         assert np.array_equal(a[3:9:2], values[3:9:2])
         a[4] = values[1]
         assert np.array_equal(zarr.open_array(place, mode="r")[4], values[1])
-    left = [str(one.message) for one in told if one.category is FallbackWarning]
+    left = [str(one.message) for one in recorded if one.category is FallbackWarning]
     try:
         opened = np.array_equal(frazil.open_array(place)[5], values[5])
     except FrazilError:

@@ -249,8 +249,8 @@ def test_what_is_not_done_here_is_reported_once() -> None:
             a = zarr.create_array(MemoryStore(), data=np.arange(8, dtype="i4"), chunks=(2,), zarr_format=2)
             same(a[:], np.arange(8))
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("default")
         use()
-    found = [str(one.message) for one in told if one.category is FallbackWarning]
+    found = [str(one.message) for one in recorded if one.category is FallbackWarning]
     assert len(found) == 1 and "a codec of Zarr v2" in found[0]

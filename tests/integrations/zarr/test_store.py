@@ -175,8 +175,8 @@ def test_listings(keys: Any) -> None:
 
 def test_byte_ranges(keys: Any) -> None:
     ranges = [None, RangeByteRequest(1, 3), RangeByteRequest(3, 99), OffsetByteRequest(2), SuffixByteRequest(2)]
-    wanted = [(key, part) for key in ("a/b/c/0", "nowhere") for part in ranges]
-    values = run(keys.get_partial_values(default_buffer_prototype(), wanted))
+    requests = [(key, part) for key in ("a/b/c/0", "nowhere") for part in ranges]
+    values = run(keys.get_partial_values(default_buffer_prototype(), requests))
     found = [None if value is None else value.to_bytes() for value in values]
     assert found == [b"a/b/c/0", b"/b", b"/c/0", b"b/c/0", b"/0", *[None] * 5]
 

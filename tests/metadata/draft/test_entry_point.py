@@ -189,11 +189,11 @@ def test_what_is_no_uri(value: str) -> None:
 @pytest.mark.rule("D36")
 def test_an_encoding_of_the_users() -> None:
     uri = "https://e.org/upper"
-    asked: dict[str, Json] = {"extension": uri, "type": "u", "metadata_key_suffix": ".up", "level": 3}
+    requested: dict[str, Json] = {"extension": uri, "type": "u", "metadata_key_suffix": ".up", "level": 3}
     with refused("metadata_encoding", uri, "(registered: none)", kind=UnknownExtensionError):
-        parsed(entry(metadata_encoding=asked))
+        parsed(entry(metadata_encoding=requested))
     registry = DEFAULT_REGISTRY.with_metadata_encoding(uri, Upper)
-    found = parse_entry(entry(metadata_encoding=asked), registry)
+    found = parse_entry(entry(metadata_encoding=requested), registry)
     assert (found.old, found.suffix) == (False, ".up")
     assert found.encoding.encode({"a": 1}) == b'{"A": 1} {"TYPE": "U", "LEVEL": 3}'
     assert found.encoding.decode(b'{"A": 1}') == {"a": 1}
@@ -204,7 +204,7 @@ def test_an_encoding_of_the_users() -> None:
     with refused(None, "could not encode a document", "TypeError"):
         found.encoding.encode({"a": object()})  # type: ignore[dict-item]
     with refused("metadata_encoding", uri, f"(registered: {uri})", kind=UnknownExtensionError):
-        parse_entry(entry(metadata_encoding={**asked, "extension": uri + "/2"}), registry)
+        parse_entry(entry(metadata_encoding={**requested, "extension": uri + "/2"}), registry)
 
 
 class Upper:

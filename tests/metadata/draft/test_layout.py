@@ -117,9 +117,11 @@ def level_of(keys: list[str], prefix: str) -> tuple[list[str], list[str]]:
 
 @pytest.mark.rule("D51", "D67", "D68", "D70", "D72", "D73", "X15", "X22")
 @given(any_layout(), st.dictionaries(PATHS, st.booleans(), max_size=6))
-def test_listings_show_the_nodes_that_were_made(layout: DraftLayout, asked: dict[str, bool]) -> None:
-    arrays = {path for path, is_array in asked.items() if is_array}
-    nodes = {path: kind for path, kind in asked.items() if not any(path.startswith(f"{array}/") for array in arrays)}
+def test_listings_show_the_nodes_that_were_made(layout: DraftLayout, requested: dict[str, bool]) -> None:
+    arrays = {path for path, is_array in requested.items() if is_array}
+    nodes = {
+        path: kind for path, kind in requested.items() if not any(path.startswith(f"{array}/") for array in arrays)
+    }
     keys = sorted(
         layout.document_key(path, ArrayMetadata if is_array else GroupMetadata)
         for path, is_array in {**nodes, "": False}.items()

@@ -42,18 +42,18 @@ def test_text_and_bytes_may_be_missing(data: st.DataObject, name: str, shards: i
         return value.encode() if name == "bytes" and value is not None else value
 
     a = frazil.create_array(MemoryStore(), shape=7, chunks=2, shards=shards, dtype=optional(name), fill_value=of(fill))
-    wanted = [of(fill)] * 7
+    expected = [of(fill)] * 7
     assert a.fill_value == of(fill)
-    assert a[...].tolist() == wanted
+    assert a[...].tolist() == expected
     for _ in range(2):
         part = data.draw(st.slices(7))
         count = len(range(7)[part])
-        wanted[part] = [of(value) for value in data.draw(st.lists(st.none() | texts, min_size=count, max_size=count))]
+        expected[part] = [of(value) for value in data.draw(st.lists(st.none() | texts, min_size=count, max_size=count))]
         values = np.empty(count, object)
-        values[:] = wanted[part]
+        values[:] = expected[part]
         a[part] = values
-        assert frazil.open_array(a.store)[...].tolist() == wanted
-        assert a[3] == wanted[3]
+        assert frazil.open_array(a.store)[...].tolist() == expected
+        assert a[3] == expected[3]
 
 
 @pytest.mark.parametrize("name", ["string", "bytes"])
@@ -62,13 +62,13 @@ def test_bytes_that_no_element_needs_are_dropped_while_many_chunks_are_read(
 ) -> None:
     """The views of optional elements are not contiguous."""
     monkeypatch.setattr(sys.modules["frazil.metadata.types.heap"], "_LEAST_COMPACTED", 0)
-    wanted = np.empty(17, object)
-    wanted[:] = [None if at % 3 == 0 else b"%d" % at if name == "bytes" else str(at) for at in range(17)]
+    expected = np.empty(17, object)
+    expected[:] = [None if at % 3 == 0 else b"%d" % at if name == "bytes" else str(at) for at in range(17)]
     runtime = frazil.Runtime(bytes_in_flight=1)  # so that there are many tasks
     a = frazil.create_array(MemoryStore(), shape=17, chunks=2, dtype=optional(name), runtime=runtime)
-    a[...] = wanted
-    assert a[...].tolist() == wanted.tolist()
-    assert a[::-3].tolist() == wanted[::-3].tolist()
+    a[...] = expected
+    assert a[...].tolist() == expected.tolist()
+    assert a[::-3].tolist() == expected[::-3].tolist()
 
 
 @pytest.mark.parametrize(("name", "value"), [("string", "a"), ("int16", 3)])

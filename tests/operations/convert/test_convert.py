@@ -381,11 +381,11 @@ def test_dry_run_says_the_same_and_writes_nothing() -> None:
         store.set("level1/shards/c/9/9", b"outside the array")
         store.set(".zmetadata", b"{}")
         before = content(store)
-        said = frazil.convert(store, destination, zarr_format="draft", dry_run=True)
+        planned = frazil.convert(store, destination, zarr_format="draft", dry_run=True)
         assert content(store) == before
         assert destination is None or content(destination) == {}
         done = frazil.convert(store, destination, zarr_format="draft")
-        assert said._replace(dry_run=False, removed=done.removed) == done
+        assert planned._replace(dry_run=False, removed=done.removed) == done
         assert done.left_behind == 2
         ways = {array.path: (array.way, array.objects) for array in done.arrays}
         assert ways["level1/shards"] == ("shard index", 6)

@@ -152,14 +152,14 @@ def test_killed_at_any_time(in_place: bool, tmp_path: Path) -> None:
     for turn in range(12):
         target = next(formats) if in_place else "draft-2021"
         source, destination = (place, None) if in_place else (tmp_path / "original", place)
-        listen, told = os.pipe()
-        pid = fork(partial(converting, source, destination, target, told))
+        listen, report_to = os.pipe()
+        pid = fork(partial(converting, source, destination, target, report_to))
         os.read(listen, 1)
         select.select([], [], [], float(rng.random()) * 0.06)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(listen)
-        os.close(told)
+        os.close(report_to)
         if in_place:
             assert_same(original, place)
         if turn % 2 or in_place:
@@ -169,8 +169,8 @@ def test_killed_at_any_time(in_place: bool, tmp_path: Path) -> None:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def converting(source: Path, destination: Path | None, target: int | str, told: int) -> None:
-    os.write(told, b".")
+def converting(source: Path, destination: Path | None, target: int | str, report_to: int) -> None:
+    os.write(report_to, b".")
     convert(source, destination, zarr_format=target)
     select.select([], [], [], 10)
 
@@ -201,8 +201,8 @@ def test_what_is_written_after_an_interruption_is_not_lost(tmp_path: Path, step:
 def test_an_interrupted_conversion_can_be_given_up(tmp_path: Path) -> None:
     store = interrupted(tmp_path, 6)
     assert JOURNAL_NAME in store.list()
-    said = convert(store, zarr_format=3, dry_run=True)
-    assert "would be removed" in str(said)
+    planned = convert(store, zarr_format=3, dry_run=True)
+    assert "would be removed" in str(planned)
     assert JOURNAL_NAME in store.list()
     convert(store, zarr_format=3)
     assert content(store) == content(fill(MemoryStore()))

@@ -68,9 +68,9 @@ def test_from_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     assert main(["convert", str(source), f"{repository}@main/a/b", "--dry-run"]) == 0
     assert f"to {repository}@main/a/b" in capfd.readouterr().out
     assert main(["convert", str(source), f"{repository}@main/a/b", "-m", "the old data", "--json"]) == 0
-    said = json.loads(capfd.readouterr().out)
+    output = json.loads(capfd.readouterr().out)
     newest = next(iter(repo.history()))
-    assert (said["snapshot"], newest.message) == (newest.id, "the old data")
+    assert (output["snapshot"], newest.message) == (newest.id, "the old data")
     check(repo.readonly_session().root["a/b"])  # type: ignore[arg-type]
     assert main(["convert", f"{source}/t", f"{repository}@main/t"]) == 0
     assert "committed as" in capfd.readouterr().out

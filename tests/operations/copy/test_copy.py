@@ -20,7 +20,7 @@ import frazil
 from frazil import Runtime
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.operations.copy.journal import JOURNAL_NAME, Journal, parse_journal
-from frazil.operations.copy.plan import Seen, in_order, is_document, is_reference, is_same
+from frazil.operations.copy.plan import ObjectFacts, in_order, is_document, is_reference, is_same
 from frazil.stores import Changed, LocalStore, MemoryStore, Pieces, Store, Version, WrappedStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 
@@ -117,9 +117,9 @@ def test_a_copy_is_the_same_keys_with_the_same_bytes(
 
 
 def test_between_urls_and_folders(tmp_path: Path, source: LocalStore) -> None:
-    told: list[int] = []
-    done = frazil.copy(source.path, "memory://copied/here", progress=told.append)
-    assert sum(told) == done.nbytes
+    reports: list[int] = []
+    done = frazil.copy(source.path, "memory://copied/here", progress=reports.append)
+    assert sum(reports) == done.nbytes
     assert (done.source, done.destination, done.kind) == (source.path, "memory://copied/here", "hierarchy")
     np.testing.assert_array_equal(frazil.open_array("memory://copied/here/salt")[...], VALUES)
     frazil.copy("memory://copied/here/level1", tmp_path / "one")
@@ -305,17 +305,21 @@ def test_verifying_tells_of_a_store_that_keeps_other_bytes(source: LocalStore) -
 
 
 def test_what_counts_as_copied_before() -> None:
-    assert is_same(Seen(3), Seen(3)) is None, "sizes alone prove nothing"
-    assert is_same(Seen(3), Seen(4)) is False
-    assert is_same(Seen(-1), Seen(-1)) is False
-    assert is_same(Seen(3, None, 10), Seen(3, None, 10)) is True
-    assert is_same(Seen(3, None, 10), Seen(3)) is None
-    assert is_same(Seen(3, None, 10), Seen(3, None, 11)) is False
+    assert is_same(ObjectFacts(3), ObjectFacts(3)) is None, "sizes alone prove nothing"
+    assert is_same(ObjectFacts(3), ObjectFacts(4)) is False
+    assert is_same(ObjectFacts(-1), ObjectFacts(-1)) is False
+    assert is_same(ObjectFacts(3, None, 10), ObjectFacts(3, None, 10)) is True
+    assert is_same(ObjectFacts(3, None, 10), ObjectFacts(3)) is None
+    assert is_same(ObjectFacts(3, None, 10), ObjectFacts(3, None, 11)) is False
     a, b = b"0" * 31 + b"a", b"0" * 31 + b"b"
-    assert is_same(Seen(3, b'"' + a + b'"'), Seen(3, a.upper())) is True
-    assert is_same(Seen(3, a), Seen(3, b)) is False
-    assert is_same(Seen(3, a), Seen(3, b + b"-2")) is None, "what was put in parts has another kind of digest"
-    assert is_same(Seen(3, b"\0" * 8), Seen(3, b"\1" * 8)) is None, "versions of one store say nothing of another's"
+    assert is_same(ObjectFacts(3, b'"' + a + b'"'), ObjectFacts(3, a.upper())) is True
+    assert is_same(ObjectFacts(3, a), ObjectFacts(3, b)) is False
+    assert is_same(ObjectFacts(3, a), ObjectFacts(3, b + b"-2")) is None, (
+        "what was put in parts has another kind of digest"
+    )
+    assert is_same(ObjectFacts(3, b"\0" * 8), ObjectFacts(3, b"\1" * 8)) is None, (
+        "versions of one store say nothing of another's"
+    )
 
 
 def test_notes() -> None:

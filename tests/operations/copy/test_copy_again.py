@@ -82,16 +82,16 @@ def test_of_two_copies_to_one_place_one_succeeds(kind: str, same: bool, overwrit
             tasks[1].run(lambda nbytes: None)
     assert content(target) == first
     again = prepare_copy(first, target, overwrite=True), prepare_copy(second, target, overwrite=True)
-    told: list[AlreadyExistsError] = []
+    errors: list[AlreadyExistsError] = []
 
     def within(nbytes: int) -> None:
-        if not told:
+        if not errors:
             with pytest.raises(AlreadyExistsError) as caught:
                 again[1].run(lambda nbytes: None)
-            told.append(caught.value)
+            errors.append(caught.value)
 
     again[0].run(within)
-    assert told and content(target) == first
+    assert errors and content(target) == first
 
 
 def test_of_two_runs_that_go_on_with_one_copy_one_succeeds() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import frazil
 from frazil.operations.copy.journal import JOURNAL_NAME, Journal
 from frazil.operations.copy.merge import Pair, merge, with_found
-from frazil.operations.copy.plan import Seen
+from frazil.operations.copy.plan import ObjectFacts
 from frazil.stores.location_overlap import origin_of
 from frazil.stores.memory import MemoryStore
 from frazil.stores.values import Page
@@ -33,8 +33,8 @@ def pages(values: dict[str, int], root: str, length: int) -> list[Page]:
     ]
 
 
-def seen(size: int, timed: bool) -> Seen:
-    return Seen(size, b"%d" % size, size - 1 if timed and size else None)
+def seen(size: int, timed: bool) -> ObjectFacts:
+    return ObjectFacts(size, b"%d" % size, size - 1 if timed and size else None)
 
 
 @given(LISTINGS, LISTINGS, st.integers(1, 7), st.integers(1, 7), st.booleans())
@@ -50,14 +50,14 @@ def test_listings_of_any_pages(here: dict[str, int], there: dict[str, int], low:
 
 @given(LISTINGS, LISTINGS, st.integers(1, 7))
 def test_a_later_listing_of_the_destination(here: dict[str, int], there: dict[str, int], length: int) -> None:
-    pairs = [Pair(name, Seen(size), Seen(99)) for name, size in sorted(here.items())]
+    pairs = [Pair(name, ObjectFacts(size), ObjectFacts(99)) for name, size in sorted(here.items())]
     expected = [pair._replace(found=seen(there[pair.name], False) if pair.name in there else None) for pair in pairs]
     assert not pairs or with_found(pairs, pages(there, "x/", length), "x/") == expected
 
 
 def test_listings_without_details() -> None:
     (part,) = merge([Page(["a", "b"])], [], "", "")
-    assert part.pairs == [Pair("a", Seen(-1)), Pair("b", Seen(-1))]
+    assert part.pairs == [Pair("a", ObjectFacts(-1)), Pair("b", ObjectFacts(-1))]
 
 
 @pytest.mark.parametrize("repository", [False, True])
@@ -77,8 +77,8 @@ def test_a_resumed_copy_looks_nothing_up(repository: bool) -> None:
     done = frazil.copy(source, destination)
     assert done.removed == 1
     assert (done.found > 0) == repository, "of a repository sizes are enough"
-    asked = [*source.requests, *destination.requests]
-    assert {one.key for one in asked if one.operation == "look up"} == {JOURNAL_NAME}, (
+    requests = [*source.requests, *destination.requests]
+    assert {one.key for one in requests if one.operation == "look up"} == {JOURNAL_NAME}, (
         "whether the source is a copy itself"
     )
     assert frazil.copy(destination, MemoryStore()).keys > 0

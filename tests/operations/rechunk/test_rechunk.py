@@ -212,8 +212,8 @@ def test_what_was_interrupted_is_gone_on_with(limit: int) -> None:
 
 
 def test_every_fault_of_the_destination_is_an_error_and_the_next_run_finishes() -> None:
-    source, wanted = source_at(), MemoryStore()
-    frazil.rechunk(source, wanted, **ARGUMENTS)  # type: ignore[arg-type]
+    source, expected = source_at(), MemoryStore()
+    frazil.rechunk(source, expected, **ARGUMENTS)  # type: ignore[arg-type]
     faults = 0
     for operation, kinds in (
         ("put_many", ("fail", "lose")),
@@ -230,13 +230,13 @@ def test_every_fault_of_the_destination_is_an_error_and_the_next_run_finishes() 
                 except (StoreError, AlreadyExistsError):
                     faults += 1
                 else:
-                    assert content(target) == content(wanted)
+                    assert content(target) == content(expected)
                     break
                 if target.exists("zarr.json") and not target.exists(JOURNAL_NAME):  # all was done, the answer was lost
-                    assert content(target) == content(wanted)
+                    assert content(target) == content(expected)
                     continue
                 frazil.rechunk(source, target, **ARGUMENTS)  # type: ignore[arg-type]
-                assert content(target) == content(wanted)
+                assert content(target) == content(expected)
     assert faults > 20
 
 
@@ -264,8 +264,8 @@ def test_a_kill_at_any_slab(tmp_path: Path) -> None:
         assert done.returncode == -signal.SIGKILL
         with pytest.raises(NotFoundError):
             frazil.open_array(tmp_path / "b.zarr")
-    told = frazil.rechunk(tmp_path / "a.zarr", tmp_path / "b.zarr", **ARGUMENTS)  # type: ignore[arg-type]
-    assert told.found == 4
+    report = frazil.rechunk(tmp_path / "a.zarr", tmp_path / "b.zarr", **ARGUMENTS)  # type: ignore[arg-type]
+    assert report.found == 4
     np.testing.assert_array_equal(frazil.open_array(tmp_path / "b.zarr")[...], VALUES)
     assert content(LocalStore(tmp_path / "a.zarr")) == before
     assert frazil.validate(tmp_path / "b.zarr", decode=True).ok
@@ -442,8 +442,8 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         (str(tmp_path / "ocean.zarr"), "new.zarr", InvalidInputError, "a group is there"),
         (str(tmp_path / "nothing"), "new.zarr", NotFoundError, "nothing"),
     ]
-    for place, destination, kind, said in refused:
-        with pytest.raises(kind, match=said):
+    for place, destination, kind, expected_message in refused:
+        with pytest.raises(kind, match=expected_message):
             frazil.rechunk(place, tmp_path / destination, overwrite=destination.startswith("ocean"))  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="inside the other"):
         frazil.rechunk(tmp_path / "old.zr3", tmp_path / "old.zr3" / "b", path="a")
@@ -473,12 +473,12 @@ def test_a_form_that_is_none_touches_nothing(arguments: dict[str, object]) -> No
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
-    told = frazil.rechunk(source_at(), tmp_path / "b.zarr", dry_run=True, **ARGUMENTS)  # type: ignore[arg-type]
-    assert (told.dry_run, told.chunks, told.shards, told.seconds) == (True, (30, 5, 5), (30, 10, 20), 0)
-    assert "would be written" in str(told)
+    report = frazil.rechunk(source_at(), tmp_path / "b.zarr", dry_run=True, **ARGUMENTS)  # type: ignore[arg-type]
+    assert (report.dry_run, report.chunks, report.shards, report.seconds) == (True, (30, 5, 5), (30, 10, 20), 0)
+    assert "would be written" in str(report)
     assert not os.path.exists(tmp_path / "b.zarr")
-    assert pickle.loads(pickle.dumps(told)) == told
-    assert json.loads(json.dumps(told.to_json()))["chunks"] == [30, 5, 5]
+    assert pickle.loads(pickle.dumps(report)) == report
+    assert json.loads(json.dumps(report.to_json()))["chunks"] == [30, 5, 5]
 
 
 def test_mistakes_of_types() -> None:

@@ -41,15 +41,15 @@ def test_a_source_that_was_written_to_meanwhile_is_read_again(tmp_path: Path, ki
     source = frazil.create_array(
         place, path="x", data=VALUES, chunks=(10, 10, 10), zarr_format="draft" if kind == "draft" else 3
     )
-    target, wanted = MemoryStore(), VALUES.copy()
+    target, expected = MemoryStore(), VALUES.copy()
     for value, slab in ((-1, 2), (-2, 3)):
         with pytest.raises(Stop):
             frazil.rechunk(source, target, progress=stopped_at(slab), **ARGUMENTS)  # type: ignore[arg-type]
-        source[...] = wanted[...] = value
-    source[0, 0, 0] = wanted[0, 0, 0] = 5
+        source[...] = expected[...] = value
+    source[0, 0, 0] = expected[0, 0, 0] = 5
     done = frazil.rechunk(source, target, **ARGUMENTS)  # type: ignore[arg-type]
     assert done.found == 0
-    np.testing.assert_array_equal(frazil.open_array(target)[...], wanted)
+    np.testing.assert_array_equal(frazil.open_array(target)[...], expected)
     assert JOURNAL_NAME not in target.list()
 
 

@@ -100,8 +100,8 @@ def test_one_request_opens_a_group_of_many_members() -> None:
         root.create_array(f"v{i}", shape=1, dtype="u1")
     counting = CountingStore(store)
     with serve(counting) as server:
-        asked = Client(server)
-        assert len(json.loads(asked.ask("/zarr.json").body)["consolidated_metadata"]["metadata"]) == 50
+        reader = Client(server)
+        assert len(json.loads(reader.ask("/zarr.json").body)["consolidated_metadata"]["metadata"]) == 50
 
 
 def test_requests_at_once_share_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:

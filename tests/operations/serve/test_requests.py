@@ -37,7 +37,7 @@ def ask(method: str, target: str, **headers: str) -> Request | Answer:
     return read_request(method, target, [HOST, *((name.replace("_", "-"), text) for name, text in headers.items())])
 
 
-def asked(method: str = "GET", target: str = "/c/0", **headers: str) -> Request:
+def parsed(method: str = "GET", target: str = "/c/0", **headers: str) -> Request:
     request = ask(method, target, **headers)
     assert isinstance(request, Request)
     return request
@@ -105,14 +105,14 @@ def test_bad_addresses(target: str, expected: int) -> None:
 
 def test_who_takes_html_gets_pages_where_no_key_can_be() -> None:
     for target, key in (("/", ""), ("/a/b/", "a/b/"), ("http://x", "")):
-        request = asked(target=target, Accept="text/html,*/*")
+        request = parsed(target=target, Accept="text/html,*/*")
         assert (request.page, request.key, speculative_span(request, 100)) == (True, key, None)
-    assert not asked(target="/zarr.json", Accept="text/html").page
+    assert not parsed(target="/zarr.json", Accept="text/html").page
     assert status("GET", "//", Accept="text/html") == 404
 
 
 def test_methods() -> None:
-    assert asked("HEAD").head
+    assert parsed("HEAD").head
     for method in ("PUT", "POST", "DELETE", "PATCH", "TRACE", "CONNECT", "get", ""):
         answer = ask(method, "/c/0")
         assert isinstance(answer, Answer)
@@ -121,9 +121,9 @@ def test_methods() -> None:
     for target in ("*", "/c/0", "/../x"):
         answer = ask("OPTIONS", target)
         assert isinstance(answer, Answer)
-        said = dict(answer.headers)
-        assert (answer.status, said["Allow"]) == (204, "GET, HEAD, OPTIONS")
-        assert not [name for name in said if name.startswith("Access-Control")]
+        fields = dict(answer.headers)
+        assert (answer.status, fields["Allow"]) == (204, "GET, HEAD, OPTIONS")
+        assert not [name for name in fields if name.startswith("Access-Control")]
 
 
 def test_a_request_names_one_host() -> None:
@@ -167,7 +167,7 @@ def test_what_is_asked_ahead_is_the_beginning_of_the_answer(
         if first is None and last is None
         else {"Range": f"bytes={'' if first is None else first}-{'' if last is None else last}"}
     )
-    request = asked(**text)
+    request = parsed(**text)
     span, ahead = answer_value(request, size, TAG).span, speculative_span(request, most)
     if ahead is not None:
         start, length = clip_span(*ahead, size)
@@ -178,13 +178,13 @@ def test_what_is_asked_ahead_is_the_beginning_of_the_answer(
 
 @pytest.mark.parametrize("text", ["bytes=", "bytes=-", "bytes=a-b", "bytes=5-2", "bytes=1-2-3", "bytes=--1", "bytes=+1-2", "bytes=1", "bytes=٣-٤", "bytes=0-1,x"])  # fmt: skip
 def test_ranges_that_make_no_sense(text: str) -> None:
-    answer = answer_value(asked(Range=text), 10, TAG)
+    answer = answer_value(parsed(Range=text), 10, TAG)
     assert (answer.status, dict(answer.headers)["Content-Range"], answer.span) == (416, "bytes */10", None)
 
 
 @pytest.mark.parametrize("text", ["chunks=0-5", "nonsense", "bytes 0-5", "bytes=0-1,3-4", "bytes=0-1, -2,"])
 def test_ranges_that_are_ignored(text: str) -> None:
-    answer = answer_value(asked(Range=text), 10, TAG)
+    answer = answer_value(parsed(Range=text), 10, TAG)
     assert (answer.status, answer.span) == (200, (0, 10))
 
 
@@ -200,7 +200,7 @@ def test_ranges_that_are_ignored(text: str) -> None:
     ],
 )
 def test_absurd_numbers(text: str, span: tuple[int, int] | None) -> None:
-    request = asked(Range=text)
+    request = parsed(Range=text)
     answer = answer_value(request, 10, TAG)
     assert (answer.status, answer.span) == (416 if span is None else 206, span)
     ahead = speculative_span(request, 1000)
@@ -209,29 +209,29 @@ def test_absurd_numbers(text: str, span: tuple[int, int] | None) -> None:
 
 @given(SIZES, SIZES)
 def test_what_the_answer_says_of_itself(size: int, first: int) -> None:
-    answer = answer_value(asked(Range=f"bytes={first}-"), size, TAG)
-    said = dict(answer.headers)
+    answer = answer_value(parsed(Range=f"bytes={first}-"), size, TAG)
+    fields = dict(answer.headers)
     if answer.span is None:
-        assert (answer.status, said["Content-Length"]) == (416, str(len(answer.text)))
+        assert (answer.status, fields["Content-Length"]) == (416, str(len(answer.text)))
     else:
         start, length = answer.span
-        assert said["Content-Length"] == str(length)
-        assert said["Content-Range"] == f"bytes {start}-{start + length - 1}/{size}"
-    assert (said["ETag"] if answer.status == 206 else TAG) == TAG
-    said = dict(share(answer, "https://a", {"https://a"}).headers)
-    assert said["Access-Control-Allow-Origin"] == "https://a"
-    assert {"ETag", "Content-Range", "Accept-Ranges"} <= set(said["Access-Control-Expose-Headers"].split(", "))
+        assert fields["Content-Length"] == str(length)
+        assert fields["Content-Range"] == f"bytes {start}-{start + length - 1}/{size}"
+    assert (fields["ETag"] if answer.status == 206 else TAG) == TAG
+    fields = dict(share(answer, "https://a", {"https://a"}).headers)
+    assert fields["Access-Control-Allow-Origin"] == "https://a"
+    assert {"ETag", "Content-Range", "Accept-Ranges"} <= set(fields["Access-Control-Expose-Headers"].split(", "))
 
 
 def test_an_empty_value() -> None:
     for text, expected in (("bytes=-5", 200), ("bytes=0-", 416), ("bytes=-0", 416)):
-        answer = answer_value(asked(Range=text), 0, TAG)
+        answer = answer_value(parsed(Range=text), 0, TAG)
         assert answer.status == expected
         assert answer.span == ((0, 0) if expected == 200 else None)
 
 
 def test_head_has_no_ranges() -> None:
-    request = asked("HEAD", Range="bytes=0-1")
+    request = parsed("HEAD", Range="bytes=0-1")
     answer = answer_value(request, 10, TAG)
     assert (answer.status, dict(answer.headers)["Content-Length"]) == (200, "10")
     assert speculative_span(request, 100) is None
@@ -269,7 +269,7 @@ def test_head_has_no_ranges() -> None:
     ids=str,
 )
 def test_conditions(headers: dict[str, str], expected: int) -> None:
-    request = asked(**headers)
+    request = parsed(**headers)
     answer = answer_value(request, 10, TAG)
     assert answer.status == expected
     assert dict(answer.headers)["ETag"] == TAG
@@ -286,7 +286,7 @@ def test_without_a_version_nothing_is_taken_for_the_same() -> None:
         ({"If_Match": "*"}, 200),
         ({"Range": "bytes=1-2", "If_Range": TAG}, 200),
     ):
-        answer = answer_value(asked(**headers), 10, None)
+        answer = answer_value(parsed(**headers), 10, None)
         assert answer.status == expected
         assert "ETag" not in dict(answer.headers)
 

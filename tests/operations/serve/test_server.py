@@ -41,12 +41,14 @@ def test_every_key(served: tuple[Store, Client]) -> None:
         )
         assert (reply.status, reply.body) == (200, value)
         assert (head.status, head.body) == (200, b"")
-        for said in (reply.headers, head.headers):
-            assert said["content-length"] == str(len(value))
-            assert said["content-type"] == ("application/json" if key.endswith(".json") else "application/octet-stream")
-            assert said["accept-ranges"] == "bytes"
-            assert "access-control-allow-origin" not in said
-            assert said["cross-origin-resource-policy"] == "same-origin"
+        for fields in (reply.headers, head.headers):
+            assert fields["content-length"] == str(len(value))
+            assert fields["content-type"] == (
+                "application/json" if key.endswith(".json") else "application/octet-stream"
+            )
+            assert fields["accept-ranges"] == "bytes"
+            assert "access-control-allow-origin" not in fields
+            assert fields["cross-origin-resource-policy"] == "same-origin"
         assert reply.headers["etag"] == head.headers["etag"]
 
 
@@ -270,8 +272,8 @@ def test_pieces_make_the_whole(first: int, length: int) -> None:
         found = values.find_value(store, "a", ahead)
         assert found is not None
         assert (found.size, first + min(length, 50 - first)) == (50, min(first + length, 50))
-        wanted = value[first : first + length]
-        assert b"".join(found.pieces(first, len(wanted))) == wanted
+        expected = value[first : first + length]
+        assert b"".join(found.pieces(first, len(expected))) == expected
 
 
 @pytest.mark.parametrize("kind", ["local", "memory", "repository"])
@@ -318,12 +320,12 @@ class Replaced(BufferedStore):
 
 @pytest.mark.parametrize(("times", "status"), [(1, 200), (5, 200), (100, 500)])
 def test_a_value_that_is_replaced_after_its_look_up(times: int, status: int) -> None:
-    store, told = MemoryStore(), list[str]()
+    store, failures = MemoryStore(), list[str]()
     store.set("zarr.json", b'{"node_type": "array"}')
     store.set("c/0", b"the first")
-    with serve(Replaced(store, times), tell=told.append) as server:
+    with serve(Replaced(store, times), tell=failures.append) as server:
         reply = Client(server).ask("/c/0", If_Match="*")  # with a condition it is first looked up
-    assert (reply.status, len(told)) == (status, int(status == 500))
+    assert (reply.status, len(failures)) == (status, int(status == 500))
     if status == 200:
         assert reply.body == b"value 0"
 

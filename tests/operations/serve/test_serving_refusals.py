@@ -37,12 +37,12 @@ def test_pages_of_other_origins_read_where_that_is_allowed(stores: dict[str, Sto
     origin = "https://viewer.example.org"
     with serve(stores["local"], cors=[origin, "http://localhost:3000"]) as server:
         client = Client(server)
-        for asked, allowed in ((origin, origin), ("http://localhost:3000", "http://localhost:3000"), ("https://evil.example.org", None), ("null", None)):  # fmt: skip
-            before = client.ask("/zarr.json", "OPTIONS", Origin=asked, Access_Control_Request_Headers="range")
+        for requested, allowed in ((origin, origin), ("http://localhost:3000", "http://localhost:3000"), ("https://evil.example.org", None), ("null", None)):  # fmt: skip
+            before = client.ask("/zarr.json", "OPTIONS", Origin=requested, Access_Control_Request_Headers="range")
             assert (before.status, before.body) == (204, b"")
             assert ("Range" in before.headers.get("access-control-allow-headers", "")) == (allowed is not None)
             for key in ("/zarr.json", "/nothing"):
-                reply = client.ask(key, Origin=asked)
+                reply = client.ask(key, Origin=requested)
                 assert reply.headers.get("access-control-allow-origin") == allowed
                 assert reply.headers["vary"] == "Origin"
                 assert ("cross-origin-resource-policy" in reply.headers) == (allowed is None)
@@ -176,8 +176,8 @@ def test_where_a_request_ends_is_clear_or_it_is_refused(served: tuple[Store, Cli
     ],
 )  # fmt: skip
 def test_whatever_is_sent(sent: bytes, status: int | None, stores: dict[str, Store]) -> None:
-    told: list[str] = []
-    with serve(stores["local"], host_names=["x"], tell=told.append) as server:
+    failures: list[str] = []
+    with serve(stores["local"], host_names=["x"], tell=failures.append) as server:
         client = Client(server)
         connection = client.connection
         connection.connect()
@@ -194,7 +194,7 @@ def test_whatever_is_sent(sent: bytes, status: int | None, stores: dict[str, Sto
             assert b"Access-Control" not in answer
             assert b"root:" not in answer
         assert Client(server).ask("/zarr.json").status == 200
-    assert told == []
+    assert failures == []
 
 
 @settings(max_examples=60)
@@ -223,14 +223,14 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "a.zarr" / "c" / "7").symlink_to(tmp_path / "secret" / "key")
     frazil.create_array(tmp_path / "other", data=[1, 2, 3])
     (tmp_path / "a.zarr" / "b").symlink_to(tmp_path / "other")
-    told: list[str] = []
-    with serve(tmp_path / "a.zarr", tell=told.append) as server:
+    failures: list[str] = []
+    with serve(tmp_path / "a.zarr", tell=failures.append) as server:
         for target in ("/out/key", "/key", "/out/../secret/key", "/c/7", "/b/zarr.json", "/b/c/0", "/b/"):
             for method in ("GET", "HEAD"):
                 reply = Client(server).ask(target, method, Accept="text/html")
                 assert reply.status in {400, 404}, target
                 assert b"hidden" not in reply.body
-    assert told == []
+    assert failures == []
 
 
 # --- failures ------------------------------------------------------------------------------------------------------------------------
@@ -238,13 +238,13 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["fail", "cut"])
 def test_a_store_that_fails_is_no_missing_chunk(kind: str, stores: dict[str, Store]) -> None:
-    told: list[str] = []
+    failures: list[str] = []
     faulty = FaultyStore(stores["memory"], FaultPlan([Fault("fetch", 1 if kind == "fail" else 2, kind)]))  # type: ignore[arg-type]
-    with serve(faulty, tell=told.append) as server:
+    with serve(faulty, tell=failures.append) as server:
         client = Client(server)
         reply = client.ask("/level1/plain/c/0/0")  # the document is looked up first
         assert reply.status == 500
-        assert len(told) == 1
+        assert len(failures) == 1
         assert client.ask("/level1/plain/c/0/0").status == 200
 
 
@@ -253,12 +253,12 @@ def test_a_failure_in_the_middle_ends_the_answer_too_early(monkeypatch: pytest.M
     store = MemoryStore()
     store.set("zarr.json", b'{"node_type": "array"}')
     store.set("c/0", bytes(5000))
-    told: list[str] = []
+    failures: list[str] = []
     faulty = FaultyStore(store, FaultPlan([Fault("fetch", 5)]))
-    with serve(faulty, tell=told.append) as server:
+    with serve(faulty, tell=failures.append) as server:
         with pytest.raises(http.client.IncompleteRead):
             Client(server).ask("/c/0", If_Match="*")
-        assert len(told) == 1
+        assert len(failures) == 1
         assert Client(server).ask("/c/0").body == bytes(5000)
 
 
@@ -280,12 +280,12 @@ def test_damaged_nodes_of_a_repository(tmp_path: Path) -> None:
     repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False, chunk_packing="off")
     with repo.transaction(message="one") as root:
         root.create_array("a", data=np.arange(10_000), chunks=5000)
-    told: list[str] = []
-    with serve(repo.readonly_session().store, tell=told.append) as server:
+    failures: list[str] = []
+    with serve(repo.readonly_session().store, tell=failures.append) as server:
         for path in (tmp_path / "sea.repo" / "chunks").iterdir():
             path.unlink()
         assert Client(server).ask("/a/c/0").status == 500
-        assert len(told) == 1
+        assert len(failures) == 1
 
 
 # --- pages ---------------------------------------------------------------------------------------------------------------------------

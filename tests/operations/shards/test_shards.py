@@ -64,8 +64,8 @@ def test_whole_shards(location: str) -> None:
     for piece in one.pieces:
         if piece.chunk is not None:
             i, j = piece.chunk
-            wanted = VALUES[5 * i : 5 * i + 5, 10 * j : 10 * j + 10]
-            assert value[piece.start : piece.start + piece.nbytes] == wanted.tobytes()
+            expected = VALUES[5 * i : 5 * i + 5, 10 * j : 10 * j + 10]
+            assert value[piece.start : piece.start + piece.nbytes] == expected.tobytes()
     assert pickle.loads(pickle.dumps(found)) == found
     assert json.loads(json.dumps(found.to_json()))["shards"][0]["coords"] == [0, 0]
 

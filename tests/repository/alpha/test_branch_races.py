@@ -207,11 +207,11 @@ def test_processes_give_no_number_twice(tmp_path: Path, sync: bool) -> None:
 
     in_processes(5, lambda number: commit(number) if number < 4 else follow())
     logs = [line.split() for writer in range(4) for line in (tmp_path / f"log.{writer}").read_text().splitlines()]
-    told = {int(number): file for number, file in logs}
-    assert len(logs) == len(told) == 4 * commits
+    reported = {int(number): file for number, file in logs}
+    assert len(logs) == len(reported) == 4 * commits
     there = contents(files)
     assert len(there) == 4 * commits + 1
-    assert {number: encode_id(file) for number, file in there.items() if number} == told
+    assert {number: encode_id(file) for number, file in there.items() if number} == reported
 
 
 def test_what_a_killed_writer_leaves(tmp_path: Path) -> None:

@@ -133,11 +133,11 @@ def test_the_newest_of_several_files_counts_where_one_below_makes_no_sense() -> 
 
 @pytest.mark.rule("I48", "I320")
 def test_listings_are_limited() -> None:
-    asked: list[int | None] = []
+    limits: list[int | None] = []
 
     class Watched(WrappedStore):
         def list_page(self, *arguments: object, **named: object) -> Page:  # type: ignore[override]
-            asked.append(named["limit"])
+            limits.append(named["limit"])
             return super().list_page(*arguments, **named)  # type: ignore[arg-type]
 
     files = Files(Watched(MemoryStore()))
@@ -146,8 +146,8 @@ def test_listings_are_limited() -> None:
         files.store.set(f"refs/branch.b/.{number}", b"")
         files.store.set(f"refs/branch.b/0/{number}", b"")
     assert open_tip(files, "b").sequence == 7
-    assert None not in asked
-    assert len(asked) < 8
+    assert None not in limits
+    assert len(limits) < 8
 
 
 def test_foreign_folders_are_passed_over() -> None:

@@ -226,8 +226,8 @@ def test_forms_of_others_are_kept() -> None:
 def test_codecs_have_a_configuration_always() -> None:
     """The alpha library gives zarr-python `"configuration": null` for a codec without one, and that array cannot be opened."""
     data = from_metadata(an_array(codecs=[Extension("bytes"), Extension("numcodecs.shuffle"), Extension("crc32c")]))
-    wanted = tuple([NamedConfiguration(name, {}) for name in ("bytes", "numcodecs.shuffle", "crc32c")])
-    assert data.codecs == wanted
+    expected = tuple([NamedConfiguration(name, {}) for name in ("bytes", "numcodecs.shuffle", "crc32c")])
+    assert data.codecs == expected
 
 
 # --- data types of users -------------------------------------------------------------------------------------------------------------

@@ -255,7 +255,7 @@ def test_what_failed_is_not_remembered(kind: str) -> None:
     files = Files(store)
     with pytest.raises(StoreError):
         files.write_snapshot(info(1).id, snapshot(info(1)))
-    assert files._known_snapshot(f"snapshots/{encode_id(info(1).id)}") is None
+    assert files._cached_snapshot(f"snapshots/{encode_id(info(1).id)}") is None
     files.write_snapshot(info(1).id, snapshot(info(1)))
     assert files.snapshot(info(1).id) == snapshot(info(1))
 

@@ -73,7 +73,7 @@ def test_a_snapshot_on_the_way_is_gone() -> None:
     store.erase_values([f"snapshots/{middle}"])
     files = frazil.Repository.open(store)._files
     found = match_snapshots(files, decode_id(old), decode_id(repo.lookup("main")))
-    assert (found.gone, found.added, found.there("/b"), found.there("/")) == ({"/b"}, ["/d"], None, "/")
+    assert (found.removed, found.added, found.there("/b"), found.there("/")) == ({"/b"}, ["/d"], None, "/")
 
 
 @pytest.mark.parametrize("compatible", COMPATIBLE)

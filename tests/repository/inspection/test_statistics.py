@@ -254,10 +254,10 @@ def test_no_chunk_is_read(create: Create) -> None:
     repo = create(store)
     fill(repo, 3)
     store.clear()
-    told: list[str] = []
-    repo.stats(progress=lambda what, count: told.append(what))
+    steps: list[str] = []
+    repo.stats(progress=lambda what, count: steps.append(what))
     repo.show("main")
-    assert {"keys listed", "snapshots read", "manifests read"} <= set(told)
+    assert {"keys listed", "snapshots read", "manifests read"} <= set(steps)
     assert not [one for one in store.requests if one.operation == "fetch" and one.key.startswith("chunks/")]
     assert not [one for one in store.requests if one.operation in ("put", "erase")]
 

@@ -120,9 +120,9 @@ def test_a_dry_run_writes_nothing(create: Create) -> None:
     fill(repo)
     orphan(repo)
     before = {key: store.get(key) for key in store.list()}
-    told = repo.garbage_collect(dry_run=True)
-    assert told.dry_run
-    assert told.condemned["chunks"] == 2
+    report = repo.garbage_collect(dry_run=True)
+    assert report.dry_run
+    assert report.condemned["chunks"] == 2
     assert repo.garbage_collect(dry_run=True, now=True).removed["chunks"] == 2
     assert {key: store.get(key) for key in store.list()} == before
     repo.garbage_collect()
@@ -140,7 +140,7 @@ def test_an_open_session_goes_on_when_its_branch_is_held(create: Create) -> None
     session.root["a"][0] = 5
     repo.garbage_collect()
     let_pass(store, timedelta(hours=25))
-    session._transaction.begin_anew()
+    session._transaction.restart_age()
     assert repo.garbage_collect().held == 1
     session.root["a"][0] = 6
     session.commit("without a rebase")
@@ -181,7 +181,7 @@ def test_an_old_session_is_refused_where_what_it_wrote_is_gone(create: Create) -
     assert repo.garbage_collect().removed["chunks"] == 1
     session.merge(fork)
     old(session)
-    with pytest.raises(ConflictError, match="has removed 1 of the chunk files"):
+    with pytest.raises(ConflictError, match="1 of the chunk files that the session wrote are gone"):
         session.commit("too late")
     session.discard()
     session.root["a"][1] = 9
@@ -310,7 +310,7 @@ def test_what_was_marked_is_not_read_again() -> None:
         root["a"][0] = 1
     counting.clear()
     progress: list[tuple[str, int]] = []
-    frazil.Repository.open(counting).garbage_collect(progress=lambda *told: progress.append(told))
+    frazil.Repository.open(counting).garbage_collect(progress=lambda *update: progress.append(update))
     assert ("snapshots read", 1) in progress
     assert ("manifests read", 1) in progress
     assert len([step for step in progress if "read" in step[0]]) == 2
@@ -409,7 +409,7 @@ def test_a_first_run_that_is_interrupted_keeps_what_it_marked(monkeypatch: pytes
     with pytest.raises(KeyboardInterrupt):
         repo.garbage_collect(progress=interrupt)
     progress: list[tuple[str, int]] = []
-    assert sum(repo.garbage_collect(progress=lambda *told: progress.append(told)).condemned.values()) == 0
+    assert sum(repo.garbage_collect(progress=lambda *update: progress.append(update)).condemned.values()) == 0
     assert sum(step == "manifests read" for step, _ in progress) == 10 - 5
 
 
@@ -454,7 +454,7 @@ def test_a_clock_of_the_store_that_jumps_removes_nothing_that_is_committed(creat
     for number in range(others):
         with repo.transaction(message="after") as root:
             root.attrs["n"] = number
-    with pytest.raises(ConflictError, match="has removed 2 of the chunk files"):
+    with pytest.raises(ConflictError, match="2 of the chunk files that the session wrote are gone"):
         session.commit("late", rebase="disjoint")
     assert not repo.verify().problems
 

@@ -27,8 +27,8 @@ def test_histories_end_and_nothing_is_removed(create: Create) -> None:
     fill(repo, 20)
     ids = [commit.id for commit in repo.history()]
     there = objects(store)
-    told = repo.expire(older_than=NOW, keep_last=3)
-    assert (told.snapshots, told.left) == (tuple(ids[3:]), 3)
+    report = repo.expire(older_than=NOW, keep_last=3)
+    assert (report.snapshots, report.left) == (tuple(ids[3:]), 3)
     assert [commit.id for commit in repo.history()] == ids[:3]
     assert list(repo.history())[-1].parent is None
     assert objects(store) == there
@@ -56,8 +56,8 @@ def test_what_branches_and_tags_keep(create: Create) -> None:
     ids = [commit.id for commit in repo.history()]
     repo.create_tag("v1", ids[5])
     repo.create_branch("dev", ids[3])
-    told = repo.expire(older_than=NOW)
-    assert set(ids) - set(told.snapshots) == {ids[0], ids[3], ids[5]}
+    report = repo.expire(older_than=NOW)
+    assert set(ids) - set(report.snapshots) == {ids[0], ids[3], ids[5]}
     repo.garbage_collect(now=True)
     assert (repo.readonly_session(tag="v1").root["a"][:] == values(2)).all()
     assert (repo.readonly_session("dev").root["a"][:] == values(4)).all()
@@ -169,7 +169,7 @@ def test_a_record_that_is_lost(create: Create) -> None:
     assert records(store, "marks")
     for key in records(store, "expired"):
         store.erase(key)
-    repo = type(repo)(repo._files.anew(), repo._options, repo._registry)
+    repo = type(repo)(repo._files.uncached(), repo._options, repo._registry)
     assert [commit.id for commit in repo.history()] == ids
     repo.garbage_collect(now=True)
     assert [commit.id for commit in repo.history()] == ids

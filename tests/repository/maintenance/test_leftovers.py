@@ -128,7 +128,7 @@ def test_a_bucket_is_asked_in_bulk(s3: S3) -> None:
         del session, array
         proxy.requests.clear()
         assert repo.garbage_collect(now=True).removed["chunks"] == 2500
-        asked = [f"{request.method} {request.path.partition('?')[2]}" for request in proxy.requests]
-        assert sum(line.startswith("POST delete") for line in asked) == 3 + 1
-        assert not any(line.startswith("DELETE") for line in asked)
-        assert len(asked) < 60, "nothing is asked for each file"
+        requests = [f"{request.method} {request.path.partition('?')[2]}" for request in proxy.requests]
+        assert sum(line.startswith("POST delete") for line in requests) == 3 + 1
+        assert not any(line.startswith("DELETE") for line in requests)
+        assert len(requests) < 60, "nothing is asked for each file"

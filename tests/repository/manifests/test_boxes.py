@@ -34,7 +34,7 @@ def test_boxes(rank: int, few: int, data: st.DataObject) -> None:
     ours, others = data.draw(some_extents(rank)), data.draw(some_extents(rank))
     chunks = sorted(data.draw(st.sets(st.tuples(*[st.integers(0, 8)] * rank))))
     every = [chunks_of(one) for one in ours]
-    assert [one.places for one in ours] == [len(one) for one in every]
+    assert [one.capacity for one in ours] == [len(one) for one in every]
     if ours:
         assert set().union(*every) <= chunks_of(reduce(Extents.around, ours))
         assert reduce(Extents.around, ours).count <= len(ours)
@@ -49,7 +49,7 @@ def test_boxes(rank: int, few: int, data: st.DataObject) -> None:
 
 def test_a_box_larger_than_integers_count() -> None:
     large = Extents((0,) * 4, (2**32 - 1,) * 4, 1)
-    assert large.places == 2**128
+    assert large.capacity == 2**128
     assert large.held(np.zeros((1, 4), np.int64)) == 1
 
 

@@ -44,15 +44,15 @@ def test_sets(drawn: tuple[int, Rows, Rows]) -> None:
 
 @given(two(), st.booleans())
 def test_an_index(drawn: tuple[int, Rows, Rows], full: bool) -> None:
-    rank, there, wanted = drawn
+    rank, there, requested = drawn
     if full:  # all chunks of a grid, so that a table finds them
         there = list(np.ndindex(*range(2, 2 + rank)))
     present = sorted(set(there))
     index = ChunkIndex(columns(rank, present))
-    wanted = [*wanted, *there, (-1,) * rank, (2**62,) * rank, *(tuple(at + 1 for at in row) for row in there)]
-    expected = [present.index(row) if row in present else -1 for row in wanted]
-    assert index.find(columns(rank, wanted)).tolist() == expected
-    assert [index.find_one(row) for row in wanted] == expected
+    requested = [*requested, *there, (-1,) * rank, (2**62,) * rank, *(tuple(at + 1 for at in row) for row in there)]
+    expected = [present.index(row) if row in present else -1 for row in requested]
+    assert index.find(columns(rank, requested)).tolist() == expected
+    assert [index.find_one(row) for row in requested] == expected
 
 
 def test_a_grid() -> None:

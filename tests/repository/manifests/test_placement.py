@@ -86,10 +86,10 @@ class Repository:
     def commit(self, kept: Sequence[Kept], changes: Sequence[ArrayPlacement]) -> Placed:
         freedoms, trusted = self.freedoms, self.trusted
         placing = Placing(changes, freedoms=freedoms, trusted=trusted, split=self.limit)
-        wanted = placing.wanted()
-        assert len(wanted) == len(set(wanted))
-        assert {*wanted} <= {reference.id for change in changes for reference in change.manifests}
-        placed = placing.place({name: self.files[name] for name in wanted}, lambda _: next(self.ids))
+        needed = placing.needed()
+        assert len(needed) == len(set(needed))
+        assert {*needed} <= {reference.id for change in changes for reference in change.manifests}
+        placed = placing.place({name: self.files[name] for name in needed}, lambda _: next(self.ids))
         before = {reference.id for change in changes for reference in change.manifests}
         after = {reference.id for references in placed.references for reference in references}
         assert placed.unlisted == before - after
@@ -280,7 +280,7 @@ def test_one_reference_more_loads_nothing() -> None:
     assert len(base.manifests) == 7
     for chunk in ((110, 3), (5, 5)):
         change = base._replace(written=manifest_of(1, {chunk: b"x"}, 2))
-        assert Placing([change], freedoms=True, trusted=True).wanted() == []
+        assert Placing([change], freedoms=True, trusted=True).needed() == []
         placed = Placing([change], freedoms=True, trusted=True).place({}, lambda _: b"n" * 12)
         assert [manifest.size for _, manifest in placed.files] == [1]
         assert placed.references[0][1:] == base.manifests
@@ -291,32 +291,32 @@ def test_a_shrunk_grid_drops_what_lies_outside_unread() -> None:
     base, files = big_array((100, 1000), 100_000)
     ids = [reference.id for reference in base.manifests]
     change = base._replace(grid=(10, 1000))
-    (wanted,) = Placing([change], freedoms=True, trusted=True).wanted()
-    assert wanted == ids[0]
-    placed = Placing([change], freedoms=True, trusted=True).place({wanted: files[wanted]}, lambda _: b"n" * 12)
+    (needed,) = Placing([change], freedoms=True, trusted=True).needed()
+    assert needed == ids[0]
+    placed = Placing([change], freedoms=True, trusted=True).place({needed: files[needed]}, lambda _: b"n" * 12)
     assert [manifest.size for _, manifest in placed.files] == [10_000]
     assert placed.unlisted == {*ids}
 
 
 def test_what_is_written_whole_is_dropped_unread() -> None:
     base, files = big_array((100, 1000), 100_000)
-    assert Placing([base], freedoms=True, trusted=True).wanted() == []
+    assert Placing([base], freedoms=True, trusted=True).needed() == []
     boxes = [read_extents(reference.extents, 2) for reference in base.manifests]
     box = boxes[3]
     assert box is not None
     rows = range(box.first[0], box.last[0] + 1)
     covering = dict.fromkeys(product(rows, range(1000)), b"")
     change = base._replace(written=manifest_of(1, covering, 2))
-    wanted = Placing([change], freedoms=True, trusted=True).wanted()
+    needed = Placing([change], freedoms=True, trusted=True).needed()
     neighbours = [base.manifests[at].id for at in (2, 4)]
-    assert wanted == neighbours
+    assert needed == neighbours
     ids = fresh_ids()
-    loaded = {name: files[name] for name in wanted}
+    loaded = {name: files[name] for name in needed}
     placed = Placing([change], freedoms=True, trusted=True).place(loaded, lambda _: next(ids))
     assert base.manifests[3].id in placed.unlisted
     every = base._replace(written=manifest_of(1, dict.fromkeys(product(range(2), range(3)), b""), 2), grid=(2, 3))
     for freedoms in (True, False):
-        assert Placing([every], freedoms=freedoms, trusted=False).wanted() == []
+        assert Placing([every], freedoms=freedoms, trusted=False).needed() == []
 
 
 def test_small_results_share_a_file() -> None:
@@ -377,5 +377,5 @@ def test_references_that_are_not_the_arrays(node: int, chunk: Chunk, removed: in
     written = manifest_of(node, {chunk: b"x"}, len(chunk))
     change = ArrayPlacement(1, 2, (3, 3), (), written, np.zeros((0, removed), np.int64), "/a")
     with pytest.raises(InvalidInputError) as error:
-        Placing([change], freedoms=True, trusted=True).wanted()
+        Placing([change], freedoms=True, trusted=True).needed()
     assert error.value.path == "/a"

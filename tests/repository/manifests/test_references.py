@@ -71,12 +71,12 @@ def test_the_first_manifest_that_has_a_chunk_counts(
     rank, manifests, model = case
     boxed = data.draw(st.lists(st.booleans(), min_size=len(manifests), max_size=len(manifests)))
     found = of_snapshot(manifests, rank, boxed)
-    wanted = data.draw(st.lists(st.one_of(chunks_of(rank), st.sampled_from([*model, (0,) * rank])), max_size=60))
+    requested = data.draw(st.lists(st.one_of(chunks_of(rank), st.sampled_from([*model, (0,) * rank])), max_size=60))
     if data.draw(st.booleans()):
         assert set(map(tuple, found.coordinates().tolist())) == set(model)
-    numbers, rows = found.find(columns_of(wanted, rank))
+    numbers, rows = found.find(columns_of(requested, rank))
     assert [number.dtype for number in (numbers, rows)] == [np.int64, np.int64]
-    for chunk, number, row in zip(wanted, numbers.tolist(), rows.tolist(), strict=True):
+    for chunk, number, row in zip(requested, numbers.tolist(), rows.tolist(), strict=True):
         assert (number >= 0) == (chunk in model)
         assert found.find_one(chunk) == of_snapshot(manifests, rank, boxed).find_one(chunk) == (number, row)
         assert number < 0 or payload_at(manifests[number], row) == model[chunk]
@@ -98,10 +98,10 @@ def test_rows_of_one_manifest(case: tuple[int, list[Manifest], Model], data: st.
         coordinates = references.coordinates()
         expected = [chunk for chunk in model_of(manifest, NODE) if len(chunk) == rank]
         assert list(map(tuple, coordinates.tolist())) == expected
-        wanted = [*expected, *data.draw(st.lists(chunks_of(rank), max_size=4)), (-1,) * rank, (2**62,) * rank]
-        searched = [References(manifest, NODE, rank).find_one(chunk) for chunk in wanted]
-        assert references.find(columns_of(wanted, rank)).tolist() == searched
-        assert [references.find_one(chunk) for chunk in wanted] == searched
-        for chunk, row in zip(wanted, searched, strict=True):
+        requested = [*expected, *data.draw(st.lists(chunks_of(rank), max_size=4)), (-1,) * rank, (2**62,) * rank]
+        searched = [References(manifest, NODE, rank).find_one(chunk) for chunk in requested]
+        assert references.find(columns_of(requested, rank)).tolist() == searched
+        assert [references.find_one(chunk) for chunk in requested] == searched
+        for chunk, row in zip(requested, searched, strict=True):
             assert (row >= 0) == (chunk in expected)
             assert row < 0 or tuple(manifest.coordinates[manifest.starts[row] : manifest.starts[row + 1]]) == chunk

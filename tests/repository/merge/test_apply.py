@@ -122,12 +122,12 @@ def test_random_changes_with_every_solver(drawn: tuple[State, PlainSession, Plai
         expected["theirs"] = one_gives_way(base, ours.nodes, theirs.nodes, found, appends)
         if all("ours" in conflict.answers for conflict in found):
             expected["ours"] = other_gives_way(base, ours.nodes, theirs.nodes, found, appends)
-    for solver, wanted in expected.items():
+    for solver, result in expected.items():
         state = applied(base, ours, theirs, solver)
         event(f"{solver}, {'solved' if found else 'without conflicts'}")
         # of which our append counts
         left = {at: one for at, one in appends.items() if at in state and state[at].shape != theirs.nodes[at].shape}
-        assert shown(base, state, left) == wanted, (solver, found)
+        assert shown(base, state, left) == result, (solver, found)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------------------------------------

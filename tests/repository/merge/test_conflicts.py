@@ -180,13 +180,13 @@ def meet(
     return find_conflicts(delta(ours, 1, appends, reads), delta(theirs, 2), BEGAN, TIP)
 
 
-def told(found: list[Conflict]) -> list[str]:
+def texts(found: list[Conflict]) -> list[str]:
     return sorted(f"{one.kind} {one.path}" + ("" if one.chunks is None else f" {one.chunks.tolist()}") for one in found)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "expected"), ROWS)
 def test_the_table(ours: Difference, theirs: Difference, expected: list[str]) -> None:
-    assert told(meet(ours, theirs, APPEND)) == expected
+    assert texts(meet(ours, theirs, APPEND)) == expected
 
 
 def test_what_can_be_solved_by_ours() -> None:
@@ -214,25 +214,25 @@ def test_what_can_be_solved_by_ours() -> None:
 
 
 def test_an_append_is_what_the_session_says() -> None:
-    assert told(meet(GROWN, GROWN_MORE)) == ["metadata /g/t [[1, 0], [2, 0], [3, 0]]"]
+    assert texts(meet(GROWN, GROWN_MORE)) == ["metadata /g/t [[1, 0], [2, 0], [3, 0]]"]
 
 
 def test_two_appends_leave_what_lies_before_them_to_be_compared() -> None:
     ours = resized("/t", (4, 2), (5, 2), (0, 0), (1, 0), (2, 0), (2, 1))
     theirs = resized("/t", (4, 2), (6, 2), (1, 0), (2, 0), (2, 1))
-    assert told(meet(ours, theirs, {"/t": Append(0, 4, 5)})) == ["chunks /t [[1, 0]]"]
+    assert texts(meet(ours, theirs, {"/t": Append(0, 4, 5)})) == ["chunks /t [[1, 0]]"]
 
 
 def test_equal_results_are_no_conflict() -> None:
     def equal(ours: Difference, theirs: Difference) -> list[str]:
-        return told(find_conflicts(delta(ours, 1), delta(theirs, 1), BEGAN, TIP))
+        return texts(find_conflicts(delta(ours, 1), delta(theirs, 1), BEGAN, TIP))
 
     both = Difference(attributes=("/x",), metadata=("/y",), added=("/n",), chunks={"/y": chunks([(0, 0)])})
     other = Difference(
         renamed=(("/x", "/z"),), attributes=("/z",), metadata=("/y",), added=("/n",), chunks={"/y": chunks([(0, 1)])}
     )
     assert equal(both, other) == []
-    assert told(meet(both, other)) == ["attributes /x", "created /n", "metadata /y [[0, 1]]"]
+    assert texts(meet(both, other)) == ["attributes /x", "created /n", "metadata /y [[0, 1]]"]
     # arrays are never the same, nor is a group that was renamed to a place and one that was created there
     assert equal(AN_ARRAY, AN_ARRAY) == ["created /n"]
     assert equal(HERE, A_GROUP) == ["created /n", "parent /n/t"]
@@ -313,7 +313,7 @@ def test_what_was_read_has_not_changed_where_none_is_told(
 
 
 def of_reads(theirs: Difference, reads: Reads, ours: Difference | None = None) -> list[str]:
-    return told(meet(ours or Difference(), theirs, None, reads))
+    return texts(meet(ours or Difference(), theirs, None, reads))
 
 
 def test_reads() -> None:
@@ -368,7 +368,7 @@ def test_what_can_be_answered() -> None:
     for possible in ({"ours", "theirs"}, {"theirs"}, set()):
         one = conflict(every.pop())._replace(answers=frozenset(possible))
         for answer in ("ours", "theirs"):
-            for solver in (answer, lambda _, said=answer: said):
+            for solver in (answer, lambda _, choice=answer: choice):
                 if answer in possible:
                     assert solve([one], solver) == [answer]
                 else:

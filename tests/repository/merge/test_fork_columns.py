@@ -69,9 +69,9 @@ def test_two_that_wrote_one_chunk_are_told() -> None:
     session = begun(a={"shape": (9, 9), "chunks": (3, 3)}, b={"shape": (), "chunks": ()})
     fork = fork_for_many(session)
     parts = [wrote(fork, "a", (slice(0, 6), slice(0, 3)), 1), wrote(fork, "a", (3, 0), 2), wrote(fork, "b", (), 3)]
-    with pytest.raises(ConflictError) as told:
+    with pytest.raises(ConflictError) as caught:
         join(parts)
-    assert (told.value.path, told.value.chunk) == ("/a", (1, 0))
+    assert (caught.value.path, caught.value.chunk) == ("/a", (1, 0))
     with pytest.raises(ConflictError):
         join([parts[2], wrote(fork, "b", (), 4)])
     assert not session.has_changes

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import ConflictError
+from frazil.errors import ConflictError, FormatError
+from frazil.formats.ids import encode_id
 from frazil.repository.maintenance import collection
 
 HOUR = timedelta(hours=1)
@@ -53,3 +54,32 @@ def test_condemned_chunks_are_not_restored(tmp_path: Path, monkeypatch: pytest.M
     assert refused
     assert repo.lookup("main") == base
     assert {file.name for file in (place / "snapshots").iterdir()} <= before
+
+
+def test_condemned_chunks_are_restored_if_no_collection_runs(tmp_path: Path) -> None:
+    """They exist, and the next collection marks them. It is refused until the damage is repaired, so the repair cannot wait for it."""
+    place = tmp_path / "r"
+    repo = frazil.Repository.create(place, chunk_packing="off")
+    for number in range(3):
+        with repo.transaction(message=str(number)) as root:
+            root.require_array("a", shape=(4000,), dtype="f8", chunks=(1000,))[:] = np.arange(4000.0) + number
+    tip = repo.lookup("main")
+    repo.reset_branch("main", list(repo.history())[-1].id)
+    repo.garbage_collect(wait=HOUR)
+    for note in (place / "gc" / "condemned").iterdir():
+        old = note.stat().st_mtime - 7200
+        os.utime(note, (old, old))
+    repo.reset_branch("main", tip)
+    node = repo.readonly_session()._transaction.base.nodes.get("/a")
+    (place / "manifests" / encode_id(node.array.manifests[0].id)).unlink()  # type: ignore[union-attr]
+    repo = frazil.Repository.open(place)
+    with pytest.raises(FormatError):
+        repo.garbage_collect(wait=HOUR)
+    done = repo.repair()
+    assert not done.lost
+    assert np.array_equal(repo.readonly_session().root["a"][:], np.arange(4000.0) + 1)
+    assert repo.repair(history=True).ok
+    repo.garbage_collect(wait=HOUR)
+    repo = frazil.Repository.open(place)
+    assert repo.verify(decode=True).ok
+    assert np.array_equal(repo.readonly_session().root["a"][:], np.arange(4000.0) + 1)

@@ -28,7 +28,7 @@ def rewrite(store: MemoryStore, snapshot: str, change: Callable[[SnapshotFile], 
 
 
 def reopened(repo: frazil.Repository) -> frazil.Repository:
-    return type(repo)(repo._files.anew(), repo._options, repo._registry)
+    return type(repo)(repo._files.uncached(), repo._options, repo._registry)
 
 
 def filled(create: Create, commits: int) -> tuple[MemoryStore, frazil.Repository]:

@@ -400,3 +400,69 @@ def test_something_else_in_the_place_of_a_folder(tmp_path: Path, folder: str, pu
     repo = frazil.Repository.open(place)
     assert repo.verify(decode=True).ok
     assert len(list(repo.history())) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b'{"snap', b"[]"])
+@pytest.mark.parametrize("damaged", ["newest", "all"])
+@pytest.mark.parametrize("tips", [False, True])
+def test_a_damaged_branch_file_loses_no_commit(tmp_path: Path, content: bytes, damaged: str, tips: bool) -> None:
+    """The newest file of a branch is the only one that names its last commit. A repair keeps that snapshot on a branch, and reports it; the user decides."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    newest_tip, before = repo.lookup("main"), [commit.id for commit in repo.history()][1]
+    files = sorted((place / "refs" / "branch.main").glob("Z*.json"))
+    for path in files[:1] if damaged == "newest" else files:
+        path.write_bytes(content)
+    repo = frazil.Repository.open(place)
+    with pytest.raises(FormatError) as caught:
+        repo.lookup("main")
+    assert "repair" in (caught.value.hint or "")
+    assert repo.repair(dry_run=True, tips=tips).created["main-found"] == newest_tip
+    done = repo.repair(tips=tips)
+    assert done.created["main-found"] == newest_tip
+    assert any("main-found" in entry.text for entry in done.lost)
+    assert done.ok == (tips and damaged == "newest")
+    if done.ok:
+        assert repo.lookup("main") == before
+    repo.garbage_collect(now=True) if done.ok else None
+    repo.reset_branch("main", "main-found")
+    assert repo.verify(decode=True).ok
+    assert repo.lookup("main") == newest_tip
+    assert "main-found-2" not in repo.repair(tips=True).created
+
+
+def test_what_a_damaged_branch_file_cannot_have_named(tmp_path: Path) -> None:
+    """A snapshot that does not follow the branch, or is incomplete, or that another branch keeps."""
+    place = tmp_path / "r"
+    repo = filled(place)
+    repo.create_branch("other", "main")
+    with repo.transaction("other", message="on another branch") as root:
+        root["a"][0] = 1
+    with repo.transaction(message="incomplete") as root:
+        root["a"][1] = 1
+    (place / "manifests" / newest(place, "manifests").name).unlink()
+    min((place / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
+    assert list(frazil.Repository.open(place).repair().created) == ["main-repaired"]
+
+
+def test_a_reset_replaces_a_damaged_branch_file_only_without_a_condition(tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    repo = filled(place)
+    tip = repo.lookup("main")
+    min((place / "refs" / "branch.main").glob("Z*.json")).write_bytes(b"")
+    repo = frazil.Repository.open(place)
+    with pytest.raises(FormatError):
+        repo.reset_branch("main", tip, expect=tip)
+    repo.reset_branch("main", tip)
+    assert repo.lookup("main") == tip
+
+
+def test_hints_name_the_options_that_repair_more(tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    repo = filled(place)
+    newest(place, "chunks").unlink()
+    assert "older=True" in str(repo.repair(dry_run=True))
+    assert "accept_loss=True" in str(repo.repair(older=True)) or repo.verify(history=False).ok
+    assert "older=True" not in str(repo.repair(older=True))
+    assert any("history=True" in hint for hint in repo.repair(accept_loss=True).hints)
+    assert repo.repair(history=True).hints == ()

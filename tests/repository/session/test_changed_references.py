@@ -43,10 +43,10 @@ def test_the_last_that_was_set_counts(data: st.DataObject, rank: int) -> None:
         batch = data.draw(st.lists(coordinates_of(rank), unique=True, max_size=8))
         numbers = changed.set(rows_at(batch, rank, tag))
         model.update(zip(batch, numbers.tolist(), strict=True))
-        asked = data.draw(st.lists(coordinates_of(rank), max_size=8)) + list(model)
-        table = np.array(asked, np.int64).reshape(len(asked), rank)
-        assert changed.find(table).tolist() == [model.get(one, -1) for one in asked]
-        assert [changed.find_one(one) for one in asked] == [model.get(one, -1) for one in asked]
+        requested = data.draw(st.lists(coordinates_of(rank), max_size=8)) + list(model)
+        table = np.array(requested, np.int64).reshape(len(requested), rank)
+        assert changed.find(table).tolist() == [model.get(one, -1) for one in requested]
+        assert [changed.find_one(one) for one in requested] == [model.get(one, -1) for one in requested]
         if data.draw(st.booleans()):
             current = changed.current()
             assert current.tolist() == [model[one] for one in sorted(model)]

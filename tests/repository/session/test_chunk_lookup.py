@@ -94,14 +94,14 @@ def test_a_small_commit_looks_for_the_next_tip_and_writes_three_files() -> None:
     session = repo.writable_session()
     session.root.create_array("a", shape=(20,), dtype="f8", chunks=(10,), fill_value=0)[:] = 1
     session.commit("first")
-    asked = []
+    requests = []
     for turn in range(12):
         store.clear()
         session = repo.writable_session()
         array_of(session)[turn] = turn + 2
         session.commit("next")
-        asked.append([done.operation for done in store.requests])
-    assert asked == [["fetch"] * 4 + ["put"] * 3] * 12, (
+        requests.append([done.operation for done in store.requests])
+    assert requests == [["fetch"] * 4 + ["put"] * 3] * 12, (
         "this branch file and the next, twice; manifest, snapshot, branch file"
     )
     assert array_of(repo.readonly_session())[:].tolist() == [*range(2, 14), *[1] * 8]

@@ -21,8 +21,8 @@ checks = st.builds(FileCheck, st.integers(-1, 2**63 - 1), st.integers(-(2**63) +
 def test_one_location_means_one_state(given: list[tuple[str, FileCheck | None]]) -> None:
     known: dict[str, FileCheck | None] = {}
     for location, check in given:
-        told = {text: one for text, one in known.items() if one is not None}
-        made = distinct_location(location, check, known, told)
+        checks = {text: one for text, one in known.items() if one is not None}
+        made = distinct_location(location, check, known, checks)
         assert plain_location(made) == location
         assert known.setdefault(made, check) == check or {check, known[made]} == {None, FileCheck()}
         assert distinct_location(made, check, {}, {}) == made

@@ -25,7 +25,7 @@ def test_paths_become_locations_and_come_back(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("file:///a/b", ("file", "", ("a", "b"), False)),
         ("FILE://localhost//a///b", ("file", "", ("a", "b"), False)),
@@ -41,8 +41,8 @@ def test_paths_become_locations_and_come_back(parts: list[str]) -> None:
         ("gs://b/100%", ("gs", "b", ("100%",), False)),
     ],
 )
-def test_parts(text: str, wanted: tuple[object, ...]) -> None:
-    assert tuple(parse_location(text)) == wanted
+def test_parts(text: str, expected: tuple[object, ...]) -> None:
+    assert tuple(parse_location(text)) == expected
 
 
 @pytest.mark.parametrize(

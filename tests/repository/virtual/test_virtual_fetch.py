@@ -260,7 +260,7 @@ def test_reading_beyond_the_end_is_an_error(tmp_path: Path, to: str, span: tuple
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 20), st.integers(0, 12)), max_size=30), st.booleans())
 def test_places_of_every_kind_in_one_fetch(
-    tmp_path_factory: pytest.TempPathFactory, asked: Sequence[tuple[int, int, int]], few: bool
+    tmp_path_factory: pytest.TempPathFactory, requested: Sequence[tuple[int, int, int]], few: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("places")
     memory = MemoryStore()
@@ -276,13 +276,13 @@ def test_places_of_every_kind_in_one_fetch(
     places = open_containers(
         {f"file://{folder}/a/": None, "s3://one/": folder / "b", "s3://two/": memory, "https://three/": far}
     )
-    spans = spans_of(*asked)
-    wanted = [contents[name][start : start + length] for name, start, length in asked]
+    spans = spans_of(*requested)
+    expected = [contents[name][start : start + length] for name, start, length in requested]
     with pytest.MonkeyPatch.context() as patch:
         if few:
             patch.setattr(virtual_fetch, "_OPEN_AT_ONCE", 2)
         fetched = places.fetch(names, spans, checks=[places.look_up(names).get(name) for name in names])
-    assert read(fetched) == wanted
+    assert read(fetched) == expected
 
 
 def test_the_same_file_may_be_asked_for_twice(tmp_path: Path) -> None:

@@ -42,9 +42,9 @@ class Sea:
         array = session.open("t")
         assert isinstance(array, frazil.Array)
         for chunk in old:
-            with pytest.raises(DataError, match="has changed") as told:
+            with pytest.raises(DataError, match="has changed") as caught:
                 array[4 * chunk : 4 * chunk + 4]
-            assert told.value.key == self.url
+            assert caught.value.key == self.url
         for chunk in new:
             assert (np.asarray(array[4 * chunk : 4 * chunk + 4]) == value).all()
 

@@ -275,7 +275,7 @@ def packed_value(place: Place) -> bytes | None:
 
 
 @given(st.lists(PLACES, min_size=8, max_size=8), st.lists(SPANS, max_size=12))
-def test_a_span_of_a_chunk_never_leaves_it(packed: list[Place], asked: list[tuple[int, int, int]]) -> None:
+def test_a_span_of_a_chunk_never_leaves_it(packed: list[Place], requested: list[tuple[int, int, int]]) -> None:
     chunks = PackedChunks(stored_packs(), packed)
     alone = MemoryStore()  # the same chunks, each in its own object
     names = [f"chunk/{i}" for i in range(8)]
@@ -283,7 +283,7 @@ def test_a_span_of_a_chunk_never_leaves_it(packed: list[Place], asked: list[tupl
         if (value := packed_value(place)) is not None:
             alone.set(name, value)
     located = chunks.locate(np.arange(8).reshape(-1, 1))
-    spans = columns(*asked)
+    spans = columns(*requested)
     fetched, simple = chunks.fetch(located, spans), alone.fetch(names, spans)
     assert read_values(fetched, names, spans) == read_values(simple, names, spans)
     assert list(fetched.status) == list(simple.status)

@@ -45,7 +45,7 @@ def filled(**values: bytes) -> NodeStore:
     return store
 
 
-def said(store: Store, key: str) -> dict[str, object]:
+def document_of(store: Store, key: str) -> dict[str, object]:
     value = store.get(key)
     assert value is not None
     found: dict[str, object] = json.loads(value)
@@ -58,8 +58,8 @@ def test_documents_say_what_was_set() -> None:
     store.set("a/zarr.json", array(4, 6, fill_value=7, attributes={"b": [1, None]}, dimension_names=["x", None]))
     with pytest.warns(UserWarning, match="cannot hold consolidated_metadata of"):
         store.set("zarr.json", b'{"node_type": "group", "zarr_format": 3, "consolidated_metadata": {"kind": "inline"}}')
-    assert said(store, "zarr.json") == GROUP
-    document = said(store, "a/zarr.json")
+    assert document_of(store, "zarr.json") == GROUP
+    document = document_of(store, "a/zarr.json")
     assert (document["fill_value"], document["attributes"]) == (7, {"b": [1, None]})
     assert (document["dimension_names"], document["codecs"]) == (["x", None], [{"name": "bytes"}])
     assert parse_node(store.get("a/zarr.json") or b"") == parse_node(
@@ -78,7 +78,7 @@ def test_equal_documents_have_equal_versions() -> None:
     assert second != first
     assert store.put("a/zarr.json", group(b=3), first) == Changed(second)  # type: ignore[arg-type]
     assert store.get_versioned("a/zarr.json") == (store.get("a/zarr.json"), second)
-    assert said(store, "a/zarr.json")["attributes"] == {"b": 2}
+    assert document_of(store, "a/zarr.json")["attributes"] == {"b": 2}
 
 
 @everywhere
@@ -86,7 +86,7 @@ def test_groups_above_are_made() -> None:
     store = new_session()
     store.set("a/b/c/zarr.json", array())
     assert store.list() == ["a/b/c/zarr.json", "a/b/zarr.json", "a/zarr.json", "zarr.json"]
-    assert said(store, "a/zarr.json") == GROUP
+    assert document_of(store, "a/zarr.json") == GROUP
     assert isinstance(store.put("a/zarr.json", group(), ABSENT), Changed)
 
 
@@ -125,7 +125,7 @@ def test_documents_and_their_chunks_in_one_batch() -> None:
     answers = store.put_many(names, pieces_of(values), [ABSENT] * 6)
     assert answers == [store.get_versioned(name)[1] for name in names]  # type: ignore[index]
     assert [store.get(name) for name in ("a/b/c/0", "a/b/c/1", "d/c")] == [b"zero", b"one", b""]
-    assert said(store, "a/zarr.json")["attributes"] == {"e": 1}
+    assert document_of(store, "a/zarr.json")["attributes"] == {"e": 1}
     versions = [answer for answer in answers if isinstance(answer, bytes)]
     assert store.erase_many(names, versions) == [None] * 6
     assert store.list() == ["zarr.json"]
@@ -139,7 +139,7 @@ def test_a_changed_document_keeps_the_chunks() -> None:
     assert store.get_partial_values([("a/c/0", (1, 2)), ("a/c/3", (0, None))]) == [b"er", None]
     store.set("a/zarr.json", array(6))
     assert store.get("a/c/0") == b"zero"
-    assert said(store, "a/zarr.json")["attributes"] == {}
+    assert document_of(store, "a/zarr.json")["attributes"] == {}
 
 
 @everywhere
@@ -154,12 +154,12 @@ def test_a_changed_document_keeps_the_chunks() -> None:
 def test_what_would_be_something_else(old: bytes, below: tuple[str, bytes], new: bytes) -> None:
     store = filled(a__zarr_json=old)
     store.set(*below)
-    was = said(store, "a/zarr.json")
+    was = document_of(store, "a/zarr.json")
     with pytest.raises(InvalidInputError, match="change the kind") as caught:
         store.set("a/zarr.json", new)
     assert caught.value.hint is not None
     assert "erase_prefix('a/')" in caught.value.hint
-    assert (said(store, "a/zarr.json"), store.exists(below[0])) == (was, True)
+    assert (document_of(store, "a/zarr.json"), store.exists(below[0])) == (was, True)
     store.erase(below[0])
     store.set("a/zarr.json", new)
     assert parse_node(store.get("a/zarr.json") or b"") == parse_node(new)
@@ -334,7 +334,7 @@ def test_a_broken_node_harms_no_other() -> None:
         with pytest.raises(MetadataError):
             store.get(key)
     store.set("b/zarr.json", group(mended=True))
-    assert said(store, "b/zarr.json")["attributes"] == {"mended": True}
+    assert document_of(store, "b/zarr.json")["attributes"] == {"mended": True}
     plain.set("b/zarr.json", b"{")
     store.erase("b/zarr.json")
     assert not store.exists("b/zarr.json")
@@ -383,9 +383,9 @@ def test_documents_that_others_change_meanwhile() -> None:
     assert isinstance(first, bytes)
     answer = store.put("zarr.json", group(a=2), first)
     assert isinstance(answer, Changed)
-    assert said(store, "zarr.json")["attributes"] == {"theirs": 1}
+    assert document_of(store, "zarr.json")["attributes"] == {"theirs": 1}
     assert isinstance(store.put("zarr.json", group(a=2)), bytes)
-    assert said(store, "zarr.json")["attributes"] == {"a": 2}
+    assert document_of(store, "zarr.json")["attributes"] == {"a": 2}
 
 
 @everywhere

@@ -104,8 +104,8 @@ def test_ranges_are_kept_and_the_rest_is_fetched() -> None:
     inner, store = cached()
     store.get_partial_values([("a", (10, 30)), ("b", (-5, None))])
     inner.clear()
-    asked = [("a", (15, 20)), ("b", (-3, 2)), ("a", (35, 10)), ("b", (0, 5)), ("none", (0, None))]
-    assert store.get_partial_values(asked) == [VALUES["a"][15:35], b"lu", VALUES["a"][35:45], b"anoth", None]
+    requested = [("a", (15, 20)), ("b", (-3, 2)), ("a", (35, 10)), ("b", (0, 5)), ("none", (0, None))]
+    assert store.get_partial_values(requested) == [VALUES["a"][15:35], b"lu", VALUES["a"][35:45], b"anoth", None]
     assert [(done.operation, done.key, done.start, done.length) for done in inner.requests] == [
         ("fetch", "a", 35, 10),
         ("fetch", "b", 0, 5),

@@ -38,10 +38,10 @@ def test_it_answers_as_the_store_does(steps: list[tuple[list[tuple[int, int, int
     inner = filled()
     store, names = ChunkCache(inner, ByteCache(limit)), [*VALUES, "not there"]
     held = None
-    for asked, holds in steps:
+    for requested, holds in steps:
         within = [
             (row, start, min(length, 200 - 50 * row - start) if start >= 0 else length)
-            for row, start, length in asked
+            for row, start, length in requested
             if row > 1 or start < 200 - 50 * row
         ]
         spans = columns(*(span if span[0] < 2 else (span[0], 0, -1) for span in within))

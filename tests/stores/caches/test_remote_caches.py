@@ -44,8 +44,8 @@ def test_places_are_told_apart_without_credentials(monkeypatch: pytest.MonkeyPat
     found = [store.identity for store in (here, *others)]
     assert len(set(found)) == len(found)
     assert None not in found
-    told = " ".join(map(str, found))
-    assert not any(secret in told for secret in ("AKIA", "very-secret", "a2V5"))
+    text = " ".join(map(str, found))
+    assert not any(secret in text for secret in ("AKIA", "very-secret", "a2V5"))
     same = [
         s3_store(endpoint="http://127.0.0.1:1", access_key_id="OTHER", secret_access_key="changed"),
         s3_store(endpoint="http://user:password@127.0.0.1:1"),

@@ -140,21 +140,21 @@ def test_a_program_without_locks_comes_between(
     """It creates the key while we write our value, after we have seen that none exists."""
     if lacks:
         require_filters()
-    store, told = LocalStore(tmp_path), mmap.mmap(-1, 1)
+    store, created = LocalStore(tmp_path), mmap.mmap(-1, 1)
     store.set("d/first", b"")
 
     def write() -> None:
         mine = LocalStore(tmp_path)
         if lacks:
             lack(*lacks)
-        told[0] = ours(mine, "d/key", bytes(16 * SIZE))
+        created[0] = ours(mine, "d/key", bytes(16 * SIZE))
 
     child = fork(write)
     while not has_content(tmp_path / "d"):
         os.sched_yield()
     theirs = foreign(store, "d/key", b"theirs")
     assert os.waitpid(child, 0)[1] == 0
-    assert theirs != bool(told[0])
+    assert theirs != bool(created[0])
     assert (store.get("d/key") == b"theirs") == theirs
     assert {*os.listdir(tmp_path / "d")} == {"first", "key"}
 

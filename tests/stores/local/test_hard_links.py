@@ -9,7 +9,7 @@ import pytest
 
 from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
 from frazil.stores import LocalStore
-from frazil.stores.local.hard_links import link_files
+from frazil.stores.local.new_files import link_files
 
 
 def linked(store: LocalStore, names: list[str], sources: list[str]) -> list[bool]:

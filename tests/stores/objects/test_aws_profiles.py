@@ -59,10 +59,10 @@ def test_the_default_profile(home: Path, s3: S3) -> None:
 
 @pytest.mark.usefixtures("with_boto3")
 def test_a_program_that_tells_credentials_is_run_once(home: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {"Version": 1, "AccessKeyId": s3.key, "SecretAccessKey": s3.secret}
+    credentials = {"Version": 1, "AccessKeyId": s3.key, "SecretAccessKey": s3.secret}
     runs = home / "runs"
     program = home / "tell.py"
-    program.write_text(f"open({str(runs)!r}, 'a').write('x')\nprint({json.dumps(said)!r})\n")
+    program.write_text(f"open({str(runs)!r}, 'a').write('x')\nprint({json.dumps(credentials)!r})\n")
     write_profile(home, s3, f"credential_process = {sys.executable} {program}")
     monkeypatch.setenv("AWS_PROFILE", "other")
     bucket = s3.new_bucket()

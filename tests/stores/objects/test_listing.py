@@ -29,13 +29,13 @@ SECRET = "that-is-not-to-be-seen"
 
 def listed(keys: Sequence[tuple[str, int]], folders: Sequence[str] = (), *, more: bool = False) -> bytes:
     """An answer to ListObjectsV2."""
-    told = "".join(
+    rows = "".join(
         f'<Contents><Key>{key}</Key><LastModified>2024-01-01T00:00:00.000Z</LastModified><ETag>"e"</ETag><Size>{size}</Size></Contents>'
         for key, size in keys
     )
-    told += "".join(f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>" for folder in folders)
-    told += "<NextContinuationToken>on</NextContinuationToken>" if more else ""
-    return f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{told}</ListBucketResult>".encode()
+    rows += "".join(f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>" for folder in folders)
+    rows += "<NextContinuationToken>on</NextContinuationToken>" if more else ""
+    return f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{rows}</ListBucketResult>".encode()
 
 
 @contextmanager
@@ -169,9 +169,9 @@ class Bucket:
             value = self.documents.get(place.removeprefix("/bucket/"))
             return (404, b"") if value is None else (206, value)
         self.asked.append((method, "list"))
-        wanted = {name: values[-1] for name, values in parse_qs(query).items()}
-        prefix = wanted.get("prefix", "")
-        after = wanted.get("continuation-token", wanted.get("start-after", ""))
+        expected = {name: values[-1] for name, values in parse_qs(query).items()}
+        prefix = expected.get("prefix", "")
+        after = expected.get("continuation-token", expected.get("start-after", ""))
         first = max(bisect_right(self.keys, after), bisect_left(self.keys, prefix))
         page = [key for key in self.keys[first : first + 1001] if key.startswith(prefix)]
         more = len(page) == 1001
@@ -255,7 +255,7 @@ def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
     requests = [("GET", "list")] * (count // 1000 + 1)
     with bucket.serving() as url:
         array = frazil.open_array(store_at(url))
-        for use, wanted in (
+        for use, expected in (
             (lambda: array.info[-3:-1], (count, count)),
             (array.nbytes_stored, count),
             (lambda: array.nchunks_initialized, count),
@@ -263,7 +263,7 @@ def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
             (lambda: [(node.objects, node.stored_nbytes) for node in usage(array)], [(count, count)]),
         ):
             bucket.asked.clear()
-            assert use() == wanted
+            assert use() == expected
             assert bucket.asked == requests
         bucket.asked.clear()
         entries = list(entries_of_prefix(array.store, "c/", sizes=True, recursive=True))

@@ -153,10 +153,10 @@ def test_what_a_server_lacks_is_not_asked_for_again(s3: S3) -> None:
     with FaultProxy(s3.endpoint) as proxy:
         proxy.fail("PUT .", "501", None)
         store = s3.store(endpoint=proxy.url)
-        told = refusal(StoreError, lambda: store.create("a", b"1"))
+        error = refusal(StoreError, lambda: store.create("a", b"1"))
         assert len(proxy.asked("PUT .")) == 1
-    assert told.hint is not None
-    assert "If-None-Match" in told.hint
+    assert error.hint is not None
+    assert "If-None-Match" in error.hint
 
 
 def test_a_write_of_which_nothing_is_heard_is_told_as_such(s3: S3) -> None:
@@ -165,9 +165,9 @@ def test_a_write_of_which_nothing_is_heard_is_told_as_such(s3: S3) -> None:
         proxy.fail("PUT .", "lost answer", None)
         proxy.fail("GET .", "403", None)
         store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
-        told = refusal(StoreError, lambda: store.create("a", b"1"))
-    assert "its answer was lost" in str(told)
-    assert told.key == "a"
+        error = refusal(StoreError, lambda: store.create("a", b"1"))
+    assert "its answer was lost" in str(error)
+    assert error.key == "a"
 
 
 def test_many_are_erased_also_where_some_are_not_there(s3: S3, azure: Azure, gcs: Google) -> None:
@@ -197,9 +197,9 @@ def test_a_server_that_is_silent_can_be_interrupted(s3: S3) -> None:
             env=os.environ | s3.environment(proxy.url),
             stderr=subprocess.PIPE,
         )
-        asked = Event()
-        proxy.fail(lambda _: asked.set() or True, "stall", None)  # type: ignore[func-returns-value]
-        assert asked.wait(60)
+        request_seen = Event()
+        proxy.fail(lambda _: request_seen.set() or True, "stall", None)  # type: ignore[func-returns-value]
+        assert request_seen.wait(60)
         program.send_signal(signal.SIGINT)
         assert (program.communicate(timeout=20)[1], program.returncode) == (b"", 130)
 
@@ -208,9 +208,9 @@ def test_a_part_that_is_refused_is_told_as_such(s3: S3) -> None:
     with FaultProxy(s3.endpoint) as proxy:
         proxy.fail("PUT partNumber=1", "403", None)
         store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
-        told = refusal(StoreError, lambda: put_parts(store, "a", 5 * 2**23, iter([bytes(2**23)] * 5)))
-        assert told.key == "a"
-    assert s3.secret not in str(told)
+        error = refusal(StoreError, lambda: put_parts(store, "a", 5 * 2**23, iter([bytes(2**23)] * 5)))
+        assert error.key == "a"
+    assert s3.secret not in str(error)
 
 
 @pytest.mark.parametrize("kind", ["s3", "azure", "gcs"])

@@ -131,7 +131,7 @@ def test_tokens_do_not_tell_servers_apart(monkeypatch: pytest.MonkeyPatch) -> No
 def test_one_server_is_one_however_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    told = ObjectStore("s3://bucket/a", endpoint="http://127.0.0.1:9", skip_signature=True)
+    store = ObjectStore("s3://bucket/a", endpoint="http://127.0.0.1:9", skip_signature=True)
     others = [
         ObjectStore("s3a://bucket/a", aws_endpoint_url="http://127.0.0.1:9/", skip_signature=True),
         ObjectStore(
@@ -149,10 +149,10 @@ def test_one_server_is_one_however_it_was_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("AZURE_ENDPOINT", "http://127.0.0.1:7")
     others.append(ObjectStore("s3://bucket/a", skip_signature=True))
     for other in others:
-        assert (other.server, other.identity) == (told.server, told.identity)
+        assert (other.server, other.identity) == (store.server, store.identity)
         with pytest.raises(InvalidInputError, match="same location"):
-            frazil.copy(told, other, overwrite=True)
-    assert elsewhere.identity != told.identity
+            frazil.copy(store, other, overwrite=True)
+    assert elsewhere.identity != store.identity
 
 
 def test_no_request_is_under_way_when_a_failure_is_told() -> None:

@@ -28,17 +28,17 @@ def endless(head: bytes) -> Iterator[bytes]:
         yield bytes(2**16)
 
 
-def lies(told: Callable[[str], dict[str, object]]) -> Callable[[Request], Iterator[bytes]]:
+def lies(headers_of: Callable[[str], dict[str, object]]) -> Callable[[Request], Iterator[bytes]]:
     """Answers every request of a range with these headers, and endless bytes."""
-    return lambda request: endless(answer(206, **HEADERS, **told(request.headers.get("range", ""))))
+    return lambda request: endless(answer(206, **HEADERS, **headers_of(request.headers.get("range", ""))))
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, -1), (0, 100), (5, 10), (-20, 20), (-HUGE, HUGE), (7, -1)])
 def test_lengths_that_no_memory_has(start: int, length: int) -> None:
     """The body claims a length of 10^12 bytes, and sends as many as the client reads."""
 
-    def told(asked: str) -> dict[str, object]:
-        found = re.fullmatch(r"bytes=(\d*)-(\d*)", asked)
+    def headers_of(requested: str) -> dict[str, object]:
+        found = re.fullmatch(r"bytes=(\d*)-(\d*)", requested)
         assert found is not None, "every request names the range that it wants"
         first, last = found.groups()
         if not first:
@@ -46,7 +46,7 @@ def test_lengths_that_no_memory_has(start: int, length: int) -> None:
         end = min(int(last), HUGE - 1) if last else HUGE - 1
         return {"Content_Length": HUGE, "Content_Range": f"bytes {first}-{end}/{HUGE}"}
 
-    with scripted(lies(told)) as server, pytest.raises(StoreError) as caught:
+    with scripted(lies(headers_of)) as server, pytest.raises(StoreError) as caught:
         bucket(server.url, bytes_in_flight=2**20).fetch(["a"], np.array([[0, start, length]], np.int64))
     assert caught.value.key == "a"
 

@@ -54,30 +54,30 @@ def endless(head: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("length", [HUGE, None])
-@pytest.mark.parametrize("asked", [(0, -1), (0, 100), (5, 10), (-20, 20), (7, -1)])
-def test_a_body_without_an_end_is_never_taken(length: int | None, asked: tuple[int, int]) -> None:
+@pytest.mark.parametrize("requested", [(0, -1), (0, 100), (5, 10), (-20, 20), (7, -1)])
+def test_a_body_without_an_end_is_never_taken(length: int | None, requested: tuple[int, int]) -> None:
     """From a server without ranges: only the requested bytes are read; a request for the whole object is refused."""
     head = answer(200, Content_Length=length, ETag='"1"')
     with scripted(lambda request: head if request.method == "HEAD" else endless(head)) as server:
         store = ObjectStore(server.url, bytes_in_flight=2**20, **QUICK)
         tracemalloc.start()
-        if asked[0] >= 0 and asked[1] > 0:
-            fetched = store.fetch(["a"], span(*asked))
-            assert bytes(fetched.sources.buffers[0]) == bytes(asked[1])
+        if requested[0] >= 0 and requested[1] > 0:
+            fetched = store.fetch(["a"], span(*requested))
+            assert bytes(fetched.sources.buffers[0]) == bytes(requested[1])
         else:
-            refused(store, *asked)
+            refused(store, *requested)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak < 2**24
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("requested", "expected"),
     [((0, -1), BODY), ((10, 50), BODY[10:60]), ((-20, 20), BODY[-20:])],
     ids=["all", "inner", "end"],
 )
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_is_cut_is_requested_again(chunked: bool, asked: tuple[int, int], expected: bytes) -> None:
+def test_a_body_that_is_cut_is_requested_again(chunked: bool, requested: tuple[int, int], expected: bytes) -> None:
     """The server closes the connection in the middle of a body, the first time."""
 
     def script(request: Request) -> bytes | Iterator[bytes]:
@@ -88,7 +88,7 @@ def test_a_body_that_is_cut_is_requested_again(chunked: bool, asked: tuple[int, 
         return iter([answer(200, Content_Length=len(BODY), ETag='"1"'), BODY[:5]])
 
     with scripted(script) as server:
-        fetched = ObjectStore(server.url, **QUICK).fetch(["a"], span(*asked))
+        fetched = ObjectStore(server.url, **QUICK).fetch(["a"], span(*requested))
         assert bytes(fetched.sources.buffers[0]) == expected
         assert len(server.requests) == 2
 
@@ -107,18 +107,18 @@ def test_a_length_of_a_range_is_compared_with_what_was_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ["bytes 0-99/100", "bytes 0-9/*", "bytes 11-20/100", "bytes 10-29/100", "bytes 10-", ""]
+    "content_range", ["bytes 0-99/100", "bytes 0-9/*", "bytes 11-20/100", "bytes 10-29/100", "bytes 10-", ""]
 )
-def test_another_range_than_the_one_asked_for(told: str) -> None:
-    with scripted(lambda _: answer(206, BODY[10:20], Content_Range=told or None, ETag='"1"')) as server:
+def test_another_range_than_the_one_asked_for(content_range: str) -> None:
+    with scripted(lambda _: answer(206, BODY[10:20], Content_Range=content_range or None, ETag='"1"')) as server:
         refused(ObjectStore(server.url, **QUICK), 10, 10)
 
 
 def test_a_part_that_nobody_asked_for_is_not_the_whole() -> None:
     def script(request: Request) -> bytes:
         assert "range" not in request.headers
-        told = "bytes 0-9/100" if request.path == "/a" else "bytes 0-9/10"
-        return answer(206, BODY[:10], Content_Range=told, ETag='"1"')
+        content_range = "bytes 0-9/100" if request.path == "/a" else "bytes 0-9/10"
+        return answer(206, BODY[:10], Content_Range=content_range, ETag='"1"')
 
     with scripted(script) as server:
         store = ObjectStore(server.url, **QUICK)
@@ -175,8 +175,8 @@ def test_answers_that_are_none(head: bytes) -> None:
         refused(ObjectStore(server.url, **QUICK))
 
 
-@pytest.mark.parametrize("asked", [(0, -1), (0, 0), (5, 10), (-5, 5)])
-def test_an_encoding_that_was_not_requested(asked: tuple[int, int]) -> None:
+@pytest.mark.parametrize("requested", [(0, -1), (0, 0), (5, 10), (-5, 5)])
+def test_an_encoding_that_was_not_requested(requested: tuple[int, int]) -> None:
     """A gzipped document is invalid, and a range of it is not a range of the object. Uploads leave names that are no encodings, and error pages may have
     any."""
     heads = {
@@ -190,9 +190,9 @@ def test_an_encoding_that_was_not_requested(asked: tuple[int, int]) -> None:
         with scripted(lambda request: answer(200, BODY if request.method == "GET" else b"", **head)) as server:  # noqa: B023
             store = ObjectStore(server.url, **QUICK)
             if match is not None:
-                refused(store, *asked, match=match)
+                refused(store, *requested, match=match)
             else:
-                assert store.fetch(["a"], span(*asked)).sizes.tolist() == [100]
+                assert store.fetch(["a"], span(*requested)).sizes.tolist() == [100]
     with scripted(lambda request: answer(404, BODY, Content_Encoding="gzip")) as server:
         assert not ObjectStore(server.url, **QUICK).exists("a")
 
@@ -247,12 +247,12 @@ def test_a_redirect_is_told_of() -> None:
         with scripted(lambda request: answer(302, Location=f"{target}{request.path}?signature=secret")) as here:
             with pytest.warns(
                 RedirectWarning, match=f"{here.url}/zarr.json was redirected.*{target}/zarr.json"
-            ) as told:
+            ) as recorded:
                 array = frazil.open_array(here.url)
             assert array[...].tolist() == [7] * 4  # the same server again: no second warning, which would be an error
-            assert len(told) == 1
-            assert "secret" not in str(told[0].message)
-            assert told[0].filename == __file__
+            assert len(recorded) == 1
+            assert "secret" not in str(recorded[0].message)
+            assert recorded[0].filename == __file__
             with pytest.raises(StoreError, match=f"redirects to {target}") as caught:
                 frazil.open_array(ObjectStore(here.url, redirects=[]))
             assert "secret" not in f"{caught.value}"

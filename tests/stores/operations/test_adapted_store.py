@@ -299,16 +299,16 @@ def test_versions_of_the_object() -> None:
 def test_a_version_that_is_not_wanted_is_not_asked_for(names: tuple[str, ...]) -> None:
     table = Table()
     table.set("a", b"one")
-    asked: list[str] = []
+    requested: list[str] = []
     operations = {name: getattr(table, name) for name in names}
-    operations["version"] = lambda key: asked.append(key) or table.version(key)
+    operations["version"] = lambda key: requested.append(key) or table.version(key)
     store = adapt(SimpleNamespace(**operations))
     assert store.get("a") == b"one"
     assert store.get_many(["a", "b"]) == [b"one", None]
     assert store.get_partial_values([("a", (1, None))]) == [b"ne"]
-    assert asked == []
+    assert requested == []
     assert store.get_versioned("a") == (b"one", b"v1")
-    assert asked == ["a"]
+    assert requested == ["a"]
 
 
 def test_a_value_without_a_version() -> None:

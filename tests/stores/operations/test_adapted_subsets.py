@@ -72,13 +72,13 @@ def filled(names: Iterable[str]) -> Any:
 
 def refused(act: Callable[[], object]) -> FrazilError | None:
     """The error that it raises. It must be ours, and must not hide an endless recursion."""
-    told: FrazilError | None = None
+    caught: FrazilError | None = None
     try:
         act()
     except FrazilError as error:
-        told = error
-    assert told is None or told.__cause__ is None, told
-    return told
+        caught = error
+    assert caught is None or caught.__cause__ is None, caught
+    return caught
 
 
 @pytest.mark.parametrize("count", range(1, len(OPERATIONS) + 1))

@@ -284,10 +284,10 @@ def test_failures_say_where_they_came_from(error: Exception) -> None:
     }
     for name, call in calls.items():
         inner = SimpleNamespace(**{one: fail for one in names if one != "erase_values"})
-        told = refusal(StoreError, lambda call=call, inner=inner: call(adapt(inner)))  # type: ignore[misc]
-        assert told.message.startswith(f"{name} of the store failed with {type(error).__name__}")
-        assert told.__cause__ is error
-        assert told.errno == getattr(error, "errno", None)
+        found_error = refusal(StoreError, lambda call=call, inner=inner: call(adapt(inner)))  # type: ignore[misc]
+        assert found_error.message.startswith(f"{name} of the store failed with {type(error).__name__}")
+        assert found_error.__cause__ is error
+        assert found_error.errno == getattr(error, "errno", None)
 
 
 def test_a_missing_key_is_no_excuse_for_a_write() -> None:
@@ -336,12 +336,12 @@ class WithoutRanges:
         return len(self.value)
 
 
-@pytest.mark.parametrize("asked", [(5, 10), (90, None), (1, None), (5, 200), (-5, None), (200, None)])
-def test_a_whole_value_is_no_answer_to_a_range(asked: tuple[int, int | None]) -> None:
+@pytest.mark.parametrize("requested", [(5, 10), (90, None), (1, None), (5, 200), (-5, None), (200, None)])
+def test_a_whole_value_is_no_answer_to_a_range(requested: tuple[int, int | None]) -> None:
     store = adapt(WithoutRanges())
     assert store.get("a") == WithoutRanges.value
     with no_pauses():
-        refusal(StoreError, lambda: store.get_partial_values([("a", asked)]))
+        refusal(StoreError, lambda: store.get_partial_values([("a", requested)]))
 
 
 class Signed:
@@ -354,11 +354,11 @@ class Signed:
 
 
 def test_errors_of_others_have_a_key_and_no_secrets() -> None:
-    told = refusal(StoreError, lambda: adapt(Signed()).get("a/b"))
-    assert "secret" not in f"{told}"
-    assert "OSError: 403 , url='https://files.example.org/x', not https://a.example.org/b" in told.message
-    assert told.key == "a/b"
-    assert "secret" not in "".join(traceback.format_exception(told))
+    error = refusal(StoreError, lambda: adapt(Signed()).get("a/b"))
+    assert "secret" not in f"{error}"
+    assert "OSError: 403 , url='https://files.example.org/x', not https://a.example.org/b" in error.message
+    assert error.key == "a/b"
+    assert "secret" not in "".join(traceback.format_exception(error))
 
 
 class Chained:
@@ -385,8 +385,8 @@ class Chained:
 @pytest.mark.parametrize("kind", ["cause", "context", "note", "group"])
 @pytest.mark.parametrize("first", ["https://e.org/x?sig=secret", "s3://me:secret@e.org/x", "https://e.org/x"])
 def test_tracebacks_of_others_have_no_secrets(first: str, kind: str) -> None:
-    told = refusal(StoreError, lambda: adapt(Chained(first, kind)).get("a"))
-    shown = "".join(traceback.format_exception(told))
+    error = refusal(StoreError, lambda: adapt(Chained(first, kind)).get("a"))
+    shown = "".join(traceback.format_exception(error))
     assert "secret" not in shown
     assert ("e.org" in shown) == ("secret" not in first), "an error without secrets is the cause of ours"
-    assert told.__context__ is None or told.__context__ is told.__cause__
+    assert error.__context__ is None or error.__context__ is error.__cause__

@@ -54,9 +54,9 @@ def from_buffers(spans: list[tuple[int, int, int]]) -> Fetched:
 
 @given(SPANS)
 def test_files_and_buffers_say_the_same(root: int, spans: list[tuple[int, int, int]]) -> None:
-    asked = columns(*spans)
-    values = read_values(from_files(root, spans), NAMES, asked)
-    assert values == read_values(from_buffers(spans), NAMES, asked)
+    requested = columns(*spans)
+    values = read_values(from_files(root, spans), NAMES, requested)
+    assert values == read_values(from_buffers(spans), NAMES, requested)
     for (name, start, length), value in zip(spans, values, strict=True):
         if NAMES[name] not in VALUES:
             assert value is None
@@ -77,14 +77,14 @@ def test_values_that_lie_in_a_part_of_a_file(root: int, base: int, size: int, st
 
 @given(SPANS)
 def test_as_buffers_keeps_the_answer(root: int, spans: list[tuple[int, int, int]]) -> None:
-    asked = columns(*spans)
+    requested = columns(*spans)
     fetched = from_files(root, spans)
-    plain = as_buffers(fetched, NAMES, asked)
+    plain = as_buffers(fetched, NAMES, requested)
     assert plain.sources.files is None
-    assert read_values(plain, NAMES, asked) == read_values(fetched, NAMES, asked)
+    assert read_values(plain, NAMES, requested) == read_values(fetched, NAMES, requested)
     assert (plain.status, plain.versions) == (fetched.status, fetched.versions)
     for row, (_, start, length), value in zip(
-        plain.rows.tolist(), spans, read_values(plain, NAMES, asked), strict=True
+        plain.rows.tolist(), spans, read_values(plain, NAMES, requested), strict=True
     ):
         if value is None:
             assert row[0] == MISSING

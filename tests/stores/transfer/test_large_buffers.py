@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import StoreError
-from frazil.stores.transfer.large_buffers import empty_buffer, joined_value
+from frazil.stores.transfer.large_buffers import SHORT, empty_buffer, joined_value, short_bytes, value_buffers
 from frazil.stores.values import Pieces, Sources
 
 BUFFERS = [bytes(range(200)), np.arange(99, dtype=np.uint8), b""]
+LONG = [bytes(range(256)) * (5 * SHORT // 256), np.arange(5 * SHORT, dtype=np.uint32).astype(np.uint8)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 60), st.integers(0, 39)), max_size=5))
@@ -23,6 +24,37 @@ def test_pieces_are_joined(pieces: list[tuple[int, int, int]]) -> None:
     rows = np.array([(-1 - blob, start, length) for blob, start, length in pieces], np.int64).reshape(-1, 3)
     value = joined_value(Pieces(Sources(None, BUFFERS), rows, np.array([0, len(rows)])))
     assert bytes(value) == b"".join(bytes(BUFFERS[blob])[start : start + n] for blob, start, n in pieces)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3 * SHORT), st.integers(0, 2 * SHORT)), max_size=9),
+    st.booleans(),
+)
+def test_only_short_pieces_are_copied(pieces: list[tuple[int, int, int]], follow: bool) -> None:
+    """follow: each piece continues the one before, if both are in the same buffer."""
+    rows: list[tuple[int, int, int]] = []
+    for blob, start, length in pieces:
+        if follow and rows and rows[-1][0] == -1 - blob and rows[-1][1] + rows[-1][2] + length <= len(LONG[blob]):
+            start = rows[-1][1] + rows[-1][2]
+        rows.append((-1 - blob, start, length))
+    columns = np.array(rows, np.int64).reshape(-1, 3)
+    found = value_buffers(Pieces(Sources(None, LONG), columns, np.array([0, len(rows)])))
+    buffers = found if isinstance(found, list) else [found]
+    expected = b"".join(bytes(LONG[-1 - blob])[start : start + length] for blob, start, length in rows)
+    assert b"".join(bytes(one) for one in buffers) == expected
+    if len(buffers) > 1:
+        shared = [
+            any(np.shares_memory(np.asarray(one), np.asarray(memoryview(whole))) for whole in LONG) for one in buffers
+        ]
+        assert sum(len(one) for one, is_shared in zip(buffers, shared, strict=True) if not is_shared) == short_bytes(
+            columns
+        )
+
+
+def test_pieces_outside_their_buffer_are_refused() -> None:
+    rows = np.array([(-1, 0, SHORT), (-2, 10, len(LONG[1]))])
+    with pytest.raises(StoreError, match="changed while it was read"):
+        value_buffers(Pieces(Sources(None, LONG), rows, np.array([0, 2])))
 
 
 def test_a_whole_piece_is_not_copied() -> None:

@@ -29,22 +29,22 @@ def spans(draw: st.DrawFn) -> Columns:
 
 
 @given(spans(), st.integers(0, 40), st.integers(1, 300))
-def test_rows_are_the_bytes_that_were_asked_for(wanted: Columns, gap: int, largest: int) -> None:
-    merged = merge_spans(wanted, gap, largest)
+def test_rows_are_the_bytes_that_were_asked_for(requested: Columns, gap: int, largest: int) -> None:
+    merged = merge_spans(requested, gap, largest)
     if merged is None:
         return
-    assert len(merged.spans) < len(wanted)
+    assert len(merged.spans) < len(requested)
     rows = merged.cut(merged.spans)  # like a store that returns whole objects
-    assert rows[:, 0].tolist() == wanted[:, 0].tolist()
+    assert rows[:, 0].tolist() == requested[:, 0].tolist()
     own = merged.length < 0
-    assert (rows[own] == wanted[own]).all()
-    assert (rows[~own] == wanted[~own]).all()
+    assert (rows[own] == requested[own]).all()
+    assert (rows[~own] == requested[~own]).all()
 
 
 @given(spans())
-def test_spans_that_do_not_lie_near_each_other_stay_apart(wanted: Columns) -> None:
-    merged = merge_spans(wanted, 10)
-    found = wanted if merged is None else merged.spans
+def test_spans_that_do_not_lie_near_each_other_stay_apart(requested: Columns) -> None:
+    merged = merge_spans(requested, 10)
+    found = requested if merged is None else merged.spans
     plain = sorted((name, start, start + length) for name, start, length in found.tolist() if start >= 0 <= length)
     for (name, start, end), (after, begin, _) in zip(plain, plain[1:], strict=False):
         assert start <= end
@@ -58,9 +58,9 @@ def test_spans_far_apart_are_not_merged() -> None:
 
 
 def test_merged_spans_have_a_bound() -> None:
-    wanted = np.zeros((1000, 3), np.int64)
-    wanted[:, 1], wanted[:, 2] = np.arange(1000) * 100, 100
-    merged = merge_spans(wanted, 0, 5000)
+    requested = np.zeros((1000, 3), np.int64)
+    requested[:, 1], requested[:, 2] = np.arange(1000) * 100, 100
+    merged = merge_spans(requested, 0, 5000)
     assert merged is not None
     assert len(merged.spans) == 20
     assert merged.spans[:, 2].max() == 5000
@@ -72,22 +72,22 @@ def test_neighbours_cost_one_request(count: int) -> None:
     store.set("a", bytes(range(200)))
     store.set("b", b"0123456789")
     store.clear()
-    wanted = np.array([(i % 2, (i * 7) % 10, 1) for i in range(count)] + [(0, -5, -1)], np.int64)
+    requested = np.array([(i % 2, (i * 7) % 10, 1) for i in range(count)] + [(0, -5, -1)], np.int64)
     names = ["a", "b"]
-    fetched = fetch_spans(store, names, wanted)
+    fetched = fetch_spans(store, names, requested)
     expected = [
-        bytes(range(200))[-5:] if s < 0 else store.inner.get(names[n])[s : s + 1] for n, s, _ in wanted.tolist()
+        bytes(range(200))[-5:] if s < 0 else store.inner.get(names[n])[s : s + 1] for n, s, _ in requested.tolist()
     ]
-    assert read_values(fetched, names, wanted) == expected
+    assert read_values(fetched, names, requested) == expected
     assert store.count("fetch") == 3
-    again = fetch_spans(store, names, wanted, continue_from=fetched)
-    assert read_values(again, names, wanted) == expected
+    again = fetch_spans(store, names, requested, continue_from=fetched)
+    assert read_values(again, names, requested) == expected
 
 
 def test_what_is_not_there_is_missing_in_every_row() -> None:
     store = CountingStore(MemoryStore())
-    wanted = np.array([(0, 0, 1), (0, 1, 1)], np.int64)
-    assert read_values(fetch_spans(store, ["none"], wanted), ["none"], wanted) == [None, None]
+    requested = np.array([(0, 0, 1), (0, 1, 1)], np.int64)
+    assert read_values(fetch_spans(store, ["none"], requested), ["none"], requested) == [None, None]
 
 
 def test_spans_past_the_end_fail_and_their_neighbours_do_not() -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.stores.local_disks import fork
+from tests.stores.refused_system_calls import lack, require_filters
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import Capabilities, Columns, Fetched, LocalStore, MemoryStore, Store, Version, WrappedStore
@@ -51,10 +53,10 @@ def test_a_copy_has_the_same_bytes_under_each_key(
     kept = {name: values[name] for name in free(list(values))}
     for name, value in kept.items():
         source.set(name, value)
-    asked = [*kept, "missing", "mis/sing"]
+    requested = [*kept, "missing", "mis/sing"]
     if here == "remote":
         source = CountingStore(source)
-    sizes = target.copy_in([f"new/{name}" for name in asked], source, asked, limit=limit)
+    sizes = target.copy_in([f"new/{name}" for name in requested], source, requested, limit=limit)
     assert sizes == [*map(len, kept.values()), -1, -1]
     assert {key: target.get(key) for key in target.list()} == {f"new/{name}": value for name, value in kept.items()}
 
@@ -209,17 +211,30 @@ def test_files_are_copied_over_others_and_with_their_folders(tmp_path: Path) -> 
         assert (tmp_path / "b" / name).stat().st_mtime_ns == (tmp_path / "a" / name).stat().st_mtime_ns
 
 
-@pytest.mark.parametrize("nameless", [True, False])
-def test_streams_are_stored_in_each_way_that_disks_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool
-) -> None:
-    if not nameless:
-        monkeypatch.setattr(files_module, "_HAS_NAMELESS", False)
-    target = LocalStore(tmp_path, sync=True)
+def store_streams(folder: Path) -> None:
+    target = LocalStore(folder, sync=True)
     put_parts(target, "s/t", 6, iter([b"abc", b"", b"def"]))
+    os.chmod(folder / "s" / "t", 0o640)
     put_parts(target, "s/t", 2, iter([b"gh"]))
+    with pytest.raises(ZeroDivisionError):
+        put_parts(target, "s/t", 2, (b"%d" % (1 // number) for number in (1, 0)))
     assert target.get("s/t") == b"gh"
-    assert os.listdir(tmp_path / "s") == ["t"]
+    assert os.listdir(folder / "s") == ["t"]
+    assert os.stat(folder / "s" / "t").st_mode & 0o777 == 0o640
+
+
+def test_streams_are_stored(tmp_path: Path) -> None:
+    store_streams(tmp_path)
+
+
+def test_streams_are_stored_on_disks_without_unnamed_files(tmp_path: Path) -> None:
+    require_filters()
+
+    def store() -> None:
+        lack("unnamed files")
+        store_streams(tmp_path)
+
+    assert os.waitpid(fork(store), 0)[1] == 0
 
 
 def test_a_stream_that_breaks_leaves_nothing(tmp_path: Path) -> None:

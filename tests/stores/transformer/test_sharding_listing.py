@@ -89,8 +89,8 @@ def test_listing(case: Case, data: st.DataObject, known: bool) -> None:
     assert store.list() == model.list()
     prefixes = case.prefixes()
     for prefix in data.draw(st.lists(st.sampled_from(prefixes), min_size=1, max_size=10)):
-        wanted = model.list_prefix(prefix)
-        assert store.list_prefix(prefix) == wanted
+        expected = model.list_prefix(prefix)
+        assert store.list_prefix(prefix) == expected
         assert store.is_empty(prefix) == model.is_empty(prefix)
         after = data.draw(st.sampled_from(["", *model.list(), *prefixes, "data/root/x/c1", "c10"]))
         limit = data.draw(st.integers(1, 12))

@@ -39,14 +39,14 @@ def below(writing: Literal["rebuild", "append"] = "rebuild") -> tuple[CountingSt
     return inner, store
 
 
-def asked(inner: CountingStore) -> list[tuple[str, str, int]]:
+def requests_of(inner: CountingStore) -> list[tuple[str, str, int]]:
     return [(done.operation, done.key, done.nbytes) for done in inner.requests]
 
 
 def test_reading_is_the_index_and_the_chunk() -> None:
     inner, store = below()
     assert store.get("d/c0/1") == b"0/1....___"
-    assert asked(inner) == [("fetch", "d/c0/0", INDEX), ("fetch", "d/c0/0", 10)]
+    assert requests_of(inner) == [("fetch", "d/c0/0", INDEX), ("fetch", "d/c0/0", 10)]
 
 
 @pytest.mark.parametrize("key", ["d/c0/3", "d/c7/7"])
@@ -86,22 +86,22 @@ def test_a_whole_shard_is_not_read() -> None:
     inner, store = below()
     names = [f"d/c{i}/{j}" for i in (2, 3) for j in (0, 1)]
     store.put_many(names, pieces_of([b"x"] * 4), [None] * 4)
-    assert asked(inner) == [("put", "d/c1/0", 4 + INDEX)]
+    assert requests_of(inner) == [("put", "d/c1/0", 4 + INDEX)]
     inner.clear()
     store.erase_values(names)
-    assert asked(inner) == [("erase", "d/c1/0", 0)]
+    assert requests_of(inner) == [("erase", "d/c1/0", 0)]
 
 
 def test_rebuilding_reads_what_it_keeps() -> None:
     inner, store = below()
     store.set("d/c0/0", b"new")
-    assert asked(inner) == [("fetch", "d/c0/0", INDEX), ("fetch", "d/c0/0", 30), ("put", "d/c0/0", 33 + INDEX)]
+    assert requests_of(inner) == [("fetch", "d/c0/0", INDEX), ("fetch", "d/c0/0", 30), ("put", "d/c0/0", 33 + INDEX)]
 
 
 def test_appending_reads_the_index_alone() -> None:
     inner, store = below("append")
     store.set("d/c0/0", b"new")
-    assert asked(inner) == [("fetch", "d/c0/0", INDEX), ("append", "d/c0/0", 3 + INDEX)]
+    assert requests_of(inner) == [("fetch", "d/c0/0", INDEX), ("append", "d/c0/0", 3 + INDEX)]
     inner.clear()
     assert [store.get(f"d/c{key}") for key in ("0/0", "0/1", "1/1")] == [b"new", b"0/1....___", b"1/1....___"]
 

@@ -210,15 +210,15 @@ def test_writers_are_killed(tmp_path: Path) -> None:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"begun\n"
         for _ in range(random.randint(1, 60)):
-            said = writer.stdout.readline()
+            first_line = writer.stdout.readline()
         writer.send_signal(signal.SIGKILL)
         rest = writer.stdout.read().splitlines(keepends=True)
         writer.wait()
         writer.stdout.close()
-        told = max(int(line) for line in [said, *rest] if line.endswith(b"\n"))
+        acknowledged = max(int(line) for line in [first_line, *rest] if line.endswith(b"\n"))
         found = {key: value for key, value in content(path).items() if value is not None}
         numbers = {key: int(value[: len(value) // 1000]) for key, value in found.items()}
         assert all(found[key] == b"%d" % number * 1000 for key, number in numbers.items())
         done = max(numbers.values())
-        assert done in {told, told + 1}
+        assert done in {acknowledged, acknowledged + 1}
         assert sorted(numbers.values()) == list(range(max(0, done - 49), done + 1))

@@ -77,19 +77,19 @@ def test_an_erased_name_may_come_back() -> None:
 def test_a_put_that_fails(fault: Fault) -> None:
     bucket = Bucket()
     there = world(bucket, fault)
-    told = []
+    found = []
 
     def act() -> None:
         try:
             SimulatedStore(there, client).put("key", b"value", ABSENT)
         except StoreError as error:
-            told.append(error.key)
-        told.append(bucket.get("key") is not None)
+            found.append(error.key)
+        found.append(bucket.get("key") is not None)
 
     client = Client("a", "")
     there.scheduler.start(client, act)
     there.scheduler.run()
-    assert told == ["key", fault == "lose"]
+    assert found == ["key", fault == "lose"]
     assert len(there.sent) == (fault == "late")
     if there.sent:
         there.arrive(0)

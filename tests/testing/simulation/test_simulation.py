@@ -52,14 +52,14 @@ def test_a_run_is_repeated_in_another_process() -> None:
     """Nothing depends on the hashes of strings, or on addresses."""
     here = "\n".join(Simulation(7).run().trace)
     for hashes in ("1", "2"):
-        told = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "frazil.testing.simulation", "7"],
             env={**os.environ, "PYTHONHASHSEED": hashes},
             capture_output=True,
             text=True,
             check=True,
         )
-        assert told.stdout.startswith(here)
+        assert completed.stdout.startswith(here)
 
 
 @pytest.mark.parametrize("seed", [213, 551, 1063, 1117, 1134, 10653])

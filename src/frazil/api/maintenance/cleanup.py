@@ -38,7 +38,7 @@ def garbage_collect(
     if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function")
     waits = 0 if now else max(_ns(wait), 1)
-    return collection.collect(files, waits, progress or _nobody, dry_run=dry_run)
+    return collection.collect(files, waits, progress or _ignore_progress, dry_run=dry_run)
 
 
 def expire(
@@ -69,5 +69,5 @@ def _ns(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1) * 1000
 
 
-def _nobody(_what: str, _count: int) -> None:
+def _ignore_progress(_what: str, _count: int) -> None:
     """Progress is not reported."""

@@ -51,11 +51,11 @@ class Inspected:
 def _stats(files: RepositoryFormat, largest: int, progress: Progress | None) -> Statistics:
     if isinstance(largest, bool) or not isinstance(largest, int) or largest < 0:
         raise InvalidInputError(f"largest is {largest!r}; it must be a whole number, 0 or more")
-    return statistics(files.anew(), largest, _checked(progress))
+    return statistics(files.uncached(), largest, _checked(progress))
 
 
 def _usage(files: RepositoryFormat, name: str, path: str, progress: Progress | None) -> tuple[PathUsage, ...]:
-    fresh = files.anew()
+    fresh = files.uncached()
     below = "/" + normalise(path)
     return usage_of(fresh, lookup(fresh, name), below, _checked(progress))[0]
 
@@ -63,7 +63,7 @@ def _usage(files: RepositoryFormat, name: str, path: str, progress: Progress | N
 def _show(files: RepositoryFormat, name: str) -> ShownCommit | ShownObject:
     if not isinstance(name, str):
         raise InvalidInputError(f"{name!r} is not a name; it must be text")
-    fresh = files.anew()
+    fresh = files.uncached()
     fresh.require()
     try:
         return show_commit(fresh, lookup(fresh, name))
@@ -83,8 +83,8 @@ def _show(files: RepositoryFormat, name: str) -> ShownCommit | ShownObject:
 def _checked(progress: Progress | None) -> Progress:
     if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function")
-    return progress or _nobody
+    return progress or _ignore_progress
 
 
-def _nobody(_what: str, _count: int) -> None:
+def _ignore_progress(_what: str, _count: int) -> None:
     """Progress is not reported."""

@@ -36,6 +36,6 @@ def repair(
         check_flag(value, name)
     report = check_progress(progress)
     depth = checks.depth(options, report)
-    fresh = files.anew()
+    fresh = files.uncached()
     decode = decoder(fresh, open_session, report) if checks.decode else None
     return repairs.repair(fresh, consents, depth, decode, report, dry_run=dry_run)

@@ -64,7 +64,7 @@ def verify(
     """As Repository.verify. open_session: opens a snapshot of the given repository for reading."""
     report = check_progress(progress)
     depth = checks.depth(options, report)
-    fresh = files.anew()
+    fresh = files.uncached()
     found, tips, _ = check(fresh, report, depth)
     if not checks.decode:
         return found
@@ -78,7 +78,7 @@ def check_progress(progress: Callable[[str, int], object] | None) -> Callable[[s
     """The function that receives progress. Raises InvalidInputError."""
     if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function")
-    return progress or _nobody
+    return progress or _ignore_progress
 
 
 def decoder(
@@ -100,14 +100,14 @@ def decoder(
 class _Decoding:
     """Decodes the arrays of tips, each array once, even if several tips have it."""
 
-    __slots__ = ("_bad", "_files", "_report", "_seen", "decoded", "found")
+    __slots__ = ("_bad", "_decoded_arrays", "_files", "_report", "decoded", "found")
 
     def __init__(
         self, files: RepositoryFormat, problems: tuple[Problem, ...], report: Callable[[str, int], object]
     ) -> None:
         self._files, self._report = files, report
         self.found, self.decoded = Findings(problems), 0
-        self._seen: set[tuple[object, ...]] = set()
+        self._decoded_arrays: set[tuple[object, ...]] = set()
         self._bad: dict[
             tuple[str, str], list[Columns]
         ] = {}  # by path and key of the manifest: chunks with a known problem
@@ -136,8 +136,8 @@ class _Decoding:
                 tuple(reference.id for reference in node.array.manifests),
                 grid_of(node.array.metadata),
             )
-            if identity not in self._seen:
-                self._seen.add(identity)
+            if identity not in self._decoded_arrays:
+                self._decoded_arrays.add(identity)
                 self._decode_array(session, node, Subject(ref, encode_id(snapshot), path), trusted=trusted)
 
     def _decode_array(self, session: Session, node: NodeSnapshot, subject: Subject, *, trusted: bool) -> None:
@@ -148,11 +148,11 @@ class _Decoding:
             references = BaseReferences(self._files, node, node.array, trusted=trusted)
             chunks = references.coordinates()
             chunks = sorted_coordinates(chunks[within(chunks, grid_of(metadata))])
-            chunks = chunks[~self._known(node, chunks, references.find(chunks)[0])]
+            chunks = chunks[~self._is_known_bad(node, chunks, references.find(chunks)[0])]
         except FrazilError as error:
             if isinstance(error, StoreError):
                 raise
-            self._say_once(error, subject)
+            self._add_once(error, subject)
             return
         if not isinstance(array, Array):
             self.found.add("decode", "the array cannot be opened", subject)
@@ -163,15 +163,15 @@ class _Decoding:
             self.decoded += len(run)
             self._report("chunks decoded", len(run))
 
-    def _known(self, node: NodeSnapshot, chunks: Columns, parts: Columns) -> NDArray[np.bool_]:
+    def _is_known_bad(self, node: NodeSnapshot, chunks: Columns, parts: Columns) -> NDArray[np.bool_]:
         """The chunks with a known problem. parts: the number of the manifest in which readers find each chunk"""
         assert node.array is not None
-        known = np.zeros(len(chunks), np.bool_)
+        found = np.zeros(len(chunks), np.bool_)
         for number, reference in enumerate(node.array.manifests):
             for bad in self._bad.get((node.path, self._files.key(f"manifests/{encode_id(reference.id)}")), []):
                 if bad.shape[1] == chunks.shape[1]:
-                    known |= (parts == number) & among(chunks, bad[(bad >= 0).all(axis=1)])
-        return known
+                    found |= (parts == number) & among(chunks, bad[(bad >= 0).all(axis=1)])
+        return found
 
     def _read(self, array: Array, chunks: Columns, shape: tuple[int, ...], subject: Subject) -> None:
         """Reads adjacent chunks; if that fails, each half of them."""
@@ -191,9 +191,9 @@ class _Decoding:
             self._read(array, chunks[:middle], shape, subject)
             self._read(array, chunks[middle:], shape, subject)
         except FrazilError as error:  # of the array, such as a missing codec
-            self._say_once(error, subject, chunks)
+            self._add_once(error, subject, chunks)
 
-    def _say_once(self, error: FrazilError, subject: Subject, chunks: Columns | None = None) -> None:
+    def _add_once(self, error: FrazilError, subject: Subject, chunks: Columns | None = None) -> None:
         """Adds the problem of an array or its manifests, unless it was added before."""
         if not any(error.message == problem.text and problem.path == subject.path for problem in self.found.problems):
             self.found.add("decode", error.message, subject, error.key, chunks)
@@ -204,12 +204,12 @@ def _runs(chunks: Columns, together: int) -> Iterator[Columns]:
     if chunks.shape[1] == 0:
         yield from [chunks[:1]] if len(chunks) else []
         return
-    apart = (chunks[1:, :-1] != chunks[:-1, :-1]).any(axis=1) | (chunks[1:, -1] != chunks[:-1, -1] + 1)
-    starts = [0, *(np.flatnonzero(apart) + 1).tolist(), len(chunks)]
+    breaks = (chunks[1:, :-1] != chunks[:-1, :-1]).any(axis=1) | (chunks[1:, -1] != chunks[:-1, -1] + 1)
+    starts = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(chunks)]
     for start, stop in itertools.pairwise(starts):
         for low in range(start, stop, together):
             yield chunks[low : min(low + together, stop)]
 
 
-def _nobody(_what: str, _count: int) -> None:
+def _ignore_progress(_what: str, _count: int) -> None:
     """Progress is not reported."""

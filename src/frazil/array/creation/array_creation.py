@@ -83,10 +83,10 @@ def new_array(
 def _check_format(arguments: dict[str, object], location: NodeLocation) -> None:
     """Takes zarr_format and zarr_version out of the arguments. Raises InvalidInputError for a format other than that of the hierarchy."""
     given: Any = arguments.pop("zarr_format", None)
-    asked, present = zarr_arguments.format_of(given, arguments), location.layout.zarr_format
-    if asked not in (None, present):
+    requested, present = zarr_arguments.format_of(given, arguments), location.layout.zarr_format
+    if requested not in (None, present):
         raise InvalidInputError(
-            f"zarr_format is {asked!r}, and that of the group {present!r}: an array must have the format of its group",
+            f"zarr_format is {requested!r}, and that of the group {present!r}: an array must have the format of its group",
             path=location.path or "/",
             hint="frazil.convert writes a hierarchy in another format",
         )

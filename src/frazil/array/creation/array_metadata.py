@@ -53,9 +53,11 @@ def check_arguments(
     """Raises InvalidInputError for a name that is neither an argument of array_metadata nor in `also`, and for a required argument that is missing or None."""
     ours = {*array_metadata.__annotations__, *also} - {"registry", "zarr_format", "zarr", "return"}
     for name in set(given) - ours:
-        known = {*ours, *zarr_arguments.ZarrArguments.__annotations__}
-        if name not in known:
-            raise InvalidInputError(f"{name} is not an argument here", hint=f"known names: {', '.join(sorted(known))}")
+        allowed = {*ours, *zarr_arguments.ZarrArguments.__annotations__}
+        if name not in allowed:
+            raise InvalidInputError(
+                f"{name} is not an argument here", hint=f"known names: {', '.join(sorted(allowed))}"
+            )
     for name in required:
         if given.get(name) is None:
             raise InvalidInputError(f"{name} is missing", path=path)
@@ -277,7 +279,7 @@ def _codecs(
     if isinstance(codecs, str) and codecs == "auto":
         return default
     if isinstance(codecs, list | tuple) and not all(isinstance(codec, str | Codec | Extension) for codec in codecs):
-        codecs = zarr_arguments.known_codecs(registry, codecs, itemsize)
+        codecs = zarr_arguments.converted_codecs(registry, codecs, itemsize)
     return registry.codecs_from_user(codecs)
 
 

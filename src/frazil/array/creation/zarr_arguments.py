@@ -195,7 +195,7 @@ def codecs_by_kind(
     """The codecs of filters, serializer and compressors as one list; `codecs` where none of the three is given.
 
     default   the compressors that "auto" means; "auto" means no filters, and the serializer of the data type
-    itemsize  as in known_codecs
+    itemsize  as in converted_codecs
     any_kind  whether any codec may be among filters and compressors, as in Zarr v2
     Raises InvalidInputError for codecs that are given twice and for unknown settings, MetadataError for codecs of another kind."""
     check_settings(given)
@@ -215,7 +215,7 @@ def codecs_by_kind(
         if automatic or value is None:
             continue
         listed = value if isinstance(value, list | tuple) and name != "serializer" else (value,)
-        parsed = registry.codecs_from_user(known_codecs(registry, listed, itemsize, name), name)
+        parsed = registry.codecs_from_user(converted_codecs(registry, listed, itemsize, name), name)
         for i, codec in enumerate(parsed):
             if not (any_kind or isinstance(codec, kind)):
                 raise MetadataError(f"codec {codec.name} is of another kind than {name}", path=item(name, i))
@@ -258,16 +258,16 @@ def check_settings(given: ZarrArguments) -> None:
             raise InvalidInputError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
 
 
-def known_codecs(registry: Registry, codecs: Sequence[object], itemsize: int, name: str = "codecs") -> list[object]:
+def converted_codecs(registry: Registry, codecs: Sequence[object], itemsize: int, name: str = "codecs") -> list[object]:
     """The list with Codecs and Extensions instead of zarr-python's codecs and of numcodecs' codecs and configurations; others as they are.
 
     itemsize  bytes of an element, for numcodecs.Blosc, which does not know it
     name      the argument, for messages
     Raises MetadataError, UnknownExtensionError."""
-    return [_known(registry, codec, item(name, i), itemsize) for i, codec in enumerate(codecs)]
+    return [_converted(registry, codec, item(name, i), itemsize) for i, codec in enumerate(codecs)]
 
 
-def _known(registry: Registry, codec: object, path: str, itemsize: int) -> object:
+def _converted(registry: Registry, codec: object, path: str, itemsize: int) -> object:
     if isinstance(codec, str | Codec | Extension):
         return codec
     document = _document(codec)

@@ -32,7 +32,7 @@ class _Dialect(Protocol):
     def emit_copies(self, copies: Mapping[str, Json]) -> dict[str, Json]: ...
     def copy_of(self, key: str, values: Mapping[str, bytes]) -> Json | None: ...
     def is_group(self, copy: Json) -> bool: ...
-    def parse_copy(self, copy: Json, known: KnownExtensions, key: str) -> Metadata: ...
+    def parse_copy(self, copy: Json, extensions: KnownExtensions, key: str) -> Metadata: ...
 
 
 _DIALECTS: Final[dict[ZarrFormat, _Dialect]] = {3: v3_copies, 2: v2_copies}
@@ -44,25 +44,25 @@ class Copies(Value, excluded=("_members",)):
 
     root: path of the group; top: its metadata; documents: the copies by whole path"""
 
-    __slots__ = ("_members", "documents", "known", "layout", "root", "top")
+    __slots__ = ("_members", "documents", "layout", "registry", "root", "top")
     root: str
     top: GroupMetadata
     documents: Mapping[str, Json]
-    known: Registry
+    registry: Registry
     layout: Layout
     _members: dict[str, list[str]]
 
     def __init__(
-        self, root: str, top: GroupMetadata, documents: Mapping[str, Json], known: Registry, layout: Layout
+        self, root: str, top: GroupMetadata, documents: Mapping[str, Json], registry: Registry, layout: Layout
     ) -> None:
-        self.root, self.top, self.documents, self.known, self.layout = root, top, documents, known, layout
+        self.root, self.top, self.documents, self.registry, self.layout = root, top, documents, registry, layout
         members: dict[str, list[str]] = {}
         for path in documents:
             insort(members.setdefault(split(path)[0], []), path)
         self._members = members
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Copies, (self.root, self.top, self.documents, self.known, self.layout)
+        return Copies, (self.root, self.top, self.documents, self.registry, self.layout)
 
     def find(self, path: str) -> Metadata | FrazilError | None:
         if path == self.root:
@@ -71,7 +71,7 @@ class Copies(Value, excluded=("_members",)):
             return None
         try:
             key = self.layout.document_keys(path)[0]
-            return _DIALECTS[self.layout.zarr_format].parse_copy(self.documents[path], self.known, key)
+            return _DIALECTS[self.layout.zarr_format].parse_copy(self.documents[path], self.registry, key)
         except (MetadataError, UnknownExtensionError) as error:
             return error
 
@@ -201,7 +201,7 @@ def check_copies(location: NodeLocation, copies: Copies) -> None:
         ]
         read = {path: _dialect(location).copy_of(join(path, names[0]), found) for path, found in rows}
         stored = {path: copy for path, copy in read.items() if copy is not None}
-    now = Copies(copies.root, copies.top, stored, copies.known, copies.layout)
+    now = Copies(copies.root, copies.top, stored, copies.registry, copies.layout)
     for path in sorted({*stored, *copies.documents}):
         if path not in stored:
             reason = "has a copy of a document that was removed"
@@ -234,7 +234,7 @@ def _means(copies: Copies, path: str) -> _Meaning:
     if not isinstance(node, ArrayMetadata):
         return _Meaning(copies.documents[path])
     try:
-        codecs = copies.known.parse_codecs(node.codecs)
+        codecs = copies.registry.parse_codecs(node.codecs)
         return _Meaning(node=node.with_members(codecs=_NO_CODECS, document=None), codecs=codecs)
     except (MetadataError, UnknownExtensionError):
         return _Meaning(node=node)

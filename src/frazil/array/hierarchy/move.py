@@ -107,11 +107,11 @@ def _link(location: NodeLocation, names: Mapping[str, str]) -> None:
     for first in range(0, len(keys), _AT_ONCE):
         part = keys[first : first + _AT_ONCE]
         sizes = location.store.copy_in([names[key] for key in part], location.store, part, shares=True)
-        gone = [key for key, size in zip(part, sizes, strict=True) if size < 0]
-        if gone:
+        missing = [key for key, size in zip(part, sizes, strict=True) if size < 0]
+        if missing:
             raise ConflictError(
                 "the node was changed while it was being moved; nothing of it was removed",
-                key=gone[0],
+                key=missing[0],
                 path=location.path,
                 hint="remove what is at the new path, and move it again",
             )

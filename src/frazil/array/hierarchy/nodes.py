@@ -160,12 +160,12 @@ def _is_implied(location: NodeLocation) -> bool:
 
 def find_nodes(location: NodeLocation, paths: Sequence[str]) -> dict[str, Metadata]:
     """The nodes at these paths that have a document, in one batch of requests. Raises MetadataError where one breaks the rules."""
-    asked: Mapping[str, Metadata | FrazilError | None]
+    found_nodes: Mapping[str, Metadata | FrazilError | None]
     if (reader := location.reader) is not None:
-        asked = {path: reader.find(path) for path in paths}
+        found_nodes = {path: reader.find(path) for path in paths}
     else:
-        asked = look_up(location, [Candidate(path, location.layout.document_keys(path)) for path in paths])
-    return {path: node for path, found in asked.items() if (node := _readable(found)) is not None}
+        found_nodes = look_up(location, [Candidate(path, location.layout.document_keys(path)) for path in paths])
+    return {path: node for path, found in found_nodes.items() if (node := _readable(found)) is not None}
 
 
 def look_up(location: NodeLocation, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
@@ -343,9 +343,9 @@ def create_nodes(
     if replaces is not None:
         (location.store if location.entry_store is None else location.entry_store).erase_prefix(replaces)
     # a single document that is put only if absent need not be looked up before
-    told = len(nodes) == 1 and store.capabilities.expects and not overwrite and there.keys() >= set(above)
+    put_detects = len(nodes) == 1 and store.capabilities.expects and not overwrite and there.keys() >= set(above)
     for path in nodes:
-        _make_room(location, path, nodes[path], overwrite, told)
+        _make_room(location, path, nodes[path], overwrite, put_detects)
     drop_copies(location, there)
     _write_entry(location)
     if explicit_groups or not layout.implicit_groups:
@@ -438,8 +438,8 @@ def _check_free(location: NodeLocation, paths: Iterable[str]) -> None:
             raise already_there(location, path)
 
 
-def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: bool, told: bool) -> None:
-    """told: whether the put of the document reports an existing one, and nothing is written before it."""
+def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: bool, put_detects: bool) -> None:
+    """put_detects: whether the put of the document reports an existing one, and nothing is written before it."""
     store, layout, can = location.store, location.layout, location.store.capabilities
     if overwrite:
         if can.erasable or not can.listable or not all(map(store.is_empty, layout.prefixes(path))):
@@ -455,7 +455,7 @@ def _make_room(location: NodeLocation, path: str, node: Metadata, overwrite: boo
     elif looks_below:
         if not store.is_empty(prefix):  # a document, or chunks that would show up in the new array
             raise already_there(location, path)
-    elif told and len(layout.document_keys(path)) == 1:
+    elif put_detects and len(layout.document_keys(path)) == 1:
         check_key(layout.document_keys(path)[0])
     elif (store.sizes(layout.document_keys(path)) >= 0).any():
         raise already_there(location, path)

@@ -13,7 +13,7 @@ from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
 from frazil.metadata.members import Members, check_integer, check_object, json_object
-from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, known_format
+from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, parsed_format
 from frazil.metadata.paths import ancestors, join, normalise
 from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, parsed_before, read_document
 from frazil.record import Record
@@ -41,19 +41,19 @@ def locate(
 
     One request; with a path one batch of two, as the zarr.json of the location itself may be the entry point of a hierarchy of the draft, which then decides
     alone. Such a hierarchy may also begin at the node, or between the two.
-    zarr_format  the dialect, where it is known: for 3 always one request
+    zarr_format  the dialect, where it is dialect: for 3 always one request
     to_create    as in find_node
     Raises MetadataError, UnknownExtensionError, InvalidInputError for a path that the dialect does not have."""
-    known = _format(zarr_format)
+    dialect = _format(zarr_format)
     if location.nodes is not None:
-        kept = _without_documents(location, path, known)
+        kept = _without_documents(location, path, dialect)
         return kept, find_node(kept)
     lenient = normalise(path, str)
     whole = join(location.path, lenient)
     first: _Document | None = None
-    if known == 2:
+    if dialect == 2:
         found = _in_v2(location, path)
-    elif not lenient or known == 3:
+    elif not lenient or dialect == 3:
         found = _node_at(location, whole, _documents(location, [whole])[0], to_create) or (
             location.at(join(location.path, normalise(path))),
             None,
@@ -65,13 +65,13 @@ def locate(
             found = _inside(location, location.path, entry, lenient, to_create)
         else:
             found = _node_at(location, whole, last, to_create) or _below(location, path, lenient, first, to_create)
-    if found[1] is None and known != 2 and found[0].layout is location.layout:
+    if found[1] is None and dialect != 2 and found[0].layout is location.layout:
         there = _in_v2(location, path)
         found = found if there[1] is None else there
     node = found[1]
-    if known is not None and node is not None and node.zarr_format != known:
+    if dialect is not None and node is not None and node.zarr_format != dialect:
         raise InvalidInputError(
-            f"a node of zarr_format {node.zarr_format!r} is there, not of {known!r}", path=path or "/"
+            f"a node of zarr_format {node.zarr_format!r} is there, not of {dialect!r}", path=path or "/"
         )
     if isinstance(node, GroupMetadata) and location.read_only and not found[0].store.capabilities.listable:
         return _through_copies(location, first, found[0], node), node
@@ -100,11 +100,11 @@ def _through_copies(
     return location if copies is None else location._replace(copies=copies)
 
 
-def _without_documents(location: NodeLocation, path: str, known: ZarrFormat | None) -> NodeLocation:
+def _without_documents(location: NodeLocation, path: str, dialect: ZarrFormat | None) -> NodeLocation:
     """The location of a node in a NodeStorage, which has one dialect. Raises InvalidInputError for another dialect."""
-    if known not in (None, location.layout.zarr_format):
+    if dialect not in (None, location.layout.zarr_format):
         raise InvalidInputError(
-            f"nodes of a repository are of zarr_format {location.layout.zarr_format!r}, not of {known!r}",
+            f"nodes of a repository are of zarr_format {location.layout.zarr_format!r}, not of {dialect!r}",
             path=path or "/",
             hint="frazil.convert makes final Zarr v3 of a hierarchy of another dialect",
         )
@@ -337,7 +337,7 @@ def for_creation(
 def _format(zarr_format: object) -> ZarrFormat | None:
     if zarr_format is None:
         return None
-    chosen = known_format(zarr_format)
+    chosen = parsed_format(zarr_format)
     if chosen is None:
         raise InvalidInputError(
             f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}",

@@ -39,9 +39,9 @@ def chunk_storage(location: NodeLocation, metadata: ArrayMetadata, largest: int 
         return location.nodes.chunks(location.path, metadata)
     store, prefix = transformed(location, metadata), location.layout.data_prefix(location.path)
     keys = metadata.chunk_key_encoding
-    known = isinstance(keys, SeparatedKeys) and type(keys).__module__.startswith("frazil.")
+    is_own = isinstance(keys, SeparatedKeys) and type(keys).__module__.startswith("frazil.")
     own = store is location.store  # a transformer may store other bytes than the codecs give
-    return plain_chunks(store, prefix, keys if known else CheckedKeys(keys), metadata.ndim, largest if own else None)
+    return plain_chunks(store, prefix, keys if is_own else CheckedKeys(keys), metadata.ndim, largest if own else None)
 
 
 def transformed(location: NodeLocation, metadata: ArrayMetadata) -> Store:

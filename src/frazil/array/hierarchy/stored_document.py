@@ -55,7 +55,7 @@ def _grows(now: object, then: object) -> bool:
     return continues is not None and continues(then)
 
 
-class _Known(Record):
+class _Checked(Record):
     """A document that was compared. It is recognised by its bytes, and by its version if no other content can have that."""
 
     version: Version | None
@@ -83,7 +83,7 @@ def check_in_place(
 class StoredDocument:
     """Safe to use from many threads: its memory is replaced as one value."""
 
-    __slots__ = ("_chunks", "_known", "_new", "_opened", "_location", "_there")
+    __slots__ = ("_checked", "_chunks", "_location", "_new", "_opened", "_there")
 
     def __init__(self, location: NodeLocation, opened: ArrayMetadata, chunks: ChunkStorage, there: bool) -> None:
         """chunks: of the array. there: whether a document must be stored; else nothing is compared, as for a node in a repository."""
@@ -93,7 +93,7 @@ class StoredDocument:
             chunks,
             there and location.nodes is None,
         )
-        self._known: _Known | None = None
+        self._checked: _Checked | None = None
         self._new = False
 
     def mark_new(self) -> None:
@@ -153,20 +153,20 @@ class StoredDocument:
 
     def _shape_now(self) -> tuple[int, ...]:
         """The stored lengths, from a document that was compared."""
-        location, known, names = self._location, self._known, [self._key()]
-        if known is not None and known.version is not None and location.store.has_version(names[0], known.version):
-            return known.shape
+        location, last, names = self._location, self._checked, [self._key()]
+        if last is not None and last.version is not None and location.store.has_version(names[0], last.version):
+            return last.shape
         fetched = location.store.fetch(names, WHOLE)
         document = read_values(fetched, names, WHOLE)[0]
         version = (
             None if fetched.version_may_repeat is not None and fetched.version_may_repeat[0] else fetched.versions[0]
         )
-        if document is None or known is None or known.document != document:
+        if document is None or last is None or last.document != document:
             registry = location.registry.without_warnings()
             stored = None if document is None else location.layout.parse(names[0], document, registry)
-            known = _Known(version, document or b"", check_same_array(stored, self._opened, location.path).shape)
-        self._known = known._replace(version=version)
-        return known.shape
+            last = _Checked(version, document or b"", check_same_array(stored, self._opened, location.path).shape)
+        self._checked = last._replace(version=version)
+        return last.shape
 
 
 class Confirmation:

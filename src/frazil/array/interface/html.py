@@ -29,7 +29,7 @@ def group_html(location: NodeLocation, metadata: GroupMetadata) -> str:
     except StoreError as error:
         rows.append(("members", f"cannot be listed: {error.message}"))
         members = []
-    rows += [(f"{path.rpartition('/')[2]}{_mark(node)}", _said(node)) for path, node in members[:MOST_ROWS]]
+    rows += [(f"{path.rpartition('/')[2]}{_mark(node)}", _summary(node)) for path, node in members[:MOST_ROWS]]
     return table(f"frazil.Group /{location.path}", rows, more=max(len(members) - MOST_ROWS, 0))
 
 
@@ -37,7 +37,7 @@ def _mark(node: Metadata | FrazilError) -> str:
     return "/" if isinstance(node, GroupMetadata) else ""
 
 
-def _said(node: Metadata | FrazilError) -> str:
+def _summary(node: Metadata | FrazilError) -> str:
     if isinstance(node, ArrayMetadata):
         return f"{' x '.join(map(str, node.shape)) or '()'} {node.data_type.label}"
     return "group" if isinstance(node, GroupMetadata) else f"unreadable: {node.message}"

@@ -287,17 +287,17 @@ def field_names(dtype: np.dtype[np.generic], fields: Fields, path: str) -> list[
         raise SelectionError(
             f"fields is {shown(fields)}; it must be the name of a field, or a list of names", path=path
         )
-    asked, known = [fields] if isinstance(fields, str) else list(fields), dtype.names or ()
-    for field in asked:
-        if not isinstance(field, str) or field not in known:
+    names, existing = [fields] if isinstance(fields, str) else list(fields), dtype.names or ()
+    for field in names:
+        if not isinstance(field, str) or field not in existing:
             raise SelectionError(
                 f"the array has no field {field!r}",
                 path=path,
-                hint=f"its fields are {', '.join(known)}" if known else f"its data type {dtype} has no fields",
+                hint=f"its fields are {', '.join(existing)}" if existing else f"its data type {dtype} has no fields",
             )
-    if len(set(asked)) < len(asked):
+    if len(set(names)) < len(names):
         raise SelectionError(f"fields is {shown(fields)}; it names a field twice", path=path)
-    return fields if isinstance(fields, str) else asked
+    return fields if isinstance(fields, str) else names
 
 
 def _get(

@@ -334,7 +334,9 @@ def _array_arguments(path: str, metadata: ArrayMetadata) -> dict[str, object]:
     """Arguments of create_array for an array with the same metadata. Raises InvalidInputError for other formats than the final Zarr v3."""
     if metadata.zarr_format != 3:
         raise InvalidInputError(
-            f"metadata of {metadata.zarr_format} is not supported here", path=path, hint="give shape, dtype, chunks"
+            f"metadata of zarr_format={metadata.zarr_format!r} is not supported here",
+            path=path,
+            hint="give shape, dtype, chunks",
         )
     grid = metadata.chunk_grid
     return {

@@ -118,7 +118,7 @@ class _Call:
     def run(self, out: Out) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
         access, batch, files = self._access, self._batch, self._files
         levels = [level.kernel_index for level in access.chain.levels]
-        remembered, slots = _known_tables(self._found)
+        remembered, slots = _cached_tables(self._found)
         fresh = self._fresh.reshape(-1, 2)
         names, objects, states = files.names, files.objects, self._states
         program, threads = access.chain.inner_chunk.program, access.runtime.threads
@@ -146,8 +146,8 @@ class _Call:
             return
         states, tables = self._states, self._fresh
         if self._found is not None:
-            asked = [i for i, slot in enumerate(self._found) if slot is None]
-            states, names = states[asked], [names[i] for i in asked]
+            new = [i for i, slot in enumerate(self._found) if slot is None]
+            states, names = states[new], [names[i] for i in new]
         located = self._files.located
         kept = _may_be_remembered(states, None if located is None else names)
         if len(kept) < len(names):
@@ -180,8 +180,8 @@ class _Call:
         if shard_append.restore_shards(self._access, located.names):
             return True
         now = self._access.storage.fetch(located, NO_SPANS).versions
-        seen = self._states[shards, 1:].astype("<i8")
-        return any(version != then.tobytes() for version, then in zip(now, seen, strict=True))
+        read_versions = self._states[shards, 1:].astype("<i8")
+        return any(version != then.tobytes() for version, then in zip(now, read_versions, strict=True))
 
     def error(self, shard: int, code: int, text: str, chunk: Sequence[int]) -> StoreError | Exception:
         """The error for a shard that the kernel could not read."""
@@ -217,7 +217,7 @@ def _may_be_remembered(states: Columns, labels: Sequence[Hashable] | None) -> Se
     return rows
 
 
-def _known_tables(
+def _cached_tables(
     found: list[Slot | None] | None,
 ) -> tuple[list[tuple[Columns, Columns | None]], Columns | None]:
     """The remembered tables, each with its versions, and int64[m, 2], the table of each shard and the row in it; -1 where the index must be read."""

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.array.io import selection_parts
+    from frazil.metadata.types.heap import Heap
 else:
     selection_parts = LateModule("frazil.array.io.selection_parts")
 
@@ -127,19 +128,25 @@ def read_selection(
         return values
     if isinstance(selection, BoxSelection) and selection_parts.is_divided(access, selection):
         values = _empty(shape, dtype, path) if out is None else out
-        view, begin = selection.out_view(values), 0
-        for part in selection_parts.parts_of(access, selection):
-            end = begin + part.axes[0].size
-            _read_variable(access, plans, part, fill, view[begin:end])
-            begin = end
+
+        def put(part: BoxSelection) -> Callable[[Out], object]:
+            elements, heap = _read_elements(access, plans, part, fill)
+            return partial(data_type.put_values, elements, heap)
+
+        data_type = access.variable.data_type
+        selection_parts.read_parts(access, selection, put, selection.out_view(values))
         return values
-    return _read_variable(access, plans, selection, fill, out)
+    elements, heap = _read_elements(access, plans, selection, fill)
+    if out is None:
+        return access.variable.data_type.values_of(elements, heap)
+    access.variable.data_type.put_values(elements, heap, out)
+    return out
 
 
-def _read_variable(
-    access: Access, plans: Plans, selection: BoxSelection | PointSelection, fill: Out, out: Out | None
-) -> Out:
-    """Reads elements of variable length: first views, then values, into `out` where it is given."""
+def _read_elements(
+    access: Access, plans: Plans, selection: BoxSelection | PointSelection, fill: Out
+) -> tuple[Out, Heap]:
+    """Reads the views of elements of variable length, and the heap that they point into."""
     variable = access.variable
     assert variable is not None, "others are read where they belong"
     # zero, as a heap compacts the values that its views point to
@@ -148,10 +155,7 @@ def _read_variable(
     heap = bound.chain.inner_chunk.heap
     assert heap is not None, "with_heap"
     _read_to(bound, plans, selection, fill, elements)
-    if out is None:
-        return variable.data_type.values_of(elements, heap)
-    variable.data_type.put_values(elements, heap, out)
-    return out
+    return elements, heap
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Out] = np.empty) -> Out:

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.io.scheduler import Cost
+from frazil.stores.transfer.large_buffers import SHORT, short_bytes
 from frazil.stores.transfer.merged_spans import merge_spans
 
 if TYPE_CHECKING:
     from frazil.array.access import Access
     from frazil.array.shards.shard_lookup import Chunks, Opened, Step
+    from frazil.array.shards.shard_objects import BlobTable
+    from frazil.stores.values import Pieces
 
 INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
+_CLIENT_BYTES: Final = (
+    2**21
+)  # that the client of a remote store holds beside the bytes that it receives and sends, at most
 OPEN_OBJECTS: Final = 128  # objects that a task keeps open: the limit of a process is often 1024 files
 
 
@@ -53,11 +59,18 @@ def read_chunks_cost(access: Access, count: int) -> Cost:
 def write_chunks_cost(access: Access, count: int, *, kept: bool = False) -> Cost:
     """The cost of writing chunks, or inner chunks of shards that are written whole. kept: the old ones are fetched, too.
 
-    With requests, a second copy of the encoded bytes is held while they are sent. It is counted here only if several tasks still fit; otherwise later, when all
-    is encoded."""
+    With requests, a copy of encoded bytes is held while they are sent. It is counted here only if several tasks still fit; otherwise later, when all is
+    encoded."""
     nbytes = count * access.chain.inner_chunk.nbytes
-    joined = nbytes if not access.storage.direct and 4 * nbytes <= access.runtime.bytes_in_flight else 0
-    return Cost(0, 0, nbytes if kept else 0, nbytes + joined + count * INNER_CHUNK_BYTES)
+    copied = _copied(access, nbytes, count) if 4 * nbytes <= access.runtime.bytes_in_flight else 0
+    return Cost(0, 0, nbytes if kept else 0, nbytes + copied + count * INNER_CHUNK_BYTES)
+
+
+def _copied(access: Access, nbytes: int, pieces: int) -> int:
+    """Bytes of which a second copy is held while they are sent in `pieces`."""
+    if access.storage.direct:
+        return 0
+    return nbytes if access.storage.joins else min(nbytes, pieces * SHORT)
 
 
 def _decoded(access: Access) -> int:
@@ -77,11 +90,21 @@ def read_cost(access: Access, first: Step, chunks: Chunks) -> Cost:
 
 
 def write_cost(access: Access, opened: Opened, count: int) -> Cost:
-    """The cost of writing `count` inner chunks of shards whose outermost indexes are in memory: all bytes fetched from the old shards, once more where the new
-    shards are joined, and the new inner chunks. Shards inside shards, or inside other codecs, are joined in memory."""
+    """The cost of writing `count` inner chunks of shards whose outermost indexes are in memory: all bytes fetched from the old shards, those of them that
+    are copied to be sent, and the new inner chunks. Shards inside shards, or inside other codecs, are joined in memory."""
     levels, spans = access.chain.levels, opened.shards.spans
     there = spans[:, 1] >= 0
     carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[there, 2].sum())
     made = 0 if len(levels) == 1 and levels[0].addressable else carried + int(there.sum()) * shard_bytes(access)
     indexes = len(there) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
-    return Cost(indexes, 0, 2 * carried, made + write_chunks_cost(access, count).decoded)
+    copied = _copied(access, carried, count + len(there)) + min(carried // 4, _CLIENT_BYTES)
+    return Cost(indexes, 0, carried + copied, made + write_chunks_cost(access, count).decoded)
+
+
+def publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
+    """The cost of publishing pieces of `blobs`: with requests, all are in memory, and some are copied."""
+    if access.storage.direct:
+        return Cost()
+    nbytes = int(pieces.rows[:, 2].sum())
+    copied = nbytes if access.storage.joins else short_bytes(pieces.rows)
+    return Cost(0, 0, blobs.nbytes, copied + min(nbytes // 4, _CLIENT_BYTES))

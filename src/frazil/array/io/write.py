@@ -28,6 +28,7 @@ from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
     inner_chunk_bytes,
+    publish_cost,
     shard_bytes,
     shards_per_task,
     write_chunks_cost,
@@ -237,20 +238,20 @@ def _publish_chunks(
     access: Access,
     batch: Batch,
     rows: Columns,
-    wanted: Sequence[Version | None] | None,
+    versions: Sequence[Version | None] | None,
     source: Source,
     *,
     keep_fill: bool = False,
 ) -> Attempt:
     """Publishes chunks that are objects of their own. Returns those of `rows` that another writer replaced meanwhile.
 
-    wanted     the versions that whole chunks replace; None: a part of each chunk is kept
+    versions   the versions that whole chunks replace; None: a part of each chunk is kept
     keep_fill  chunks that are all fill value are written; else they are erased if possible"""
     coords = batch.shards[rows]
     chunks = batch.chunks(rows)
     blobs, old = BlobTable(), None
     keyed: Keyed = Unlocated(access, coords)
-    expect = wanted
+    expect = versions
     if expect is None:
         keyed = located = access.storage.locate(coords)
         spans = np.zeros((len(rows), 3), np.int64)
@@ -265,7 +266,7 @@ def _publish_chunks(
     values = encode(access, chunks, source, blobs, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(blobs.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
-    yield _publish_cost(access, blobs, pieces)
+    yield publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     if not len(empty) or access.storage.erasable:
@@ -273,7 +274,7 @@ def _publish_chunks(
     changed = replace(access, coords, pieces, kept, empty[:0], expect)
     there = empty[access.storage.sizes(coords[empty]) >= 0]
     if len(there):
-        replaced = None if wanted is None else [wanted[i] for i in there.tolist()]
+        replaced = None if versions is None else [versions[i] for i in there.tolist()]
         again = yield from _publish_chunks(access, batch, rows[there], replaced, source, keep_fill=True)
         changed = sorted([*changed, *there[again].tolist()])
     return changed
@@ -393,15 +394,10 @@ def _replace_shards(
         values, order = source.encoded.rows(chunks, blobs)
     there, pieces = assembled(Call(access, steps, chunks, keyed, blobs, order), values, kept)
     present, empty = np.flatnonzero(there), np.flatnonzero(~there)
-    yield _publish_cost(access, blobs, pieces)
+    yield publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     return replace(access, batch.shards[rows], pieces, present, empty, expect)
-
-
-def _publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
-    """The cost of publishing pieces: with requests, each value is joined."""
-    return Cost() if access.storage.direct else Cost(0, 0, blobs.nbytes, int(pieces.rows[:, 2].sum()))
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
@@ -420,20 +416,20 @@ def replace(
     if len(kept):
         results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
         changed += [i for i, result in zip(kept.tolist(), results, strict=True) if isinstance(result, Changed)]
-    gone = [i for i in empty.tolist() if expect[i] != ABSENT]
-    if gone and not access.storage.conditional_erase:
-        emptied = [i for i in gone if expect[i] is not ANY]
-        gone = [i for i in gone if expect[i] is ANY]
-        if gone and not access.storage.erasable:
-            there = access.storage.sizes(coords[gone]) >= 0
-            emptied, gone = sorted([*emptied, *np.array(gone, np.int64)[there].tolist()]), []
+    to_erase = [i for i in empty.tolist() if expect[i] != ABSENT]
+    if to_erase and not access.storage.conditional_erase:
+        emptied = [i for i in to_erase if expect[i] is not ANY]
+        to_erase = [i for i in to_erase if expect[i] is ANY]
+        if to_erase and not access.storage.erasable:
+            there = access.storage.sizes(coords[to_erase]) >= 0
+            emptied, to_erase = sorted([*emptied, *np.array(to_erase, np.int64)[there].tolist()]), []
         if emptied:
             values = pieces_of([whole_shard.empty_shard(access.chain.levels[0])] * len(emptied))
             results = access.storage.publish(coords[emptied], values, [expect[i] for i in emptied])
             changed += [i for i, result in zip(emptied, results, strict=True) if isinstance(result, Changed)]
-    if gone:
-        erased = access.storage.erase(coords[gone], [expect[i] for i in gone])
-        changed += [i for i, outcome in zip(gone, erased, strict=True) if isinstance(outcome, Changed)]
+    if to_erase:
+        erased = access.storage.erase(coords[to_erase], [expect[i] for i in to_erase])
+        changed += [i for i, outcome in zip(to_erase, erased, strict=True) if isinstance(outcome, Changed)]
     return sorted(changed)
 
 

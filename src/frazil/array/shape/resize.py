@@ -42,9 +42,9 @@ class Cut(Record):
         storage = self.access.storage
         coords, first, outside = self._stored()
         outside &= storage.erasable  # otherwise they are filled
-        gone = coords[outside]
-        for low in range(0, len(gone), _ERASE_AT_ONCE):
-            part = np.ascontiguousarray(gone[low : low + _ERASE_AT_ONCE])
+        removed = coords[outside]
+        for low in range(0, len(removed), _ERASE_AT_ONCE):
+            part = np.ascontiguousarray(removed[low : low + _ERASE_AT_ONCE])
             storage.erase(part, [None] * len(part))
         kept = ~outside
         for start, end in zip(first[kept].tolist(), self._ends(coords[kept], first[kept]).tolist(), strict=True):

@@ -55,8 +55,8 @@ def restore_shards(access: Access, names: Sequence[str]) -> bool:
     files = access.storage.kernel_files(lambda: np.zeros((0, 0), np.int64)) if access.chain.levels else None
     if files is None or files.names is None:
         return False
-    seen, forbidden = restore_files(files.root, names)
-    return seen or forbidden
+    restored, forbidden = restore_files(files.root, names)
+    return restored or forbidden
 
 
 def explained(access: Access, error: FrazilError) -> FrazilError:
@@ -111,11 +111,11 @@ def append_remembered(
         return None
     found = access.indexes.find(list(map(tuple, coords.tolist()))) or ()
     slots = [slot for slot in found if slot is not None]
-    versions = [known.version(row) or b"" for known, row in slots]
+    versions = [cached.version(row) or b"" for cached, row in slots]
     if len(slots) < len(coords) or any(len(version) != _FILE_VERSION for version in versions):
         return None
     level = access.chain.levels[0]
-    tables = np.stack([known.tables[row] for known, row in slots])
+    tables = np.stack([cached.tables[row] for cached, row in slots])
     sizes = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)[:, 1]
     group = chunks.shard_rows()
     number = chunks.numbers([1] * len(level.counts), level.counts, level.strides)

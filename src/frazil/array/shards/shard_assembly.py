@@ -48,14 +48,14 @@ class Kept(Record):
 def keep(steps: list[Step], spans: Columns, blobs: BlobTable) -> Kept:
     """Fetches the bytes that a write keeps, in one round for all levels in the same objects. spans: int64[n, 3], the old chunks of which a part is kept, in the
     last step's objects, start < 0 for none."""
-    wanted = [(steps[-1].shards.objects, spans)]
+    requests = [(steps[-1].shards.objects, spans)]
     numbers = []
     for depth, step in enumerate(steps):
         index = step.shards.indexes
         shard, number = index.others(*touched(steps, depth))
         numbers.append((shard, number))
-        wanted.append((step.shards.objects, step.shards.chunk_spans(shard, index.entries(shard, number))))
-    rows = _fetched(wanted, blobs)
+        requests.append((step.shards.objects, step.shards.chunk_spans(shard, index.entries(shard, number))))
+    rows = _fetched(requests, blobs)
     carried = [Carried(*which, where) for which, where in zip(numbers, rows[1:], strict=True)]
     return Kept(rows[0] if (spans[:, 1] >= 0).any() else None, carried)
 
@@ -68,16 +68,16 @@ def touched(steps: list[Step], depth: int) -> tuple[Columns, Columns]:
     return parent[:, 0], parent[:, 1]
 
 
-def _fetched(wanted: list[tuple[Objects, Columns]], blobs: BlobTable) -> list[Columns]:
+def _fetched(requests: list[tuple[Objects, Columns]], blobs: BlobTable) -> list[Columns]:
     """Rows in `blobs` of each part, with one fetch from each object."""
-    rows = [np.zeros((0, 3), np.int64)] * len(wanted)
-    distinct = {id(objects): objects for objects, _ in wanted}
+    rows = [np.zeros((0, 3), np.int64)] * len(requests)
+    distinct = {id(objects): objects for objects, _ in requests}
     for identity, objects in distinct.items():
-        parts = [i for i, (other, _) in enumerate(wanted) if id(other) == identity]
-        spans = np.concatenate([wanted[i][1] for i in parts])
+        parts = [i for i, (other, _) in enumerate(requests) if id(other) == identity]
+        spans = np.concatenate([requests[i][1] for i in parts])
         if (spans[:, 1] >= 0).any():
             fetched = blobs.add(*objects.rows(spans))
-            ends = np.cumsum([len(wanted[i][1]) for i in parts])[:-1]
+            ends = np.cumsum([len(requests[i][1]) for i in parts])[:-1]
             for i, part in zip(parts, np.split(fetched, ends), strict=True):
                 rows[i] = part
     return rows

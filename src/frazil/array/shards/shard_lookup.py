@@ -134,10 +134,10 @@ def index_names(access: Access, coords: Columns, located: Located) -> Sequence[H
 def fetch_indexes(access: Access, located: Located) -> Fetched:
     """The indexes of shards, in one request for each; the whole shard, where it is inside codecs."""
     level, count = access.chain.levels[0], len(located.kind)
-    asked = np.empty((count, 3), np.int64)
-    asked[:, 0] = np.arange(count)
-    asked[:, 1:] = level.index_span if level.addressable else (0, -1)
-    return access.storage.fetch(located, asked)
+    index_spans = np.empty((count, 3), np.int64)
+    index_spans[:, 0] = np.arange(count)
+    index_spans[:, 1:] = level.index_span if level.addressable else (0, -1)
+    return access.storage.fetch(located, index_spans)
 
 
 def replaced_since(access: Access, located: Located, fetched: Fetched) -> bool:
@@ -280,9 +280,9 @@ def _read_indexes(access: Access, level: Level, objects: Objects, spans: Columns
         size, nothing = np.ascontiguousarray(spans[short, 2]), np.full((level.total, 2), -1, np.int64)
         for _, code, text in _kernel.check_indexes(level.kernel_index, size, nothing):
             raise failure(access, code, text, *key(i))
-    wanted = spans.copy()
+    index_spans = spans.copy()
     if level.at_end:
-        wanted[there, 1] += spans[there, 2] - nbytes
-    wanted[there, 2] = nbytes
-    sources, rows = objects.rows(wanted)
+        index_spans[there, 1] += spans[there, 2] - nbytes
+    index_spans[there, 2] = nbytes
+    sources, rows = objects.rows(index_spans)
     return _parsed(access, level, sources, rows, spans[:, 2], key)

@@ -50,12 +50,12 @@ def options_below(group: ShardOptions, inner_order: object, shard_writes: object
 
 def check_location(options: ShardOptions, store: Store, transformed: bool, path: str) -> None:
     """Raises InvalidInputError where the store does not allow shards to be changed in place. transformed: whether there are storage transformers, or a repository"""
-    said = f'shard_writes="{options.shard_writes}"'
+    option = f'shard_writes="{options.shard_writes}"'
     if options.shard_writes == "rewrite":
         return
     if transformed or not isinstance(store, LocalStore) or type(store).fetch is not LocalStore.fetch:
         raise InvalidInputError(
-            f"{said} works only in plain hierarchies on a local disk",
+            f"{option} works only in plain hierarchies on a local disk",
             path=path or "/",
             hint='in repositories, buckets and through transformers shards are replaced whole: shard_writes="rewrite"',
         )
@@ -63,24 +63,24 @@ def check_location(options: ShardOptions, store: Store, transformed: bool, path:
 
 def check_strategy(options: ShardOptions, chain: Chain, codecs: Sequence[Codec], path: str) -> None:
     """Raises InvalidInputError where the codecs of an array do not allow shards to be changed in place. codecs: those of an inner chunk"""
-    wanted, said = options.shard_writes, f'shard_writes="{options.shard_writes}"'
-    if wanted == "rewrite":
+    strategy, option = options.shard_writes, f'shard_writes="{options.shard_writes}"'
+    if strategy == "rewrite":
         return
     if not chain.levels or not chain.levels[0].addressable:
         raise InvalidInputError(
-            f"{said} needs shards whose inner chunks can be read one by one; the array has none", path=path or "/"
+            f"{option} needs shards whose inner chunks can be read one by one; the array has none", path=path or "/"
         )
     after = chain.levels[0].index_codecs.after
-    if wanted == "append" and not any(isinstance(codec, Crc32c) for codec in after):
+    if strategy == "append" and not any(isinstance(codec, Crc32c) for codec in after):
         raise InvalidInputError(
-            f"{said} needs a checksum of the shard index, by which readers detect an index that is being written",
+            f"{option} needs a checksum of the shard index, by which readers detect an index that is being written",
             path=path or "/",
             hint="create the array with crc32c among its index_codecs, which is the default",
         )
     fixed = len(chain.levels) == 1 and all(isinstance(codec, Crc32c) for codec in codecs if codec._part == 2)
-    if wanted == "in_place" and not fixed:
+    if strategy == "in_place" and not fixed:
         raise InvalidInputError(
-            f"{said} needs inner chunks of one size",
+            f"{option} needs inner chunks of one size",
             path=path or "/",
             hint="create it without compression; crc32c is possible",
         )

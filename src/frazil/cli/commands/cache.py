@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.array.info import human, table
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.late import LateModule
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def run(options: Namespace) -> None:
     before = folder.usage()
     most = 0 if options.clear else options.trim
     if most is None:
-        told = _as_json(folder.path, before)
+        report = _as_json(folder.path, before)
     else:
         after = folder.trim(most)
-        told = _as_json(folder.path, after)
-        told |= {"removed_files": before.files - after.files, "removed_nbytes": before.nbytes - after.nbytes}
-    say_result(options, told, table(_lines(told)))
+        report = _as_json(folder.path, after)
+        report |= {"removed_files": before.files - after.files, "removed_nbytes": before.nbytes - after.nbytes}
+    print_result(options, report, table(_lines(report)))
 
 
 def _as_json(path: str, usage: cache_folder.Usage) -> dict[str, Json]:
@@ -72,12 +72,12 @@ def _time(time: int | None) -> str | None:
     return None if time is None else f"{datetime.fromtimestamp(time // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _lines(told: dict[str, Json]) -> list[tuple[str, str]]:
-    lines = [("folder", str(told["folder"])), ("kept", _counted(told["files"], told["nbytes"]))]
-    if "removed_files" in told:
-        lines.insert(1, ("removed", _counted(told["removed_files"], told["removed_nbytes"])))
-    if told["oldest_use"] is not None:
-        lines += [("oldest use", str(told["oldest_use"])), ("newest use", str(told["newest_use"]))]
+def _lines(report: dict[str, Json]) -> list[tuple[str, str]]:
+    lines = [("folder", str(report["folder"])), ("kept", _counted(report["files"], report["nbytes"]))]
+    if "removed_files" in report:
+        lines.insert(1, ("removed", _counted(report["removed_files"], report["removed_nbytes"])))
+    if report["oldest_use"] is not None:
+        lines += [("oldest use", str(report["oldest_use"])), ("newest use", str(report["newest_use"]))]
     return lines
 
 

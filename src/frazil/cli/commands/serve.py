@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from frazil.api.references import Named
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_virtual_prefix, at_main, in_repository, open_repository, open_session
-from frazil.cli.output import say
+from frazil.cli.output import print_text
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.late import LateModule
 
@@ -68,7 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     with _server(options) as server:
         try:
-            say(server.url)
+            print_text(server.url)
             sys.stdout.flush()
             server.wait()
         except KeyboardInterrupt:  # the usual end

@@ -51,13 +51,13 @@ class CastValue(ArrayToArray):
 
     def configuration(self) -> dict[str, object] | None:
         data_type = self.data_type.extension()
-        settled: dict[str, object] = {"data_type": data_type.to_json() if data_type.configuration else data_type.name}
-        settled["rounding"] = self.rounding
+        config: dict[str, object] = {"data_type": data_type.to_json() if data_type.configuration else data_type.name}
+        config["rounding"] = self.rounding
         if self.out_of_range is not None:
-            settled["out_of_range"] = self.out_of_range
+            config["out_of_range"] = self.out_of_range
         if self.scalar_map:
-            settled["scalar_map"] = {name: [list(pair) for pair in pairs] for name, pairs in self.scalar_map.items()}
-        return settled
+            config["scalar_map"] = {name: [list(pair) for pair in pairs] for name, pairs in self.scalar_map.items()}
+        return config
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         if not _is_number(spec.dtype):

@@ -44,13 +44,13 @@ class Filter(ArrayToArray):
 
     def encode(self, array: Array, spec: ChunkSpec) -> Array:
         with np.errstate(all="ignore"):
-            stored = self.stored(_taken(array, self.dtype))
+            stored = self.stored(_as_flat(array, self.dtype))
         return stored.reshape(_taken_shape(spec, self.dtype, self.name))
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         with np.errstate(all="ignore"):
             elements = self.loaded(array.reshape(-1))
-        return _given_back(elements, self.dtype, spec)
+        return _as_chunk(elements, self.dtype, spec)
 
 
 def spelled(value: object, name: str, kinds: str = "biufc") -> str:
@@ -99,7 +99,7 @@ def _taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
     return (spec.nbytes // size,)
 
 
-def _taken(array: Array, text: str) -> Array:
+def _as_flat(array: Array, text: str) -> Array:
     """The elements of an array viewed as a type, in one dimension."""
     flat, dtype = np.ascontiguousarray(array).reshape(-1), native(text)
     if flat.dtype.itemsize == dtype.itemsize:
@@ -107,8 +107,8 @@ def _taken(array: Array, text: str) -> Array:
     return flat.view(text).astype(dtype, copy=False)
 
 
-def _given_back(flat: Array, text: str, spec: ChunkSpec) -> Array:
-    """Undoes `_taken`, for a chunk of this spec."""
+def _as_chunk(flat: Array, text: str, spec: ChunkSpec) -> Array:
+    """Undoes `_as_flat`, for a chunk of this spec."""
     if flat.dtype.itemsize != spec.dtype.itemsize:
         flat = flat.astype(text, copy=False)
     return flat.view(spec.dtype).reshape(spec.shape)

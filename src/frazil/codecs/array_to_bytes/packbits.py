@@ -37,9 +37,9 @@ class PackBits(ArrayToBytes):
         self.last_bit = None if last_bit is None else integer(last_bit, "last_bit", self.first_bit or 0, 2**16)
 
     def configuration(self) -> dict[str, object] | None:
-        settled: dict[str, object] = {"padding_encoding": self.padding_encoding}
+        config: dict[str, object] = {"padding_encoding": self.padding_encoding}
         bits = {"first_bit": self.first_bit, "last_bit": self.last_bit}
-        return settled | {name: bit for name, bit in bits.items() if bit is not None}
+        return config | {name: bit for name, bit in bits.items() if bit is not None}
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         number = number_type(spec.dtype)

@@ -45,8 +45,8 @@ class Blosc(BytesToBytes):
         return codec
 
     def configuration(self) -> dict[str, object] | None:
-        settled = {"cname": self.cname, "clevel": self.clevel, "shuffle": self.shuffle, "blocksize": self.blocksize}
-        return settled if self.typesize is None else {**settled, "typesize": self.typesize}
+        config = {"cname": self.cname, "clevel": self.clevel, "shuffle": self.shuffle, "blocksize": self.blocksize}
+        return config if self.typesize is None else {**config, "typesize": self.typesize}
 
     def resolved(self, spec: ChunkSpec) -> Blosc:
         itemsize = spec.dtype.itemsize

@@ -21,13 +21,13 @@ class Conditional(BytesToBytes):
     codecs: tuple[BytesToBytes, ...]
 
     def __init__(self, codecs: Sequence[Codec], header_bits: int | None = None) -> None:
-        settled = []
+        bytes_codecs = []
         for at, codec in enumerate(codecs):
             if not isinstance(codec, BytesToBytes):
                 raise MetadataError("only bytes-to-bytes codecs can be conditional", path=f"codecs[{at}]")
-            settled.append(codec)
-        self.codecs = tuple(settled)
-        fewest = -(-len(settled) // 8) * 8
+            bytes_codecs.append(codec)
+        self.codecs = tuple(bytes_codecs)
+        fewest = -(-len(bytes_codecs) // 8) * 8
         self.header_bits = integer(fewest if header_bits is None else header_bits, "header_bits", fewest, 2**16)
         if self.header_bits % 8:
             raise MetadataError(f"header_bits is {self.header_bits}; it must be a multiple of 8", path="header_bits")

@@ -39,8 +39,8 @@ class NestedChain(Record):
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         """The bytes of an array of spec.shape."""
-        for codec, seen in zip(self.before, self._specs(spec), strict=False):
-            array = codec.encode(array, seen)
+        for codec, codec_spec in zip(self.before, self._specs(spec), strict=False):
+            array = codec.encode(array, codec_spec)
         data = self.serializer.encode(np.ascontiguousarray(array), self._specs(spec)[-1])
         for after in self.after:
             data = run_encode(after, data)
@@ -57,8 +57,8 @@ class NestedChain(Record):
         for after, limit in zip(reversed(self.after), reversed(bounds[:-1]), strict=True):
             data = run_decode(after, data, limit)
         array = self.serializer.decode(data, specs[-1])
-        for codec, seen in zip(reversed(self.before), reversed(specs[:-1]), strict=True):
-            array = codec.decode(array, seen)
+        for codec, codec_spec in zip(reversed(self.before), reversed(specs[:-1]), strict=True):
+            array = codec.decode(array, codec_spec)
         return array
 
     def _specs(self, spec: ChunkSpec) -> list[ChunkSpec]:

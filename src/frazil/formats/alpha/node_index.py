@@ -41,7 +41,7 @@ ROW: Final = 8  # numbers of a row from the kernel: where an entry begins, and t
 END: Final = 2
 _VALUE, _ID, _KIND, _ATTRIBUTES, _METADATA, _MANIFESTS = 1, 3, 4, 5, 6, 7
 _NO_ROWS: Final[memoryview[int]] = memoryview(b"").cast("q")
-_MOST_KNOWN, _FEW = 1024, 16  # sizes of the caches of metadata and arrays
+_CACHE_SIZE, _FEW = 1024, 16  # sizes of the caches of metadata and arrays
 
 _PIECE: Final = 2**22  # bytes of nodes that are compared at once
 
@@ -82,25 +82,25 @@ class NodeIndex(StoredNodes):
         index._metadata = self._metadata
         if len(written) <= _FEW:
             for path, node in written.items():
-                if node is not None and (metadata := self._known_metadata(node)) is not None:
+                if node is not None and (metadata := self._unchanged_metadata(node)) is not None:
                     index._nodes[path] = node
                     entry = index.entries[path]
                     index._remember(data[index.rows[entry + _METADATA] : index.rows[entry + _MANIFESTS]], metadata)
         return index
 
-    def _known_metadata(self, node: NodeSnapshot) -> ZarrArrayMetadata | None:
+    def _unchanged_metadata(self, node: NodeSnapshot) -> ZarrArrayMetadata | None:
         """The metadata of an array, if it and the attributes are the values returned for its node here, except for the shape: then no other
         object has them."""
-        known = self._nodes.get(node.path)
-        if known is None or known.array is None or node.array is None or known.attributes is not node.attributes:
+        cached = self._nodes.get(node.path)
+        if cached is None or cached.array is None or node.array is None or cached.attributes is not node.attributes:
             return None
-        ours, new = known.array.metadata, node.array.metadata
+        ours, new = cached.array.metadata, node.array.metadata
         if not isinstance(ours, ZarrArrayMetadata) or not isinstance(new, ZarrArrayMetadata):
             return None
         return new if new.equals_beside_shape(ours) else None
 
     def _remember(self, data: bytes, metadata: ZarrArrayMetadata) -> None:
-        if len(self._metadata) >= _MOST_KNOWN:
+        if len(self._metadata) >= _CACHE_SIZE:
             self._metadata.clear()
         self._metadata[data] = metadata
 
@@ -111,9 +111,9 @@ class NodeIndex(StoredNodes):
         if entry is None:
             return None
         if self.rows[entry + _ATTRIBUTES] >= 0:
-            known = self._nodes.get(path)
-            if known is not None:
-                return known
+            cached = self._nodes.get(path)
+            if cached is not None:
+                return cached
             try:
                 return self._plain(path, entry)
             except FormatError:  # reported for the whole node, below
@@ -128,10 +128,10 @@ class NodeIndex(StoredNodes):
         """A node whose parts the kernel found."""
         rows = self.rows
         reader = Reader(self.data, self.key, rows[entry + _ATTRIBUTES])
-        attributes, middle = read_attributes(reader), rows[entry + _METADATA]
-        if middle < 0:
+        attributes, metadata_start = read_attributes(reader), rows[entry + _METADATA]
+        if metadata_start < 0:
             return NodeSnapshot(rows[entry + _ID], path, attributes, None)
-        metadata = self._metadata_of(middle, rows[entry + _MANIFESTS])
+        metadata = self._metadata_of(metadata_start, rows[entry + _MANIFESTS])
         reader.at = rows[entry + _MANIFESTS]
         node = NodeSnapshot(rows[entry + _ID], path, attributes, ArrayData(metadata, read_manifests(reader)))
         if len(self._nodes) >= _FEW:
@@ -154,11 +154,11 @@ class NodeIndex(StoredNodes):
         if entry is None or node.array is None or self.rows[entry + _METADATA] < 0:
             return None
         data, metadata = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]], node.array.metadata
-        known = self._metadata.get(data)
-        if known is metadata:
+        cached = self._metadata.get(data)
+        if cached is metadata:
             return Packed(data)
-        if known is not None and isinstance(metadata, ZarrArrayMetadata) and metadata.equals_beside_shape(known):
-            lengths = packed_shape(known)
+        if cached is not None and isinstance(metadata, ZarrArrayMetadata) and metadata.equals_beside_shape(cached):
+            lengths = packed_shape(cached)
             if data.startswith(lengths):  # the shape may be written in a longer form
                 return Packed(packed_shape(metadata) + data[len(lengths) :])
         return None
@@ -168,12 +168,12 @@ class NodeIndex(StoredNodes):
         if entry is None:
             return None
         rows = self.rows
-        begin, middle = rows[entry + _ATTRIBUTES], rows[entry + _METADATA]
+        begin, metadata_start = rows[entry + _ATTRIBUTES], rows[entry + _METADATA]
         if begin < 0:
             return None
-        if middle < 0:
+        if metadata_start < 0:
             return self.data[begin : rows[entry + END]], b""
-        return self.data[begin:middle], self.data[middle : rows[entry + _MANIFESTS]]
+        return self.data[begin:metadata_start], self.data[metadata_start : rows[entry + _MANIFESTS]]
 
     def files_of(self, path: str) -> NodeFiles:
         entry = self.entries.get(path)

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _U32: Final = 2**32 - 1
-_MOST_KNOWN: Final = 4096  # references to manifests whose bytes are cached
+_CACHE_SIZE: Final = 4096  # references to manifests whose bytes are cached
 
 
 def path_mistake(path: str) -> str | None:
@@ -180,7 +180,7 @@ def _write_data(out: bytearray, array: ArrayData | None, metadata: Packed | None
         out += _packed_reference(reference)
 
 
-@lru_cache(_MOST_KNOWN)
+@lru_cache(_CACHE_SIZE)
 def _packed_reference(reference: ManifestReference) -> bytes:
     """Cached, as most references of an array are those of its last snapshot."""
     for row in reference.extents:

@@ -62,9 +62,9 @@ def _splice(out: bytearray, nodes: Nodes, index: NodeIndex) -> None:
     order, done = index.order(), 0
     for key, path in sorted([(sort_key(path), path) for path in nodes.changes]):
         node, entry = nodes.changes[path], index.entries.get(path)
-        place = order.place(key, path) if entry is None else entry // ROW
-        out += _rows_between(index, done, place)
-        done = place if entry is None else place + 1
+        position = order.position(key, path) if entry is None else entry // ROW
+        out += _rows_between(index, done, position)
+        done = position if entry is None else position + 1
         if node is not None:
             write_entry(out, node, index.metadata_bytes(path, node))
     out += _rows_between(index, done, len(index.paths))

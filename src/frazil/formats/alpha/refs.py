@@ -42,6 +42,8 @@ _SUFFIX: Final = ".json"
 _LONGEST: Final = 255  # largest name of a file, in bytes
 _MOST_BYTES: Final = 2**16  # largest reference file; written ones have 35 bytes
 # what the alpha library keeps unchanged in names on a local disk; each byte of other characters becomes "%" and two hexadecimal digits
+_BRANCH: Final = "Repository.repair, or `frazil repo repair`, continues the branch"
+_TAG: Final = "restore it from a copy, or remove it and create the tag again"
 _PLAIN: Final = "".join([chr(code) for code in range(32, 127) if chr(code) not in '/\\{}^%`[]"<>~#|*?'])
 
 
@@ -57,8 +59,16 @@ class Ref(Record):
 
 def parse_ref(data: bytes, key: str) -> Ref:
     """Reads a reference file. White space and other members are ignored. Raises FormatError with `key`."""
+    try:
+        return _parsed(data, key)
+    except FormatError as error:
+        error.hint = error.hint or (_TAG if key.endswith("/ref.json") else _BRANCH)
+        raise
+
+
+def _parsed(data: bytes, key: str) -> Ref:
     if not data:
-        raise FormatError("a reference file is empty", key=key, hint="its writer was interrupted; remove it")
+        raise FormatError("a reference file is empty", key=key)
     if len(data) > _MOST_BYTES:
         raise FormatError(f"a reference file must have at most {_MOST_BYTES} bytes, found {len(data)}", key=key)
     try:

@@ -171,9 +171,9 @@ def encode_and_index(
     write_value(head, total)
     write_value(head, count)
     write_array(head, len(snapshot.history))
-    known = {} if infos is None else infos
+    packed = {} if infos is None else infos
     for info in (*snapshot.history, snapshot.metadata):
-        head += known.get(info) or _packed_info(info, known)
+        head += packed.get(info) or _packed_info(info, packed)
     write_value(head, emit_time(snapshot.started_at))
     write_value(head, snapshot.properties)
     data = b"".join((head, encode_nodes(snapshot.nodes)))
@@ -186,10 +186,10 @@ def _packed_file(file: FileInfo) -> bytes:
     return pack((encode_id(file.id), checked(file.version, _U16, "the format version of a file")))
 
 
-def _packed_info(info: SnapshotInfo, known: dict[SnapshotInfo, bytes]) -> bytes:
+def _packed_info(info: SnapshotInfo, packed: dict[SnapshotInfo, bytes]) -> bytes:
     data = pack((encode_id(info.id), emit_time(info.written_at), info.message))
     if len(data) <= _SMALL_INFO:
-        if len(known) >= _MOST_INFOS:
-            known.clear()
-        known[info] = data
+        if len(packed) >= _MOST_INFOS:
+            packed.clear()
+        packed[info] = data
     return data

@@ -117,12 +117,12 @@ def read_metadata(reader: Reader) -> ZarrArrayMetadata:
     if names is not None and len(names) != len(shape):
         raise reader.fail(f"dimension_names must be {len(shape)}, as the shape is long, found {len(names)}", offset)
     if encoding not in CHUNK_KEY_ENCODINGS:
-        known = ", ".join(CHUNK_KEY_ENCODINGS)
-        raise reader.fail(f"the chunk key encoding {encoding[:40]!r} is unknown (known: {known})", offset)
+        supported = ", ".join(CHUNK_KEY_ENCODINGS)
+        raise reader.fail(f"the chunk key encoding {encoding[:40]!r} is unknown (known: {supported})", offset)
     expected = kind_of(data_type).variant
     if data_type not in DATA_TYPES and variant != expected:
-        known = ", ".join(DATA_TYPES)
-        raise reader.fail(f"the data type {data_type[:40]!r} is unknown (known: {known})", offset)
+        supported = ", ".join(DATA_TYPES)
+        raise reader.fail(f"the data type {data_type[:40]!r} is unknown (known: {supported})", offset)
     if variant != expected:
         what = f"the fill value of {data_type[:40]}"
         raise reader.fail(f"{what} must be of the variant {expected}, found {variant!r}", offset)

@@ -31,20 +31,20 @@ class Shared:
 
     fork  that each task starts from; None: targets are arrays of plain stores"""
 
-    __slots__ = ("fork", "home")
+    __slots__ = ("fork", "process_id")
 
-    def __init__(self, fork: Session | None, home: int | None = None) -> None:
+    def __init__(self, fork: Session | None, process_id: int | None = None) -> None:
         self.fork = fork
-        self.home = os.getpid() if home is None else home  # the process of the caller
+        self.process_id = os.getpid() if process_id is None else process_id  # the process of the caller
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Shared, (self.fork, self.home)
+        return Shared, (self.fork, self.process_id)
 
     def check(self, store: Store) -> None:
         """Raises InvalidInputError in another process than the caller's for a store in memory, because writes to it would be lost."""
         inner: object = store
         while inner is not None:
-            if os.getpid() != self.home and isinstance(inner, memory.MemoryStore):
+            if os.getpid() != self.process_id and isinstance(inner, memory.MemoryStore):
                 raise InvalidInputError(
                     "workers in other processes cannot write to a store in memory",
                     hint='use a folder or an object store, or scheduler="threads"',

@@ -14,7 +14,7 @@ from frazil.record import Record
 _CHUNK_BYTES: Final = 2**20  # target size of a chunk
 _MANY: Final = 2**16  # if an array would have more chunks, they become larger
 _SMALLEST, _LARGEST = 1 / 32, 4  # limits, as multiples of that, for even chunks; beyond them an array is cut unevenly
-_GIVEN_BYTES: Final = 2**24  # of chunks that are passed on as bytes because they are not whole in the file
+_MOST_COPIED_BYTES: Final = 2**24  # of chunks that are passed on as bytes because they are not whole in the file
 
 
 class Layout(Record):
@@ -49,7 +49,7 @@ def split_contiguous(shape: Sequence[int], itemsize: int, *, uneven: bool = True
     """The shape of chunks of a run of bytes: (1, ..., 1, k, whole, ..., whole), of about a megabyte.
 
     k divides its dimension if that gives chunks of a sensible size, because each chunk has to be whole. Otherwise the last one is not whole (uneven; see
-    given_tails), or chunks are larger."""
+    padded_tails), or chunks are larger."""
     whole = tuple([max(extent, 1) for extent in shape])
     total = math.prod(whole) * itemsize
     target = _CHUNK_BYTES
@@ -72,7 +72,7 @@ def split_contiguous(shape: Sequence[int], itemsize: int, *, uneven: bool = True
     if best * size >= target * _SMALLEST:
         return cut(best)
     count = target // size
-    if uneven and math.prod(whole[:axis]) * count * size <= _GIVEN_BYTES:
+    if uneven and math.prod(whole[:axis]) * count * size <= _MOST_COPIED_BYTES:
         return cut(count)
     return cut(extent)
 
@@ -101,7 +101,7 @@ def contiguous_chunks(layout: Layout, chunk_shape: Sequence[int]) -> tuple[Chunk
     )
 
 
-def given_tails(
+def padded_tails(
     tails: ChunkColumns, size: int, fill: bytes, read: Callable[[int, int], bytes]
 ) -> tuple[tuple[tuple[int, ...], bytes], ...]:
     """The bytes of chunks that the array's end cuts, completed: the result of `read` (offset, length), followed by the fill value up to `size` bytes."""

@@ -69,11 +69,11 @@ class DecodedChunks:
         """The document or the chunk of a key. Raises the library's error for a damaged file as a DataError."""
         if key in self._documents:
             return self._documents[key]
-        path, mark, place = key.rpartition("/c")
+        path, mark, chunk_key = key.rpartition("/c")
         if not mark or path not in self._arrays:
             return None
         array = self._arrays[path]
-        first = [int(number) * chunk for number, chunk in zip(place.split("/")[1:], array.chunk_shape, strict=True)]
+        first = [int(number) * chunk for number, chunk in zip(chunk_key.split("/")[1:], array.chunk_shape, strict=True)]
         box = tuple(
             [
                 slice(start, min(start + chunk, extent))

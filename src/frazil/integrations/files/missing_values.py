@@ -71,15 +71,15 @@ def _element(value: object, dtype: np.dtype[np.generic]) -> np.generic | None:
             return None
         padded: np.generic = np.array([text], dtype)[0]
         return padded
-    said = np.asarray(value).reshape(-1)
-    if said.size != 1 or said.dtype.kind not in "biufc" or (said.dtype.kind == "c" and dtype.kind != "c"):
+    scalar = np.asarray(value).reshape(-1)
+    if scalar.size != 1 or scalar.dtype.kind not in "biufc" or (scalar.dtype.kind == "c" and dtype.kind != "c"):
         return None
     with np.errstate(all="ignore"):
-        made = said.astype(dtype)
+        made = scalar.astype(dtype)
         if dtype.kind in "fc":
-            same = bool((np.isfinite(made) == np.isfinite(said)).all())
+            same = bool((np.isfinite(made) == np.isfinite(scalar)).all())
         else:
-            same = bool((made.astype(said.dtype) == said).all())
+            same = bool((made.astype(scalar.dtype) == scalar).all())
     return made[0] if same else None
 
 

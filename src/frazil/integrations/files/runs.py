@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
+from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 from frazil.integrations.files.scanned import ScannedArray, bytes_codec, check_shape
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def scan_run(
     """The array whose elements begin at a byte of a file of this size. Raises InvalidInputError if it cannot be an array here, or the file ends before it."""
     check_dtype(dtype)
     check_shape(shape)
-    turn = slice(None, None, -1 if fortran else 1)
-    layout = Layout(shape[turn], dtype.itemsize, begin)
+    axis_order = slice(None, None, -1 if fortran else 1)
+    layout = Layout(shape[axis_order], dtype.itemsize, begin)
     if layout.end > size:
         raise InvalidInputError(
             f"the file is cut short: its data ends at byte {layout.end}, and the file has {size} bytes"
@@ -58,7 +58,7 @@ def scan_run(
         file.seek(offset)
         return file.read(length)
 
-    given = given_tails(tails, math.prod(cut) * dtype.itemsize, bytes(dtype.itemsize), read)
+    inline_chunks = padded_tails(tails, math.prod(cut) * dtype.itemsize, bytes(dtype.itemsize), read)
     codecs: tuple[Mapping[str, Json], ...] = (bytes_codec(dtype),)
     if fortran and len(shape) > 1:
         order: list[Json] = list(reversed(range(len(shape))))
@@ -67,11 +67,11 @@ def scan_run(
         path,
         shape,
         dtype,
-        cut[turn],
+        cut[axis_order],
         codecs,
         np.zeros(1, dtype)[0],
         attributes or {},
         dimension_names,
-        chunks._replace(coordinates=np.ascontiguousarray(chunks.coordinates[:, turn])),
-        tuple([(coordinates[turn], value) for coordinates, value in given]),
+        chunks._replace(coordinates=np.ascontiguousarray(chunks.coordinates[:, axis_order])),
+        tuple([(coordinates[axis_order], value) for coordinates, value in inline_chunks]),
     )

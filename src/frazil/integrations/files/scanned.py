@@ -69,7 +69,7 @@ class ScannedArray(Record):
     attributes: dict[str, Json]
     dimension_names: tuple[str | None, ...] | None
     chunks: ChunkColumns
-    given: tuple[tuple[tuple[int, ...], bytes], ...] = ()
+    inline_chunks: tuple[tuple[tuple[int, ...], bytes], ...] = ()
     chunked: bool = False
     library: Library | None = None
     urls: tuple[str, ...] = ()

@@ -49,9 +49,9 @@ def scan_file(
             try:
                 scanned = _scan(opened, source, time_limit, virtual_prefixes)
             except Exception:
-                _tell_failure(opened)
+                _report_failure(opened)
                 raise
-            _tell_failure(opened)
+            _report_failure(opened)
             state = state_of(opened, source)
             return scanned._replace(state=state) if isinstance(opened, RangedFile) else scanned
     except OSError as error:
@@ -90,7 +90,7 @@ def _scan(file: BinaryIO, source: Source, time_limit: float, prefixes: Prefixes 
     return scan_in_process(file, name, time_limit)
 
 
-def _tell_failure(file: BinaryIO) -> None:
+def _report_failure(file: BinaryIO) -> None:
     """Raises the original error of the store: h5py converts it to another one, as if the file were damaged."""
     if isinstance(file, RangedFile) and file.failure is not None:
         raise file.failure

@@ -56,9 +56,9 @@ def members_of(
             raise
         found = list(group.members(depth, skip_unreadable=True))
         looked = {"": group, **{path: node for path, node in found if isinstance(node, Group) and depth is None}}
-        known = {path for path, _ in found}
+        paths = {path for path, _ in found}
         for path, node in looked.items():
-            if any(name not in dropped and f"{path}/{name}".strip("/") not in known for name in node):
+            if any(name not in dropped and f"{path}/{name}".strip("/") not in paths for name in node):
                 raise
     return ((path, node) for path, node in found if isinstance(node, Group) or path.rpartition("/")[2] not in dropped)
 

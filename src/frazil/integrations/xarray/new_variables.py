@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from inspect import signature
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 from xarray import Dataset, Variable
 from xarray.backends.chunks import validate_grid_chunks_alignment
 from xarray.backends.zarr import encode_zarr_variable, extract_zarr_variable_encoding
+from xarray.conventions import decode_cf_variable
 
 from frazil.api.nodes import create_group
 from frazil.array.arguments import check_mapping
@@ -22,6 +23,9 @@ from frazil.integrations.xarray.layout import Layout, laid_out
 from frazil.metadata.types.variable_length import STRING, STRINGS
 from frazil.record import Record
 from frazil.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Mode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
 
@@ -164,6 +168,7 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
         loaded = Variable(copied.dims, np.asarray(copied.data), copied.attrs, {**copied.encoding, "dtype": "S1"})
         copied = _with_fixed_length(_as_strings(loaded, name) if loaded.dtype.kind == "O" else loaded, name)
     encoded = encoded_variable(copied, name)
+    _check_units(name, encoded, existing)
     if variable.dtype == object and not variable.size:  # xarray makes numbers of an empty object array
         encoded = encoded.astype(array.dtype)
     encoded = _encoded_like(encoded, name, array)
@@ -175,20 +180,44 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
                 hint="dimensions of a variable cannot be changed",
             )
         encoded = encoded.transpose(*existing.dims)
-    wanted = {
+    expected_sizes = {
         dimension: len(range(*(target.region or {}).get(str(dimension), slice(None)).indices(size)))
         for dimension, size in existing.sizes.items()
         if dimension != target.append_dim
     }
     sizes = {dimension: size for dimension, size in encoded.sizes.items() if dimension != target.append_dim}
-    if wanted != sizes:
+    if expected_sizes != sizes:
         raise InvalidInputError(
-            f"variable {name!r} already exists with different dimension sizes: {wanted} != {sizes}; "
+            f"variable {name!r} already exists with different dimension sizes: {expected_sizes} != {sizes}; "
             f"sizes change only along append_dim, which is {target.append_dim!r}",
             path=name,
             hint="region= writes a part of what exists",
         )
     return encoded
+
+
+def _check_units(name: str, encoded: Variable, existing: Variable) -> None:
+    """Raises InvalidInputError if times are encoded in other units than those of the existing array: xarray takes finer ones for times that the units of whole numbers
+    cannot express."""
+    units, stored = encoded.attrs.get("units"), existing.encoding.get("units")
+    if units is None or stored is None or units == stored:
+        return
+    calendar = existing.encoding.get("calendar")
+    if not np.array_equal(_first_times(units, encoded.attrs.get("calendar")), _first_times(stored, calendar)):
+        raise InvalidInputError(
+            f"the times of {name!r} need the units {units!r}; the array has {stored!r}",
+            path=name,
+            hint=f'create it with finer units, encoding={{{name!r}: {{"units": {units!r}}}}}, or with the dtype float64',
+        )
+
+
+def _first_times(units: object, calendar: object) -> NDArray[np.generic]:
+    """The times of 0 and 1 in these units: equal for units that are only written in another way."""
+    attributes = {"units": units} | ({} if calendar is None else {"calendar": calendar})
+    times: NDArray[np.generic] = decode_cf_variable(
+        "", Variable("time", np.arange(2), attributes), decode_timedelta=True
+    ).values
+    return times
 
 
 def _encoded_like(encoded: Variable, name: str, array: Array) -> Variable:

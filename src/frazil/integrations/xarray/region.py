@@ -52,22 +52,22 @@ def _slice(dataset: Dataset, dimension: Hashable, coordinate: Callable[[str], Va
             path=str(dimension),
             hint=f"region={{{dimension!r}: slice(start, stop)}}",
         )
-    places = index.get_indexer(dataset[dimension].data)
-    if not places.size:
+    positions = index.get_indexer(dataset[dimension].data)
+    if not positions.size:
         return slice(0, 0)
-    if (places == -1).any():
+    if (positions == -1).any():
         raise NotFoundError(
             f"the store does not have all values of the coordinate {dimension!r}",
             path=str(dimension),
             hint="a region changes no coordinates; append_dim adds new ones",
         )
-    if (np.diff(places) != 1).any():
+    if (np.diff(positions) != 1).any():
         raise InvalidInputError(
             f"the values of the coordinate {dimension!r} do not follow each other in the store",
             path=str(dimension),
             hint="write each contiguous part separately",
         )
-    return slice(int(places[0]), int(places[-1]) + 1)
+    return slice(int(positions[0]), int(positions[-1]) + 1)
 
 
 def _check_dimensions(dataset: Dataset, region: Mapping[Hashable, object]) -> None:

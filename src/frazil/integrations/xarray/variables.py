@@ -70,8 +70,8 @@ def variable_of(
             for name, value in attributes.items()
             if name != DIMENSIONS and not name.lower().startswith(_HIDDEN)
         }
-    given = metadata.document is None or metadata.document.get("fill_value") is not None
-    if (metadata.zarr_format != 3 and given) if fill_as_mask is None else fill_as_mask:
+    has_fill = metadata.document is None or metadata.document.get("fill_value") is not None
+    if (metadata.zarr_format != 3 and has_fill) if fill_as_mask is None else fill_as_mask:
         attributes[FILL] = array.fill_value
     else:
         if metadata.zarr_format == 3:

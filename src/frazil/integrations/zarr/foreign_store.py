@@ -70,9 +70,9 @@ class ForeignStore(Store):
         single_read: bool = False,
     ) -> Fetched:
         """As in the port, without versions: `expect` is ignored."""
-        asked = [(names[name], _request(start, length)) for name, start, length in spans.tolist()]
+        requests = [(names[name], _request(start, length)) for name, start, length in spans.tolist()]
         bare = sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
-        values = self._map(self._get, asked)
+        values = self._map(self._get, requests)
         there = self._map(self._store.exists, [(names[row],) for row in bare])
         status = [FOUND] * len(names)
         sizes = np.full(len(names), _UNKNOWN_SIZE, np.int64)

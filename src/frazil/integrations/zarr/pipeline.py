@@ -128,19 +128,19 @@ class CodecPipeline(BatchedCodecPipeline):
 
     def _left(self, reason: str) -> _Call | None:
         """This pipeline does nothing. Warns that zarr-python's own pipeline is used: once for an array, and Python shows equal warnings of this line once."""
-        if getattr(self, "_told", None) != reason:
-            object.__setattr__(self, "_told", reason)
+        if getattr(self, "_last_reason", None) != reason:
+            object.__setattr__(self, "_last_reason", reason)
             warnings.warn(f"zarr-python's own codec pipeline is used: {reason}", FallbackWarning, stacklevel=1)
         return None
 
     def _compile(self, spec: ArraySpec) -> _Compiled:
-        told = spec.shape, spec.dtype, np.asarray(spec.fill_value).tobytes(), repr(spec.fill_value)
+        key = spec.shape, spec.dtype, np.asarray(spec.fill_value).tobytes(), repr(spec.fill_value)
         last: _Compiled | None = getattr(self, "_compiled", None)
-        if last is None or last.spec != told:
+        if last is None or last.spec != key:
             try:
-                last = _Compiled(told, compiled_chunks(self, spec))
+                last = _Compiled(key, compiled_chunks(self, spec))
             except FrazilError as error:
-                last = _Compiled(told, None, error.message.partition(" (")[0])  # without the list of registered names
+                last = _Compiled(key, None, error.message.partition(" (")[0])  # without the list of registered names
             object.__setattr__(self, "_compiled", last)
         return last
 

@@ -68,23 +68,23 @@ def selected(
 def _points(items: Sequence[Item], chunk_shape: tuple[int, ...]) -> PointSelection | None:
     counts = [len(item.chunk[0]) for item in items]  # type: ignore[arg-type] # all of them are arrays
     count = sum(counts)
-    places, covered = np.empty(count, np.int64), np.zeros(count, np.bool_)
+    positions, covered = np.empty(count, np.int64), np.zeros(count, np.bool_)
     columns = [np.empty(count, np.int64) for _ in chunk_shape]
     low = 0
     for item, length in zip(items, counts, strict=True):
         rows = slice(low, low + length)
         if len(item.out) != 1:
             return None
-        places[rows] = _elements(item.out[0])
+        positions[rows] = _elements(item.out[0])
         for column, part, coordinate, extent in zip(columns, item.chunk, item.coordinates, chunk_shape, strict=True):
             column[rows] = _elements(part) + coordinate * extent
         low += length
-    if count and not 0 <= places.min() <= places.max() < count:
+    if count and not 0 <= positions.min() <= positions.max() < count:
         return None
-    covered[places] = True
+    covered[positions] = True
     if not covered.all():
         return None
-    order = np.argsort(places)
+    order = np.argsort(positions)
     ends = tuple((max(item.coordinates[i] for item in items) + 1) * extent for i, extent in enumerate(chunk_shape))
     return PointSelection(ends, tuple(column[order] for column in columns), count, (count,))
 
@@ -96,23 +96,23 @@ def _box(items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int
         if len(item.out) != len(kept):
             return None
         out: list[Part | None] = [None] * len(chunk_shape)
-        for place, dimension in enumerate(kept):
-            out[dimension] = item.out[place]
-        for known, coordinate, part, where in zip(along, item.coordinates, item.chunk, out, strict=True):
-            there = known.setdefault(coordinate, (part, where))
+        for position, dimension in enumerate(kept):
+            out[dimension] = item.out[position]
+        for parts, coordinate, part, where in zip(along, item.coordinates, item.chunk, out, strict=True):
+            there = parts.setdefault(coordinate, (part, where))
             if not (_is_same(there[0], part) and _is_same(there[1], where)):
                 return None
     if prod(map(len, along)) != len(items) or len({item.coordinates for item in items}) != len(items):
         return None
     axes: list[AxisSelection] = []
     ends: list[int] = []
-    for dimension, (known, extent) in enumerate(zip(along, chunk_shape, strict=True)):
-        axis = _axis(sorted(known.items()), extent)
+    for dimension, (parts, extent) in enumerate(zip(along, chunk_shape, strict=True)):
+        axis = _axis(sorted(parts.items()), extent)
         if axis is None:
             return None
         axes.append(axis)
-        last = max(known)
-        part = known[last][0]
+        last = max(parts)
+        part = parts[last][0]
         whole = all(item.complete for item in items if item.coordinates[dimension] == last)
         stop = part.stop if isinstance(part, slice) and whole else extent
         ends.append(last * extent + min(stop, extent))
@@ -122,11 +122,11 @@ def _box(items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int
 def _axis(parts: Sequence[tuple[int, tuple[Part, Part | None]]], extent: int) -> AxisSelection | None:
     """The selection of chunks along one axis, by coordinate; None if it is not a permutation of the result."""
     pieces = [_elements(part) + coordinate * extent for coordinate, (part, _) in parts]
-    places = [None if where is None else _elements(where) for _, (_, where) in parts]
+    positions = [None if where is None else _elements(where) for _, (_, where) in parts]
     indices = np.concatenate(pieces)
     size = len(indices)
-    if any(place is not None for place in places):
-        order = np.concatenate([place for place in places if place is not None])
+    if any(found is not None for found in positions):
+        order = np.concatenate([found for found in positions if found is not None])
         if len(order) != size or (size and not 0 <= order.min() <= order.max() < size):
             return None
         if not np.array_equal(order, np.arange(size)):

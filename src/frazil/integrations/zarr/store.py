@@ -107,9 +107,9 @@ class FrazilStore(ZarrStore):
     async def _get_many(
         self, requests: Iterable[tuple[str, BufferPrototype, ByteRequest | None]]
     ) -> AsyncIterator[tuple[str, Buffer | None]]:
-        wanted = list(requests)
-        values = await self._in_thread(self._read, [(key, byte_range) for key, _, byte_range in wanted])
-        for (key, prototype, _), value in zip(wanted, values, strict=True):
+        request_list = list(requests)
+        values = await self._in_thread(self._read, [(key, byte_range) for key, _, byte_range in request_list])
+        for (key, prototype, _), value in zip(request_list, values, strict=True):
             yield key, _buffer(value, prototype)
 
     def get_sync(

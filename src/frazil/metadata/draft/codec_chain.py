@@ -236,26 +236,26 @@ def _check_over_bytes(step: Step) -> None:
 
 def _through(step: Step, elements: _Elements, default: str) -> _Elements:
     """The elements that a codec returns for its input. MetadataError where a filter would read them in a byte order that they do not have."""
-    taken, given = _orders(step.extension, step.path)
-    if taken is None or given is None:
+    decoded, encoded = _orders(step.extension, step.path)
+    if decoded is None or encoded is None:
         if step.extension.name == "numcodecs.packbits":
             return _Elements(1, "|")
         return elements if step.extension.name.startswith("numcodecs.") else elements._replace(order=default)
-    _check_size(taken, elements.itemsize, step.path)
-    if "|" not in {taken.order, elements.order} and taken.order != elements.order:
+    _check_size(decoded, elements.itemsize, step.path)
+    if "|" not in {decoded.order, elements.order} and decoded.order != elements.order:
         raise MetadataError(
-            f"the filter takes elements in byte order {found(taken.order)}, but gets them in {found(elements.order)};"
+            f"the filter takes elements in byte order {found(decoded.order)}, but gets them in {found(elements.order)};"
             " numcodecs swaps their bytes there, which is not supported",
             path=step.path,
         )
-    return given
+    return encoded
 
 
-def _check_size(taken: _Elements, itemsize: int, path: str) -> None:
+def _check_size(decoded: _Elements, itemsize: int, path: str) -> None:
     """Only single bytes may be viewed as elements of another size: with larger ones the result of numcodecs depends on the machine."""
-    if itemsize not in {1, taken.itemsize}:
+    if itemsize not in {1, decoded.itemsize}:
         raise MetadataError(
-            f"the filter takes elements of {taken.itemsize} bytes, but gets them of {itemsize} bytes", path=path
+            f"the filter takes elements of {decoded.itemsize} bytes, but gets them of {itemsize} bytes", path=path
         )
 
 
@@ -263,21 +263,21 @@ def _orders(extension: Extension, path: str) -> tuple[_Elements | None, _Element
     """The elements that a filter takes and returns, according to its configuration; None where it has no such member."""
     settings = extension.configuration
     if extension.name == "numcodecs.astype":
-        taken, given = settings.get("decode_dtype"), settings.get("encode_dtype")
+        decoded, encoded = settings.get("decode_dtype"), settings.get("encode_dtype")
     else:
-        taken = settings.get("dtype")
-        given = settings.get("astype") or taken
-    return _elements(taken, path), _elements(given, path)
+        decoded = settings.get("dtype")
+        encoded = settings.get("astype") or decoded
+    return _elements(decoded, path), _elements(encoded, path)
 
 
 def _elements(dtype: Json, path: str) -> _Elements | None:
     if dtype is None:
         return None
     try:
-        known = np.dtype(dtype if isinstance(dtype, str) else "")
+        parsed = np.dtype(dtype if isinstance(dtype, str) else "")
     except (TypeError, ValueError, SyntaxError, KeyError):
         raise refusal(path, "a filter with a dtype in NumPy's spelling", dtype) from None
-    return _Elements(known.itemsize, known.str[0])
+    return _Elements(parsed.itemsize, parsed.str[0])
 
 
 # --- writing -----------------------------------------------------------------------------------------------------------------------
@@ -316,9 +316,11 @@ def emit_chain(
             )
         return _emit_old(before, after, endian, layout, codecs)
     # little-endian is the default without a codec too, but not before an array codec, which would get the elements then
-    said = endian == "big" or (again and endian is not None)
+    is_explicit = endian == "big" or (again and endian is not None)
     entries: list[Json] = [
-        emit_entry(codec, _path(codecs, codec)) for n, codec in enumerate(rest) if n != at or (said and endian_codec)
+        emit_entry(codec, _path(codecs, codec))
+        for n, codec in enumerate(rest)
+        if n != at or (is_explicit and endian_codec)
     ]
     return EmittedChain(entries, None, None, layout, endian == "big" and not endian_codec)
 
@@ -332,7 +334,7 @@ def emit_numcodecs_chain(codecs: Sequence[Extension], *, ndim: int, itemsize: in
 
 
 def _path(codecs: Sequence[Extension], codec: Extension) -> str:
-    return item("codecs", next(n for n, known in enumerate(codecs) if known is codec))
+    return item("codecs", next(n for n, other in enumerate(codecs) if other is codec))
 
 
 def _layout(codecs: Sequence[Extension], ndim: int) -> tuple[Literal["C", "F"], list[Extension]]:
@@ -377,10 +379,10 @@ def _emit_old(
 def _check_sizes(before: Sequence[Extension], itemsize: int, codecs: Sequence[Extension]) -> None:
     for codec in before:
         path = _path(codecs, codec)
-        taken, given = _orders(codec, path)
-        if taken is not None and given is not None:
-            _check_size(taken, itemsize, path)
-            itemsize = given.itemsize
+        decoded, encoded = _orders(codec, path)
+        if decoded is not None and encoded is not None:
+            _check_size(decoded, itemsize, path)
+            itemsize = encoded.itemsize
 
 
 def _ordered(
@@ -390,12 +392,12 @@ def _ordered(
     first, current = None, "|"
     fits = True
     for codec in before:
-        taken, given = _orders(codec, _path(codecs, codec))
-        if taken is None or given is None:
+        decoded, encoded = _orders(codec, _path(codecs, codec))
+        if decoded is None or encoded is None:
             continue
-        first = first or (taken.order if taken.order != "|" else None)
-        fits = fits and ("|" in {taken.order, current} or taken.order == current)
-        current = given.order
+        first = first or (decoded.order if decoded.order != "|" else None)
+        fits = fits and ("|" in {decoded.order, current} or decoded.order == current)
+        current = encoded.order
     fits = fits and current in {"|", order}
     if fits:
         return before, (first or order) == ">"

@@ -11,7 +11,7 @@ from frazil.metadata.extensions import Extension, parse_extension
 from frazil.metadata.json_text import Json, as_json, found, member
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_object, json_object
-from frazil.metadata.warnings import tell
+from frazil.metadata.warnings import warn_caller
 from frazil.record import Record
 
 ARRAY_TO_ARRAY, ARRAY_TO_BYTES, BYTES_TO_BYTES = range(3)
@@ -78,7 +78,7 @@ def parse_compressor(value: Json, path: str, *, itemsize: int, kinds: KnownExten
     name = _short_name(uri)
     if name == "" and "level" in configuration and not configuration.keys() - {"level", "checksum"}:
         # zarr-python before 2.18.2 had no name for zstd, and could not read its own files
-        tell(
+        warn_caller(
             f"{member(path, 'codec')} names no codec ({found(uri)}); its configuration is that of zstd, which is assumed",
             UserWarning,
         )

@@ -70,7 +70,7 @@ class Entry(Record):
         return self.document.get("metadata_encoding") == PROTOTYPE
 
 
-def parse_entry(value: Json, known: KnownExtensions) -> Entry:
+def parse_entry(value: Json, extensions: KnownExtensions) -> Entry:
     """Raises MetadataError for an invalid entry point, UnknownExtensionError for a metadata encoding that is not registered."""
     members = Members(check_object(value, None), None)
     decoder: MetadataEncoding
@@ -84,7 +84,7 @@ def parse_entry(value: Json, known: KnownExtensions) -> Entry:
         missing = "" if encoding == PROTOTYPE else ".json"
         suffix, decoder = members.string("metadata_key_suffix", missing), JsonEncoding(lenient=True)
     else:
-        suffix, decoder = _read_encoding(encoding, known, strict)
+        suffix, decoder = _read_encoding(encoding, extensions, strict)
         inner_path = "metadata_encoding.metadata_key_suffix"
     listed = members.array("extensions", []) if old else members.array("extensions")
     if strict:
@@ -107,7 +107,7 @@ def _core_version(uri: str) -> int:
     return int(match[2])
 
 
-def _read_encoding(value: Json, known: KnownExtensions, strict: bool) -> tuple[str, MetadataEncoding]:
+def _read_encoding(value: Json, extensions: KnownExtensions, strict: bool) -> tuple[str, MetadataEncoding]:
     members = Members(check_object(value, "metadata_encoding"), "metadata_encoding")
     if not members.has("extension"):
         members.choice("type", ["json"])
@@ -118,7 +118,7 @@ def _read_encoding(value: Json, known: KnownExtensions, strict: bool) -> tuple[s
     uri, kind = members.string("extension"), members.string("type")
     suffix = members.string("metadata_key_suffix")
     extension = Extension(check_uri(uri, members.at("extension")), {"type": kind, **members.rest()})
-    make = known.draft.metadata_encoding(extension, "metadata_encoding")
+    make = extensions.draft.metadata_encoding(extension, "metadata_encoding")
     call = ExtensionCall("metadata encoding", found(uri), "metadata_encoding")
     return suffix, _Guarded(with_methods(call, lambda: make(extension), ("encode", "decode"), "an encoding"), uri)
 

@@ -69,9 +69,9 @@ def look_up(pairs: Sequence[tuple[str, T]], uri: str) -> T | None:
 def _required(pairs: Sequence[tuple[str, T]], extension: Extension, path: str, kind: str, method: str) -> T:
     value = look_up(pairs, extension.name)
     if value is None:
-        known = ", ".join(dict.fromkeys(name for name, _ in pairs)) or "none"
+        names = ", ".join(dict.fromkeys(name for name, _ in pairs)) or "none"
         raise UnknownExtensionError(
-            f"the {kind} {found(extension.name)} is not registered (registered: {known}), and every reader must support it"
+            f"the {kind} {found(extension.name)} is not registered (registered: {names}), and every reader must support it"
             " (draft of 2022, Extensions)",
             path=path,
             hint=f"register it with Registry.{method}",

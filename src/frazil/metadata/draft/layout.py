@@ -139,19 +139,19 @@ class DraftLayout(Value):
 
     # --- documents -----------------------------------------------------------------------------------------------------------------
 
-    def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
+    def parse(self, key: str, value: bytes, extensions: KnownExtensions, attributes: bytes | None = None) -> Metadata:
         point = self.entry_point
         array = key.endswith(f"array{point.suffix}")
         try:
             content = point.encoding.decode(value)
             return parse_document(
-                content, known, array=array, old=point.old, prototype=point.prototype, strict=point.strict
+                content, extensions, array=array, old=point.old, prototype=point.prototype, strict=point.strict
             )
         except FrazilError as error:
             error.key = error.key or key
             raise
 
-    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
+    def remember(self, value: bytes, metadata: Metadata, extensions: KnownExtensions) -> None:
         pass
 
     def emit(self, metadata: Metadata) -> bytes:

@@ -55,7 +55,13 @@ class _Dialect(Record):
 
 
 def parse_document(
-    value: Json, known: KnownExtensions, *, array: bool, old: bool, prototype: bool = False, strict: bool | None = None
+    value: Json,
+    extensions: KnownExtensions,
+    *,
+    array: bool,
+    old: bool,
+    prototype: bool = False,
+    strict: bool | None = None,
 ) -> Metadata:
     """The metadata of a node. Raises MetadataError, UnknownExtensionError, with the member in `path`.
 
@@ -64,7 +70,7 @@ def parse_document(
     members = Members(check_object(value, None), None)
     _check_kind(members, array)
     dialect = _Dialect(old, prototype, not old if strict is None else strict)
-    return _read_array(members, known, dialect) if array else _read_group(members, dialect)
+    return _read_array(members, extensions, dialect) if array else _read_group(members, dialect)
 
 
 def _check_kind(members: Members, array: bool) -> None:
@@ -101,15 +107,15 @@ def _read_attributes(members: Members, old: bool, *, optional: bool) -> dict[str
     return members.object("attributes", {} if optional else None)
 
 
-def _read_array(members: Members, known: KnownExtensions, dialect: _Dialect) -> ArrayMetadata:
+def _read_array(members: Members, extensions: KnownExtensions, dialect: _Dialect) -> ArrayMetadata:
     old, strict = dialect.old, dialect.strict
     for name in MEMBERS:  # allowed in the strict dialect, even if they are not read below
         members.has(name)
     if strict:
         members.finish()
     shape = check_integers(members.get("shape"), "shape", low=0)
-    data_type, big = parse_type(members.get("data_type"), old=old, strict=strict, extensions=known.metadata)
-    grid, keys = _read_grid(members, shape, known, dialect)
+    data_type, big = parse_type(members.get("data_type"), old=old, strict=strict, extensions=extensions.metadata)
+    grid, keys = _read_grid(members, shape, extensions, dialect)
     layout = _read_layout(members)
     fill = parse_fill(
         members.values.get("fill_value") if old else members.get("fill_value"),
@@ -131,11 +137,11 @@ def _read_array(members: Members, known: KnownExtensions, dialect: _Dialect) -> 
         itemsize=data_type.itemsize,
         old=old,
         strict=strict,
-        kinds=known,
+        kinds=extensions,
     )
     codecs = chain.codecs
     if isinstance(layout, Extension):
-        codecs = (*_layout_codecs(layout, chunk, known), *codecs)
+        codecs = (*_layout_codecs(layout, chunk, extensions), *codecs)
     if transformers.shards:
         if not isinstance(grid, RegularGrid):
             raise MetadataError(
@@ -155,7 +161,7 @@ def _read_array(members: Members, known: KnownExtensions, dialect: _Dialect) -> 
         document=dict(members.values),
     )
     return _with_extensions(
-        metadata, parse_generic(members.array("extensions", []), "extensions", strict=strict), known
+        metadata, parse_generic(members.array("extensions", []), "extensions", strict=strict), extensions
     )
 
 
@@ -184,11 +190,11 @@ def _check_one_order(members: Members) -> None:
 
 
 def _with_extensions(
-    metadata: ArrayMetadata, entries: tuple[HierarchyExtension, ...], known: KnownExtensions
+    metadata: ArrayMetadata, entries: tuple[HierarchyExtension, ...], extensions: KnownExtensions
 ) -> ArrayMetadata:
     """The metadata with the extensions of the document (draft of 2022, Array metadata, extensions)."""
     for entry in entries:
-        understand = known.draft.array_extension(entry.extension.name)
+        understand = extensions.draft.array_extension(entry.extension.name)
         if understand is not None:
             with ExtensionCall("extension", found(entry.extension.name), entry.path) as call:
                 made: object = understand(entry.extension, metadata)
@@ -200,9 +206,9 @@ def _with_extensions(
     return metadata
 
 
-def _layout_codecs(layout: Extension, chunk: tuple[int, ...], known: KnownExtensions) -> list[Extension]:
+def _layout_codecs(layout: Extension, chunk: tuple[int, ...], extensions: KnownExtensions) -> list[Extension]:
     """The codecs that a user's memory layout returns."""
-    make = known.draft.memory_layout(layout, "chunk_memory_layout")
+    make = extensions.draft.memory_layout(layout, "chunk_memory_layout")
     with ExtensionCall("memory layout", found(layout.name), "chunk_memory_layout") as call:
         made: object = make(layout, chunk)
         if not isinstance(made, (list, tuple)) or not all(isinstance(codec, Extension) for codec in made):
@@ -215,14 +221,14 @@ class _Grid(Record):
     keys: ChunkKeyEncoding
 
 
-def _read_grid(members: Members, shape: tuple[int, ...], known: KnownExtensions, dialect: _Dialect) -> _Grid:
+def _read_grid(members: Members, shape: tuple[int, ...], extensions: KnownExtensions, dialect: _Dialect) -> _Grid:
     old = dialect.old
     grid = Members(check_object(members.get("chunk_grid"), "chunk_grid"), "chunk_grid")
     if grid.has("extension"):
         uri = check_uri(grid.string("extension"), grid.at("extension"))
         grid.get("type")
         extension = Extension(uri, {name: value for name, value in grid.values.items() if name != "extension"})
-        made = known.metadata.chunk_grid(extension, "chunk_grid")
+        made = extensions.metadata.chunk_grid(extension, "chunk_grid")
         keys = getattr(made, "chunk_key_encoding", None)
         return _Grid(made, DraftKeys("/", old) if keys is None else keys)
     grid.choice("type", ["regular"])

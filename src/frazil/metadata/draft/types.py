@@ -17,7 +17,7 @@ from frazil.metadata.types.core import ComplexType, CoreDataTypes, DataType, Raw
 from frazil.metadata.types.datetimes import UNITS, DatetimeType
 from frazil.metadata.types.strings import ByteStringType, TextType
 from frazil.metadata.types.structs import Field, StructType
-from frazil.metadata.warnings import tell
+from frazil.metadata.warnings import warn_caller
 from frazil.record import Record
 
 _PURL: Final = "//purl.org/zarr/spec/extensions/data-types/"
@@ -78,8 +78,8 @@ def parse_type(
     causes a FallbackWarning, one for the whole document, unless the warnings of `extensions` are switched off."""
     reader = _Reader(old, strict and not old, extensions)
     data_type, order = reader.read(value, path, free=old)
-    if reader.notes and extensions.tells:
-        tell("; ".join(dict.fromkeys(reader.notes)), FallbackWarning)
+    if reader.notes and extensions.warns_of_fallbacks:
+        warn_caller("; ".join(dict.fromkeys(reader.notes)), FallbackWarning)
     return DraftType(data_type, order == ">" and bool(data_type.swaps))
 
 
@@ -167,14 +167,14 @@ class _Reader:
         try:
             if family is not None:
                 return _Ordered(read_type(family, Extension(uri, others, path=path), path), "")
-            ordered = self._known(uri, kind, members.at("type"))
+            ordered = self._defined_type(uri, kind, members.at("type"))
             if self.strict:
                 members.finish()
             return ordered
         except UnknownExtensionError as error:
             return self._fallback(fallbacks, error, uri, kind, path)
 
-    def _known(self, uri: str, kind: Json, path: str) -> _Ordered:
+    def _defined_type(self, uri: str, kind: Json, path: str) -> _Ordered:
         """The type of an extension that the draft, or a program of its time, defines. In the older dialect only `type` is used, because
         its programs changed their URIs."""
         extension = None if self.old else _extension_of(uri)
@@ -316,14 +316,14 @@ def _extension_of(uri: str) -> str | None:
         return None
     if rest.startswith(_PURL):
         name, _, version = rest[len(_PURL) :].partition("/")
-        known = not version or (version.startswith("1.") and version[2:].isdigit())
+        is_defined = not version or (version.startswith("1.") and version[2:].isdigit())
     elif rest.startswith(_DOCUMENTS):
         parts = rest.split("/")
-        known = parts[-1] == "v1.0.html" and "extensions" in parts[:-2]
-        name = parts[-2].removesuffix("-dtypes") if known else ""
+        is_defined = parts[-1] == "v1.0.html" and "extensions" in parts[:-2]
+        name = parts[-2].removesuffix("-dtypes") if is_defined else ""
     else:
         return None
-    return name if known and name in _RULES else None
+    return name if is_defined and name in _RULES else None
 
 
 # --- writing -----------------------------------------------------------------------------------------------------------------------

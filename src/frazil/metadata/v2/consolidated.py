@@ -56,9 +56,9 @@ def is_group(copy: Json) -> bool:
     return isinstance(copy, dict) and ARRAY not in copy
 
 
-def parse_copy(copy: Json, known: KnownExtensions, key: str) -> Metadata:
+def parse_copy(copy: Json, extensions: KnownExtensions, key: str) -> Metadata:
     """The node of a copy. Raises MetadataError, UnknownExtensionError, with the key."""
     documents = check_object(copy, None)
     name = ARRAY if ARRAY in documents else GROUP
     attributes = check_object(documents.get(ATTRIBUTES, {}), "attributes")
-    return parse_node(check_object(documents[name], None), attributes, known, key.removesuffix(ARRAY) + name)
+    return parse_node(check_object(documents[name], None), attributes, extensions, key.removesuffix(ARRAY) + name)

@@ -44,7 +44,7 @@ def read_document(value: bytes, key: str) -> dict[str, Json]:
 
 
 def parse_node(
-    document: dict[str, Json], attributes: dict[str, Json], known: KnownExtensions, key: str
+    document: dict[str, Json], attributes: dict[str, Json], extensions: KnownExtensions, key: str
 ) -> ArrayMetadata | GroupMetadata:
     """The node of a `.zarray` or a `.zgroup`, according to the key, and of its attributes. Raises MetadataError and UnknownExtensionError with the key."""
     try:
@@ -54,24 +54,28 @@ def parse_node(
             raise refusal("zarr_format", "the integer 2", found)
         if key.endswith(GROUP):
             return GroupMetadata(attributes=attributes, zarr_format=2)
-        return _parse_array(members, attributes, known)
+        return _parse_array(members, attributes, extensions)
     except FrazilError as error:
         error.key = error.key or key
         raise
 
 
-def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExtensions) -> ArrayMetadata:
+def _parse_array(members: Members, attributes: dict[str, Json], extensions: KnownExtensions) -> ArrayMetadata:
     shape = check_integers(members.get("shape"), "shape", low=0)
     chunks = check_integers(members.get("chunks"), "chunks", low=0, length=len(shape))
     filters, compressor = members.get("filters"), members.get("compressor")
     listed = [] if filters is None else members.array("filters")
     entries = [(item("filters", at), entry) for at, entry in enumerate(listed)]
-    held = parse_object_array(listed, known) if is_object(members.get("dtype")) else None
+    held = parse_object_array(listed, extensions) if is_object(members.get("dtype")) else None
     if held is None:
         dtype: Json = {"extension": "", "type": members.get("dtype")}  # the form of the older dialect of the draft
-        data_type, big = parse_type(dtype, old=True, extensions=known.metadata, path="dtype")
-        given = members.get("fill_value")
-        fill = data_type.fill_from_user(None) if given is None else parse_fill(given, data_type, old=True, big=big)
+        data_type, big = parse_type(dtype, old=True, extensions=extensions.metadata, path="dtype")
+        fill_value = members.get("fill_value")
+        fill = (
+            data_type.fill_from_user(None)
+            if fill_value is None
+            else parse_fill(fill_value, data_type, old=True, big=big)
+        )
     else:
         data_type, big = held.data_type, False
         fill = _parse_fill(members.get("fill_value"), data_type)
@@ -85,7 +89,7 @@ def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExte
         big=big,
         swaps=bool(data_type.swaps),
         itemsize=data_type.itemsize if held is None else 1,
-        kinds=known,
+        kinds=extensions,
         serializer=None if held is None else held.serializer,
     )
     names = _dimension_names(attributes, len(shape))
@@ -192,9 +196,9 @@ def _dtype(data_type: DataType, big: bool) -> Json:
     return dtype
 
 
-def _spelt(spelling: str, known: str) -> str:
+def _spelt(spelling: str, name: str) -> str:
     """The dtype in NumPy's notation: the older dialect of the draft leaves out "|", and has a word for booleans."""
-    return spelling if spelling.lstrip("|<>") == known.lstrip("|<>") or known == "bool" else known
+    return spelling if spelling.lstrip("|<>") == name.lstrip("|<>") or name == "bool" else name
 
 
 def attributes_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:

@@ -72,12 +72,12 @@ class V2Layout(Value):
         }
         return [Candidate(node, self.document_keys(node)) for node in found]
 
-    def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
+    def parse(self, key: str, value: bytes, extensions: KnownExtensions, attributes: bytes | None = None) -> Metadata:
         beside = f"{key.rpartition('/')[0]}/{ATTRIBUTES}".removeprefix("/")
         own = {} if attributes is None else read_document(attributes, beside)
-        return parse_node(read_document(value, key), own, known, key)
+        return parse_node(read_document(value, key), own, extensions, key)
 
-    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
+    def remember(self, value: bytes, metadata: Metadata, extensions: KnownExtensions) -> None:
         pass
 
     def emit(self, metadata: Metadata) -> bytes:

@@ -29,8 +29,8 @@ DTYPE: Final = "|O"
 _VLEN: Final = {"vlen-utf8": "string", "vlen-bytes": "bytes"}
 _DOCUMENTS: Final = ("json2", "msgpack2", "pickle")  # a chunk is a document of objects
 _CATEGORIZE: Final = "categorize"
-_KNOWN: Final = (*_VLEN, "vlen-array", *_DOCUMENTS, _CATEGORIZE)
-_HINT: Final = f"filters must begin with one of {', '.join(_KNOWN)}"
+_SUPPORTED: Final = (*_VLEN, "vlen-array", *_DOCUMENTS, _CATEGORIZE)
+_HINT: Final = f"filters must begin with one of {', '.join(_SUPPORTED)}"
 
 
 class ObjectArray(Record):

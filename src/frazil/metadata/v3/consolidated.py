@@ -62,6 +62,6 @@ def is_group(copy: Json) -> bool:
     return isinstance(copy, dict) and copy.get("node_type") == "group"
 
 
-def parse_copy(copy: Json, known: KnownExtensions, key: str) -> Metadata:
+def parse_copy(copy: Json, extensions: KnownExtensions, key: str) -> Metadata:
     """The node of a copy. Raises MetadataError, UnknownExtensionError, with the key."""
-    return parse_node(copy, known.metadata, key=key)
+    return parse_node(copy, extensions.metadata, key=key)

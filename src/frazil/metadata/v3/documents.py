@@ -48,10 +48,10 @@ def is_draft_entry(value: Json) -> bool:
 
 def parsed_before(text: bytes, extensions: MetadataExtensions) -> ArrayMetadata | GroupMetadata | None:
     """The node of a document that was parsed with the same extensions object, with a copy of the attributes; None if it is not cached."""
-    known = extensions.parsed.get(text, NodeMetadata)
-    if known is None:
+    cached = extensions.parsed.get(text, NodeMetadata)
+    if cached is None:
         return None
-    node = known.with_plain_attributes(copied(dict(known.attributes)))
+    node = cached.with_plain_attributes(copied(dict(cached.attributes)))
     assert isinstance(node, ArrayMetadata | GroupMetadata)
     return node
 
@@ -72,9 +72,9 @@ def parse_node(
     Raises MetadataError, with the member in `path`, for an invalid document; UnknownExtensionError for an extension that is not registered."""
     if isinstance(document, bytes):
         text = document
-        known = parsed_before(text, extensions)
-        if known is not None:
-            return known
+        cached = parsed_before(text, extensions)
+        if cached is not None:
+            return cached
     node = _parse(document, extensions, key)
     if text is not None:
         remember_node(text, node, extensions)

@@ -57,11 +57,11 @@ class V3Layout(Value):
         documents = [key for key in keys if key.endswith("/" + DOCUMENT_NAME) and len(key) > len(below)]
         return [Candidate(key[: -len(DOCUMENT_NAME) - 1], (key,)) for key in documents]
 
-    def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
-        return parse_node(value, known.metadata, key=key)
+    def parse(self, key: str, value: bytes, extensions: KnownExtensions, attributes: bytes | None = None) -> Metadata:
+        return parse_node(value, extensions.metadata, key=key)
 
-    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
-        remember_node(value, metadata, known.metadata)
+    def remember(self, value: bytes, metadata: Metadata, extensions: KnownExtensions) -> None:
+        remember_node(value, metadata, extensions.metadata)
 
     def emit(self, metadata: Metadata) -> bytes:
         return emit_node(metadata)

@@ -15,7 +15,7 @@ from frazil.metadata.draft.entry_point import parse_entry
 from frazil.metadata.draft.layout import DraftLayout, new_layout
 from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.layout import Layout
-from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, known_format
+from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, parsed_format
 from frazil.metadata.v2.layout import V2
 from frazil.metadata.v3.documents import read_document
 from frazil.metadata.v3.layout import V3
@@ -82,7 +82,7 @@ def prepare(
     check_flag(overwrite, "overwrite")
     check_flag(recode, "recode")
     check_surroundings(registry, runtime)
-    to = known_format(zarr_format)
+    to = parsed_format(zarr_format)
     if to is None:
         raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
     registry = registry.without_fallbacks()  # a type that is read as a fallback would be written as the fallback

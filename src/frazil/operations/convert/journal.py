@@ -7,7 +7,7 @@ from typing import Final
 
 from frazil.errors import FormatError, MetadataError
 from frazil.metadata.json_text import dump_json, parse_json
-from frazil.metadata.model import ZarrFormat, known_format
+from frazil.metadata.model import ZarrFormat, parsed_format
 from frazil.record import Record
 
 _MARK: Final = "frazil_convert"
@@ -44,7 +44,7 @@ def parse_journal(value: bytes, key: str) -> Journal:
     except MetadataError:
         document = None
     if isinstance(document, dict) and document.get(_MARK) == 1:
-        formats = known_format(document.get("from")), known_format(document.get("to"))
+        formats = parsed_format(document.get("from")), parsed_format(document.get("to"))
         origin, documents = document.get("origin"), document.get("documents")
         if (
             formats[0] is not None

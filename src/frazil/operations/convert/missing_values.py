@@ -31,19 +31,19 @@ def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
     same = Masking(attributes, kept)
     if node.dimension_names is None or node.dtype.kind not in MASKED_KINDS or {node.zarr_format, to} != {2, 3}:
         return same
-    said = decode_fill(attributes.get(FILL_ATTRIBUTE), node.dtype)
+    declared_fill = decode_fill(attributes.get(FILL_ATTRIBUTE), node.dtype)
     fill = _element(kept, node.dtype)
     others = {name: value for name, value in attributes.items() if name != FILL_ATTRIBUTE}
     if to == 3:
-        marks = said if node.fill_is_undefined else fill
+        marks = declared_fill if node.fill_is_undefined else fill
         return same if marks is None else Masking({**others, FILL_ATTRIBUTE: encode_fill(marks, node.dtype.kind)}, kept)
     is_zero = not any(kept.data)  # the value of elements that were never written, where the document has null
-    if said is None:
+    if declared_fill is None:
         return Masking(attributes, kept, is_null=is_zero and FILL_ATTRIBUTE not in attributes)
-    if _is_nan(fill) or _is_equal(said, fill):  # NaN also counts as missing
-        return Masking(others, FillValue(said.tobytes(), node.dtype))
+    if _is_nan(fill) or _is_equal(declared_fill, fill):  # NaN also counts as missing
+        return Masking(others, FillValue(declared_fill.tobytes(), node.dtype))
     if is_zero and node.dtype.kind != "c":
-        return Masking({**others, **_plain(said)}, kept, is_null=True)
+        return Masking({**others, **_plain(declared_fill)}, kept, is_null=True)
     return same
 
 

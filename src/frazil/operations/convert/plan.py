@@ -212,20 +212,20 @@ class _Maker:
             if same
             else GroupMetadata(attributes=node.attributes, zarr_format=layout.zarr_format, implicit=implicit)
         )
-        said = self._said(made)
-        if isinstance(said, bytes):
-            self.made, self.value = made, None if implicit else said
+        emitted = self._emitted(made)
+        if isinstance(emitted, bytes):
+            self.made, self.value = made, None if implicit else emitted
         else:
-            self._refuse(said.path, said.message)
+            self._refuse(emitted.path, emitted.message)
 
     def _array(self, node: ArrayMetadata, same: bool, recode: bool) -> None:
         for i, transformer in enumerate(node.storage_transformers):
             self._refuse(f"storage_transformers[{i}]", f"what {transformer.name} stores cannot be known without it")
         made = self._kept(node) if same else self._translated(node)
-        value = self._said(made)
+        value = self._emitted(made)
         if not isinstance(value, bytes) and (value.path or "").startswith("codecs"):
             plain = self._with_defaults(made, node.zarr_format)
-            second = value if plain is None else self._said(plain)
+            second = value if plain is None else self._emitted(plain)
             if recode and plain is not None and isinstance(second, bytes):
                 made, value, self.way = plain, second, "recoded"
             elif not isinstance(second, bytes) and not (second.path or "").startswith("codecs"):
@@ -282,7 +282,7 @@ class _Maker:
         except InvalidInputError:
             return None
 
-    def _said(self, metadata: Metadata) -> bytes | FrazilError:
+    def _emitted(self, metadata: Metadata) -> bytes | FrazilError:
         try:
             self._target.layout.emit_attributes(metadata)  # may refuse attributes
             value = self._target.layout.emit(metadata)

@@ -164,10 +164,10 @@ class Task(Record):
         for chunks in sweep:
             array, prefix = plan.arrays[chunks.path].source, source.data_prefix(chunks.path)
             keys = array.chunk_key_encoding.encode_all(chunks.coords, prefix)
-            gone = self.store.sizes(keys) < 0
+            missing = self.store.sizes(keys) < 0
             if (also := getattr(array.chunk_key_encoding, "also", None)) and not array.ndim:
-                gone &= self.store.sizes([prefix + also]) < 0
-            lost += [chunks.keys[i] for i in np.flatnonzero(gone).tolist()]
+                missing &= self.store.sizes([prefix + also]) < 0
+            lost += [chunks.keys[i] for i in np.flatnonzero(missing).tolist()]
         if self.in_place and not self._is_source():
             raise _changed(self._switch_key)  # another run has removed the sources: only these chunks are left
         _erase(self.to_store, lost)
@@ -237,13 +237,13 @@ class Task(Record):
 
 
 class DialectRemoval(Record):
-    """The removal of the nodes of one dialect, for a conversion in place that was interrupted after the new zarr.json, or that is undone before it. gone: the
+    """The removal of the nodes of one dialect, for a conversion in place that was interrupted after the new zarr.json, or that is undone before it. removed: the
     hierarchy to remove; kept, kept_nodes: the other one, which zarr.json determines. Without a journal nothing is done."""
 
     store: Store
     journal: Journal | None
-    gone: Hierarchy
-    gone_nodes: Mapping[str, Metadata]
+    removed: Hierarchy
+    removed_nodes: Mapping[str, Metadata]
     kept: Hierarchy
     kept_nodes: Mapping[str, Metadata]
 
@@ -254,7 +254,7 @@ class DialectRemoval(Record):
     def run(self, report: Report) -> Conversion:
         if self.journal is None:
             return self._conversion(0, dry_run=False)
-        removed = remove_nodes(self.store, self.gone, self.gone_nodes, Claims(self.kept, self.kept_nodes))
+        removed = remove_nodes(self.store, self.removed, self.removed_nodes, Claims(self.kept, self.kept_nodes))
         self.store.erase(self.kept.journal_key)
         return self._conversion(removed, dry_run=False)
 
@@ -298,10 +298,10 @@ def remove_nodes(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadat
     _erase(store, documents)
     count, tops = len(documents), _tops(documents, hierarchy.root)
     for chunks in Sweep(store, hierarchy, nodes, others):
-        gone = [key for key in chunks.keys if others.chunk(key) is None]
-        _erase(store, gone)
-        count += len(gone)
-        tops.update(_tops(gone, hierarchy.root))
+        unclaimed = [key for key in chunks.keys if others.chunk(key) is None]
+        _erase(store, unclaimed)
+        count += len(unclaimed)
+        tops.update(_tops(unclaimed, hierarchy.root))
     layout = hierarchy.layout
     inner = {layout.documents_prefix(hierarchy.at("")), hierarchy.data_prefix("")} - {hierarchy.root}
     for prefix in [*sorted(tops), *sorted(inner)]:

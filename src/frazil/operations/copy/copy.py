@@ -227,8 +227,8 @@ def _into_store(
 def _listed(route: Route) -> Iterator[Merged]:
     """The names at the source; when a copy is resumed, with the listed facts about them at the destination."""
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
-    tells_digests = route.verify and not route.store.capabilities.direct
-    here = route.store.list_pages(route.root, details=route.again or tells_digests)
+    needs_digests = route.verify and not route.store.capabilities.direct
+    here = route.store.list_pages(route.root, details=route.again or needs_digests)
     there = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
     for part in merge(here, there, route.root, route.to_root, timed=timed):
         yield part._replace(pairs=[pair for pair in part.pairs if pair.name != JOURNAL_NAME])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, takewhile
 
-from frazil.operations.copy.plan import Seen
+from frazil.operations.copy.plan import ObjectFacts
 from frazil.record import Record
 from frazil.stores.values import Page
 
@@ -16,8 +16,8 @@ class Pair(Record):
     listed."""
 
     name: str
-    source: Seen
-    found: Seen | None = None
+    source: ObjectFacts
+    found: ObjectFacts | None = None
 
 
 class Merged(Record):
@@ -37,11 +37,11 @@ def merge(
     following = next(coming, None)
     for page in here:
         rows = list(_rows(page, root, timed))
-        found: dict[str, Seen] = {}
+        found: dict[str, ObjectFacts] = {}
         while rows and following is not None and following[0] <= rows[-1][0]:
             found[following[0]] = following[1]
             following = next(coming, None)
-        yield Merged([Pair(name, seen, found.pop(name, None)) for name, seen in rows], list(found))
+        yield Merged([Pair(name, facts, found.pop(name, None)) for name, facts in rows], list(found))
     if following is not None:
         yield Merged([], [following[0], *(name for name, _ in coming)])
 
@@ -50,13 +50,13 @@ def with_found(pairs: Sequence[Pair], there: Iterable[Page], to_root: str) -> li
     """Pairs, sorted by name, with the facts of a later listing of the destination, which begins at the first name or before it. Pages are taken up to the last
     name."""
     rows = chain.from_iterable(_rows(page, to_root, False) for page in there)
-    seen = dict(takewhile(lambda row: row[0] <= pairs[-1].name, rows))
-    return [pair._replace(found=seen.get(pair.name)) for pair in pairs]
+    facts = dict(takewhile(lambda row: row[0] <= pairs[-1].name, rows))
+    return [pair._replace(found=facts.get(pair.name)) for pair in pairs]
 
 
-def _rows(page: Page, root: str, timed: bool) -> Iterator[tuple[str, Seen]]:
+def _rows(page: Page, root: str, timed: bool) -> Iterator[tuple[str, ObjectFacts]]:
     for row, key in enumerate(page.keys):
         size = -1 if page.sizes is None else int(page.sizes[row])
         changed = int(page.modified[row]) if timed and page.modified is not None else -1
         version = None if page.versions is None else page.versions[row]
-        yield key[len(root) :], Seen(size, version, None if changed < 0 else changed)
+        yield key[len(root) :], ObjectFacts(size, version, None if changed < 0 else changed)

@@ -23,7 +23,7 @@ _MOST_NAMES: Final = 128  # of one batch: progress is reported after each
 _BATCHES: Final = 8  # of a page for each worker, if there are enough names, so that all end at about the same time
 
 
-class Seen(Record):
+class ObjectFacts(Record):
     """Facts about an object without its bytes. changed: the time of change of its file, ns; None if that is unknown, or not meaningful."""
 
     size: int
@@ -59,7 +59,7 @@ def _order(name: str) -> tuple[int, int]:
             return (3 if branch == MAIN else 2), 0
 
 
-def is_same(source: Seen, found: Seen) -> bool | None:
+def is_same(source: ObjectFacts, found: ObjectFacts) -> bool | None:
     """Whether the object at the destination is a copy of the present source, as far as this is known without the bytes; None if it is not known.
 
     False for another size, time of change or digest. True where both are in folders and have the same time of change, which a copy preserves; or where both

@@ -225,8 +225,8 @@ class RechunkTask(Record):
         else:
             target = Array(target._location._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
         done = _done(journal)
-        ahead = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
-        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, ahead=ahead):
+        prefetch = self.plan.slab_count - done > 1 and 2 * self.plan.nbytes <= 4 * eighth
+        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done, prefetch=prefetch):
             target[slab.box] = slab.values
             if journal is not None:
                 journal = journal._replace(state=_state(self.plan, slab.number + 1))
@@ -392,10 +392,10 @@ def _origin(array: Array) -> str:
 
 def _with_documents(origin: str, array: Array, metadata: ArrayMetadata) -> str:
     """The origin with a digest of the source's layout and of the new metadata, which is equal for equal arguments."""
-    told = repr((array.shape, array.metadata.data_type.label, array.chunks, array.shards)).encode() + emit_node(
+    identity = repr((array.shape, array.metadata.data_type.label, array.chunks, array.shards)).encode() + emit_node(
         metadata
     )
-    return f"rechunk {hashlib.sha256(told).hexdigest()[:32]} of {origin}"
+    return f"rechunk {hashlib.sha256(identity).hexdigest()[:32]} of {origin}"
 
 
 def _digest(array: Array) -> str:

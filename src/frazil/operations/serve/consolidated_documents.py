@@ -42,11 +42,11 @@ class ConsolidatedDocuments:
            waited uses a document that was begun meanwhile. Documents of a snapshot never change, and are kept longer
     clock  returns seconds"""
 
-    __slots__ = ("_begun", "_clock", "_every", "_known", "_listing", "_recent")
+    __slots__ = ("_begun", "_cache", "_clock", "_every", "_listing", "_recent")
 
     def __init__(self, every: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._every, self._clock = every, clock
-        self._known: dict[tuple[str, object], bytes | None] = {}
+        self._cache: dict[tuple[str, object], bytes | None] = {}
         self._listing = Lock()
         self._begun = 0  # number of documents that were begun
         self._recent: dict[str, _Made] = {}  # by key
@@ -59,13 +59,13 @@ class ConsolidatedDocuments:
             return None
         if not isinstance(store, NodeStore):
             return self._made(store, key)
-        known = self._known
+        cache = self._cache
         location = (key, store.nodes.version)
-        if location not in known:
-            if len(known) >= _REMEMBERED:
-                self._known = known = {}
-            known[location] = self._made(store, key)
-        return known[location]
+        if location not in cache:
+            if len(cache) >= _REMEMBERED:
+                self._cache = cache = {}
+            cache[location] = self._made(store, key)
+        return cache[location]
 
     def _made(self, store: Store, key: str) -> bytes | None:
         """The document: a recent one, or one that is made now, by this thread or by another that began after this call."""

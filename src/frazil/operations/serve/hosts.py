@@ -28,10 +28,10 @@ class Hosts(Record):
         found = _split(host)
         if found is None:
             return False
-        name, asked = found
-        if (name, None) in self.names or (name, asked or _PORT) in self.names:
+        name, requested_port = found
+        if (name, None) in self.names or (name, requested_port or _PORT) in self.names:
             return True
-        if (asked or _PORT) != port:
+        if (requested_port or _PORT) != port:
             return False
         if _address(name) == _address(local) is not None:
             return True

@@ -97,9 +97,9 @@ def read_request(
     is_own      whether a host, as in the header Host, is one of this server's: a page with another name that resolves to this machine must not read it (DNS
                 rebinding)"""
     pairs = [(name.lower(), value) for name, value in headers]
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for name, value in pairs:
-        said[name] = f"{said[name]}, {value}" if name in said else value
+        fields[name] = f"{fields[name]}, {value}" if name in fields else value
     hosts = [value for name, value in pairs if name == "host"]
     if len(hosts) > 1 or (needs_host and not hosts):
         return refusal(400, "a request names one host")
@@ -118,17 +118,17 @@ def read_request(
     page = key == "" or key.endswith("/")
     if not page and not is_served(key):
         return nothing_there()
-    if page and "text/html" not in said.get("accept", "").lower():
+    if page and "text/html" not in fields.get("accept", "").lower():
         return nothing_there()
-    asked = None if method == "HEAD" or page else said.get("range")  # only GET has ranges
+    range_field = None if method == "HEAD" or page else fields.get("range")  # only GET has ranges
     return Request(
         method == "HEAD",
         key,
         page,
-        None if asked is None else parse_range(asked),
-        said.get("if-match"),
-        said.get("if-none-match"),
-        said.get("if-range"),
+        None if range_field is None else parse_range(range_field),
+        fields.get("if-match"),
+        fields.get("if-none-match"),
+        fields.get("if-range"),
     )
 
 
@@ -157,21 +157,21 @@ def _is_misspelt(name: str) -> bool:
     if name.startswith("x-"):
         return False
     letters = _letters(name)
-    return any(_is_near(letters, _letters(meant)) for meant in _FRAMING)
+    return any(_is_near(letters, _letters(framing_header)) for framing_header in _FRAMING)
 
 
 def _letters(name: str) -> str:
     return "".join(letter for letter in name if letter.isalpha())
 
 
-def _is_near(text: str, meant: str) -> bool:
+def _is_near(text: str, expected: str) -> bool:
     """Whether at most two letters must be replaced, inserted or removed to convert one text to the other."""
-    if abs(len(text) - len(meant)) > _MISSPELT:
+    if abs(len(text) - len(expected)) > _MISSPELT:
         return False
-    row = list(range(len(meant) + 1))
+    row = list(range(len(expected) + 1))
     for i, letter in enumerate(text):
         last, row = row, [i + 1]
-        for j, other in enumerate(meant):
+        for j, other in enumerate(expected):
             row.append(min(last[j] + (letter != other), last[j + 1] + 1, row[j] + 1))
     return row[-1] <= _MISSPELT
 
@@ -234,9 +234,9 @@ def _number(digits: str) -> int | None:
     return min(int(digits), _LARGEST) if len(digits) <= 19 else _LARGEST
 
 
-def resolve_range(asked: ByteRange, size: int) -> Span | None:
+def resolve_range(byte_range: ByteRange, size: int) -> Span | None:
     """(start, length) of a range in a value of `size` bytes; None if it has none of the bytes. Every suffix of an empty value is the whole value."""
-    first, last = asked
+    first, last = byte_range
     if first is None:
         return None if not last else (max(size - last, 0), min(last, size))
     if first >= size:
@@ -287,13 +287,13 @@ def answer_value(request: Request, size: int, etag: str | None) -> Answer:
         return refusal(412, "the value has changed", *headers[len(_EVERYWHERE) :])
     if request.if_none_match is not None and _matches(request.if_none_match, etag, strong=False):
         return Answer(304, headers)
-    asked = request.range
+    byte_range = request.range
     if request.if_range is not None and not _is_tag(request.if_range, etag):
-        asked = None
+        byte_range = None
     headers = (*headers, ("Content-Type", content_type(request.key)))
-    if asked is None or (size == 0 and asked.first is None and asked.last):
+    if byte_range is None or (size == 0 and byte_range.first is None and byte_range.last):
         return Answer(200, (*headers, ("Content-Length", str(size))), span=(0, size))
-    span = resolve_range(asked, size)
+    span = resolve_range(byte_range, size)
     if span is None:
         return refusal(416, "the value has no such bytes", ("Content-Range", f"bytes */{size}"))
     start, length = span

@@ -28,24 +28,24 @@ class ServedNodes:
     If look-ups are requests, an array that was found once is remembered, so that a client that reads it costs one look-up and not one for each chunk. For
     another store, such as that of the next snapshot of a branch, arrays are looked up again. Missing arrays are looked up each time."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_arrays",)
 
     def __init__(self) -> None:
-        self._known: tuple[Store | None, dict[str, ArrayKeys]] = (None, {})
+        self._arrays: tuple[Store | None, dict[str, ArrayKeys]] = (None, {})
 
     def serves(self, store: Store, key: str) -> bool:
         """Whether a key of a served form is that of a document, or of a chunk of an existing array. Raises InvalidInputError, StoreError."""
         if not chunk_documents(key):
             return True
-        of, known = self._known
-        if of is not store or len(known) >= _MOST:
-            known = {}
-            self._known = (store, known)
-        if has_chunk(known, key):
+        of, arrays = self._arrays
+        if of is not store or len(arrays) >= _MOST:
+            arrays = {}
+            self._arrays = (store, arrays)
+        if has_chunk(arrays, key):
             return True
         found = arrays_above(store, key)
         if not store.capabilities.direct:
-            known.update(found)
+            arrays.update(found)
         return has_chunk(found, key)
 
 

@@ -20,21 +20,21 @@ PIECE: Final = 2**21  # bytes read at once, which each request holds in memory
 class Value:
     """A value that was found. size: in bytes; etag: with quotes, or None if versions of the store can repeat."""
 
-    __slots__ = ("_ahead", "_fetched", "_key", "_store", "etag", "size")
+    __slots__ = ("_prefetched", "_fetched", "_key", "_store", "etag", "size")
 
-    def __init__(self, store: Store, key: str, fetched: Fetched, ahead: Columns, salt: bytes) -> None:
-        self._store, self._key, self._fetched, self._ahead = store, key, fetched, ahead
+    def __init__(self, store: Store, key: str, fetched: Fetched, prefetched: Columns, salt: bytes) -> None:
+        self._store, self._key, self._fetched, self._prefetched = store, key, fetched, prefetched
         self.size = int(fetched.sizes[0])
         self.etag = _etag(fetched, key, salt)
 
     def pieces(self, start: int, length: int) -> Iterator[bytes]:
         """The bytes from start, in pieces of at most PIECE; first those that came together with the size. Raises StoreError, and ConflictError if the value was
         replaced meanwhile and the store does not keep the old one."""
-        if len(self._ahead):
-            _, first, count = self._ahead[0].tolist()
+        if len(self._prefetched):
+            _, first, count = self._prefetched[0].tolist()
             first, count = clip_span(first, count, self.size)
             if first == start and 0 < count <= length:
-                yield self._read(self._fetched, self._ahead, count)
+                yield self._read(self._fetched, self._prefetched, count)
                 start, length = start + count, length - count
         while length > 0:
             count = min(length, PIECE)
@@ -51,12 +51,12 @@ class Value:
         return value
 
 
-def find_value(store: Store, key: str, ahead: tuple[int, int] | None, salt: bytes = b"") -> Value | None:
+def find_value(store: Store, key: str, prefetch: tuple[int, int] | None, salt: bytes = b"") -> Value | None:
     """The value of a key, None if there is none.
 
-    ahead  (start, length) of bytes to fetch in the same request, as in Store.fetch;  salt: restricts ETags to one run of a program
+    prefetch  (start, length) of bytes to fetch in the same request, as in Store.fetch;  salt: restricts ETags to one run of a program
     Raises the errors of the store."""
-    spans = NO_SPANS if ahead is None else np.array([[0, *ahead]], np.int64)
+    spans = NO_SPANS if prefetch is None else np.array([[0, *prefetch]], np.int64)
     for _ in attempts(READS):
         fetched = store.fetch([key], spans)
         status = fetched.status[0]

@@ -68,8 +68,8 @@ def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
 
 def _framed(picture: Pixels, shard: Shard) -> Pixels:
     """A picture on paper, with a title above it and its legend below."""
-    place = ", ".join(map(str, shard.coords))
-    title = text_coverage(f"shard {place}: {human(shard.nbytes)}, {shard.chunks} of {shard.total} inner chunks", _TEXT)
+    coords = ", ".join(map(str, shard.coords))
+    title = text_coverage(f"shard {coords}: {human(shard.nbytes)}, {shard.chunks} of {shard.total} inner chunks", _TEXT)
     legend = text_coverage("colour: inner chunk, counted in C order; dark: index; grey: unused", _TEXT)
     line = line_height(_TEXT)
     height, width = picture.shape[:2]

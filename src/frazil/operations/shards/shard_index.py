@@ -184,9 +184,9 @@ def _inner_tables(level: Level, blob: Blob, spans: list[tuple[int, int]], key: s
     nbytes = level.index_codecs.nbytes
     cut = [min(length, nbytes) for _, length in spans]
     ends = [length - short if level.at_end else 0 for (_, length), short in zip(spans, cut, strict=True)]
-    asked = [(start + end, short) for (start, _), end, short in zip(spans, ends, cut, strict=True)]
+    index_spans = [(start + end, short) for (start, _), end, short in zip(spans, ends, cut, strict=True)]
     try:
-        parts = blob.read(asked if level.addressable else spans)
+        parts = blob.read(index_spans if level.addressable else spans)
     except StoreError as error:
         return [ShardTable(-1, error=_named(error, key))] * len(spans)
     if not level.addressable:

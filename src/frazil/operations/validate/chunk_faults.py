@@ -51,10 +51,10 @@ def _boxes(array: Array, coords: Columns, max_bytes: int) -> Iterator[Box]:
         if whole.nbytes <= max_bytes:
             yield box
         else:
-            for place, tile in whole.tiles(max_bytes):
+            for offset, tile in whole.tiles(max_bytes):
                 yield tuple(
                     slice(part.start + at, part.start + at + length)
-                    for part, at, length in zip(box, place, tile.shape, strict=True)
+                    for part, at, length in zip(box, offset, tile.shape, strict=True)
                 )
         low = high
 

@@ -250,8 +250,8 @@ class _Run:
                     good[row] = False
                     problem = problem_of("index" if isinstance(found.error, DataError) else "store", found.error, path)
                     self._found.add(problem._replace(chunk=chunk, message=_within(problem.message, numbers)))
-                elif found.table is not None and (said := _overlaps(found.table)) is not None:
-                    self._found.add(Problem("overlap", _within(said, numbers), path, keys[row], chunk))
+                elif found.table is not None and (overlap := _overlaps(found.table)) is not None:
+                    self._found.add(Problem("overlap", _within(overlap, numbers), path, keys[row], chunk))
         return good
 
     def _copied(
@@ -283,9 +283,9 @@ class _Run:
             found, others = torn_keys(store, part)
             torn.update(restore_keys(store, part) if self._repair else found)
             copied.update(others)
-        said = f"{_TORN}: {_MENDED}" if self._repair else f"{_TORN}: {_MENDS}, as does the next reader"
+        message = f"{_TORN}: {_MENDED}" if self._repair else f"{_TORN}: {_MENDS}, as does the next reader"
         for row in [row for row, key in enumerate(keys) if key in torn]:
-            problem = Problem("torn", said, path, keys[row], tuple(coords[row].tolist()))
+            problem = Problem("torn", message, path, keys[row], tuple(coords[row].tolist()))
             if self._repair:
                 self.repaired.append(problem)
             else:

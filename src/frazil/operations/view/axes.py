@@ -37,11 +37,11 @@ class Axis(Record):
                 values = values.astype("datetime64[D]")
             times = time_ticks(values[0], values[-1], most)
             second = np.timedelta64(1, "s")
-            places = np.interp([(time - values[0]) / second for time, _ in times], (values - values[0]) / second, at)
-            return [(float(place), text) for place, (_, text) in zip(places, times, strict=True)]
+            positions = np.interp([(time - values[0]) / second for time, _ in times], (values - values[0]) / second, at)
+            return [(float(position), text) for position, (_, text) in zip(positions, times, strict=True)]
         found = ticks(float(values[0]), float(values[-1]), most, angles=self.angles)
-        places = np.interp([value for value, _ in found], values.astype(np.float64), at)
-        return [(float(place), text) for place, (_, text) in zip(places, found, strict=True)]
+        positions = np.interp([value for value, _ in found], values.astype(np.float64), at)
+        return [(float(position), text) for position, (_, text) in zip(positions, found, strict=True)]
 
     def _direction(self) -> int:
         """1 if every value is greater than the one before it, -1 if every value is less, 0 otherwise, also for a single value."""

@@ -58,29 +58,6 @@ from frazil.stores.transfer.content import read_values
 from frazil.stores.transfer.retry import WRITES, attempts
 from frazil.stores.values import Columns
 
-__all__ = [
-    "check_commits",
-    "check_conditions",
-    "create_branch",
-    "create_repository",
-    "create_tag",
-    "delete_branch",
-    "exists",
-    "former_tips",
-    "later_format",
-    "list_branches",
-    "list_tags",
-    "tip_after",
-    "open_tip",
-    "put_next",
-    "read_first",
-    "read_tag",
-    "read_tip",
-    "require_repository",
-    "reset_branch",
-    "tip_key",
-]
-
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _FORMER: Final = 64  # branch files that are read in one batch
 _LOST: Final = "if they belong to a repository, restore its refs/ from a copy; else choose another location"
@@ -90,16 +67,16 @@ _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo` of Icechunk 2
 # --- the tip -----------------------------------------------------------------------------------------------------------------------------
 
 
-def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
+def read_tip(files: Files, branch: str, last: Tip | None = None) -> Tip | None:
     """The newest file of a branch, or None. The tip of a deleted branch has `deleted`.
 
-    known  an earlier tip of this branch: its file and the next one are read. If the next one is missing, the tip is unchanged; else higher numbers are
-           looked up. If its own file is gone or differs, the branch was created again, and `known` is ignored
+    last   an earlier tip of this branch: its file and the next one are read. If the next one is missing, the tip is unchanged; else higher numbers are
+           looked up. If its own file is gone or differs, the branch was created again, and `last` is ignored
     Raises InvalidInputError for an invalid name of a branch, FormatError, StoreError."""
-    if known is not None and known.branch == branch:
-        same, following = _own_and_next(files, known)
+    if last is not None and last.branch == branch:
+        same, following = _own_and_next(files, last)
         if same:
-            return known if following is None else _latest(files, known, following)
+            return last if following is None else _latest(files, last, following)
     check_name("branch", branch)
     found = [(folder, _newest(files, folder)) for folder in _folders(files, "branch", branch)]
     tips = [_read_branch_file(files, branch, number, folder) for folder, number in found if number is not None]
@@ -108,9 +85,9 @@ def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
     return max(tips, key=lambda tip: tip.sequence, default=None)
 
 
-def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
+def open_tip(files: Files, branch: str, last: Tip | None = None) -> Tip:
     """As read_tip. Raises NotFoundError if no branch has this name, FormatError if the repository has a later format."""
-    tip = read_tip(files, branch, known)
+    tip = read_tip(files, branch, last)
     if tip is None:
         require_repository(files)
     if tip is None or tip.deleted:
@@ -129,7 +106,7 @@ def tip_after(files: Files, tip: Tip) -> Tip | None:
         raise ConflictError(
             f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is missing or has another content",
             key=_folder(files, tip) + branch_file(tip.sequence),
-            hint="another process removed the repository and created a new one; open it again and repeat the changes",
+            hint="another process created a new repository here, or restored an older copy: open it again and repeat the changes",
         )
     return None if following is None else _next_tip(files, tip, following)
 
@@ -142,7 +119,7 @@ def former_tips(files: Files, branch: str) -> Iterator[Tip]:
     if not found:
         raise NotFoundError(f"there is no branch of this name: {branch!r}", key=files.key(REFS))
     newest, folder = max(found, key=lambda one: one[0])
-    place = "" if folder == usual else folder
+    tip_folder = "" if folder == usual else folder
     for high in range(newest, -1, -_FORMER):
         numbers = range(high, max(high - _FORMER, -1), -1)
         keys = [folder + branch_file(number) for number in numbers]
@@ -152,9 +129,9 @@ def former_tips(files: Files, branch: str) -> Iterator[Tip]:
             if data is not None:
                 try:
                     ref = checked_ref(branch, parse_ref(data, key), key)
-                    yield Tip(branch, number, ref.snapshot or b"", ref.deleted, place)
+                    yield Tip(branch, number, ref.snapshot or b"", ref.deleted, tip_folder)
                 except FormatError:
-                    yield Tip(branch, number, b"", False, place)
+                    yield Tip(branch, number, b"", False, tip_folder)
 
 
 def read_first(files: Files, branch: str) -> Ref | None:
@@ -175,27 +152,27 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
             own, *following = read_values(files.store.fetch(names, spans), names, spans)
     if own is None:
         return False, None
-    says = Ref(tip.snapshot or None, tip.deleted)
+    expected = Ref(tip.snapshot or None, tip.deleted)
     # every commit runs this: a file as Frazil writes it is not parsed
-    if own != emit_ref(says):
+    if own != emit_ref(expected):
         try:
-            if parse_ref(own, names[0]) != says:
+            if parse_ref(own, names[0]) != expected:
                 return False, None
         except FormatError:
             return False, None
     return True, following[0] if following else None
 
 
-def _latest(files: Files, known: Tip, following: bytes) -> Tip:
+def _latest(files: Files, last: Tip, following: bytes) -> Tip:
     """The newest tip of a branch after a known one whose next file exists."""
-    folder, can, sequence = _folder(files, known), files.store.capabilities, known.sequence + 1
+    folder, can, sequence = _folder(files, last), files.store.capabilities, last.sequence + 1
     if can.direct or not can.listable:
         newest = highest_number(files.store, folder, sequence)
     else:
         newest = max(_newest(files, folder) or 0, sequence)
     if newest > sequence:
-        return _read_branch_file(files, known.branch, newest, folder)
-    return _next_tip(files, known, following)
+        return _read_branch_file(files, last.branch, newest, folder)
+    return _next_tip(files, last, following)
 
 
 def _newest(files: Files, folder: str) -> int | None:
@@ -208,8 +185,7 @@ def _next_tip(files: Files, tip: Tip, following: bytes) -> Tip:
 
 
 def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
-    key = folder + branch_file(sequence)
-    ref = read_reference(files.store, key)
+    ref = read_reference(files.store, key := folder + branch_file(sequence))
     if ref is None:
         raise NotFoundError("a branch file was removed while it was read", key=key, hint="open the branch again")
     ref, usual = checked_ref(branch, ref, key), folder == _folders(files, "branch", branch)[0]
@@ -374,10 +350,15 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
 def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
     """Points a branch to any snapshot, by its next file.
 
-    expect  the snapshot that it must point to before, else ConflictError. None: any
+    expect  the snapshot that it must point to before, else ConflictError. None: any, even if the newest file is damaged
     Raises NotFoundError if the branch or snapshot does not exist, CommitUnknownError."""
     check_commits(files)
-    tip = open_tip(files, name)
+    try:
+        tip = open_tip(files, name)
+    except FormatError as error:
+        tip = next(former_tips(files, name))
+        if expect is not None or error.other_version or tip.snapshot:  # else the next file replaces the damaged one
+            raise
     files.read_snapshot(snapshot)
     return _moved(files, tip, snapshot, expect)
 

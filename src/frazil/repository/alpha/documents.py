@@ -25,7 +25,7 @@ from frazil.metadata.registry import MetadataExtensions
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue as Element
 from frazil.metadata.types.variable_length import bytes_of
-from frazil.metadata.warnings import tell
+from frazil.metadata.warnings import warn_caller
 
 __all__ = ["from_attributes", "from_metadata", "to_attributes", "to_metadata"]
 
@@ -45,12 +45,12 @@ _SIGN, _EXPONENT, _QUIET, _PAYLOAD_SHIFT = 0x8000, 0x7C00, 0x0200, 13
 
 
 def to_metadata(
-    data: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None, known: MetadataExtensions
+    data: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None, extensions: MetadataExtensions
 ) -> ArrayMetadata:
     """The metadata of an array with these attributes. Its codecs may be unknown.
 
     Raises UnknownExtensionError for an unknown data type, MetadataError for values that no document may have; `path` names the member."""
-    data_type = known.data_type(_type_extension(data.data_type), "data_type")
+    data_type = extensions.data_type(_type_extension(data.data_type), "data_type")
     return ArrayMetadata(
         shape=data.shape,
         data_type=data_type,
@@ -186,7 +186,7 @@ def from_attributes(metadata: Metadata, key: str | None = None) -> dict[str, Jso
     attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
     _check_json(attributes, "attributes")
     if isinstance(metadata, GroupMetadata) and metadata.consolidated is not None:
-        tell(
+        warn_caller(
             f"{_FORMAT} cannot hold consolidated_metadata{f' of {key}' if key else ''}, which is left out; one read of a snapshot finds all its nodes",
             UserWarning,
         )

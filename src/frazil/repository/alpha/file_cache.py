@@ -73,7 +73,7 @@ class Files:
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), self.store, self.prefix, self.memory)
 
-    def anew(self) -> Self:
+    def uncached(self) -> Self:
         """The same repository with an empty cache, read from the store below caches."""
         return type(self)(self.store.uncached, self.prefix)
 
@@ -98,8 +98,8 @@ class Files:
         """The snapshot in a file. The id in its metadata may differ if it is the first (the library of the alpha wrote it so).
 
         Raises NotFoundError if the file does not exist, FormatError if it is invalid or that of another snapshot, both with its key."""
-        known = self._known_snapshot(snapshot_key(file))
-        return self.read_snapshot(file) if known is None else known
+        cached = self._cached_snapshot(snapshot_key(file))
+        return self.read_snapshot(file) if cached is None else cached
 
     def read_snapshot(self, file: ObjectId) -> SnapshotFile:
         """As snapshot, but always read from the store."""
@@ -127,14 +127,14 @@ class Files:
             )
         return snapshot
 
-    def _known_snapshot(self, name: str) -> SnapshotFile | None:
+    def _cached_snapshot(self, name: str) -> SnapshotFile | None:
         last = self._last
-        known = last[1] if last is not None and last[0] == name else self._kept.get(name)
-        if not isinstance(known, SnapshotFile):
+        cached = last[1] if last is not None and last[0] == name else self._kept.get(name)
+        if not isinstance(cached, SnapshotFile):
             return None
         if self.memory.limit:
-            self._last = name, known
-        return known
+            self._last = name, cached
+        return cached
 
     def _keep_snapshot(self, name: str, snapshot: SnapshotFile, nbytes: int) -> None:
         if self.memory.limit:
@@ -145,7 +145,7 @@ class Files:
         """Whether a snapshot file with this id exists: at most one request."""
         name = snapshot_key(file)
         with files_alone():
-            return self._known_snapshot(name) is not None or self.store.exists(self.key(name))
+            return self._cached_snapshot(name) is not None or self.store.exists(self.key(name))
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
         """The manifests of these ids, in their order; those that are not cached are read in one batch. A manifest larger than `cache_bytes` is not
@@ -156,11 +156,11 @@ class Files:
         found: dict[str, Manifest] = {}
         missing: list[str] = []
         for name in dict.fromkeys(names):
-            known = self._kept.get(name)
-            if known is None or isinstance(known, SnapshotFile):
+            cached = self._kept.get(name)
+            if cached is None or isinstance(cached, SnapshotFile):
                 missing.append(name)
             else:
-                found[name] = known if isinstance(known, Manifest) else self._decoded(name, known)
+                found[name] = cached if isinstance(cached, Manifest) else self._decoded(name, cached)
         if missing:
             for name, data in zip(missing, self._read(missing), strict=True):
                 found[name] = self._decoded(name, data)

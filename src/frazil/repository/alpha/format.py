@@ -21,7 +21,7 @@ from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
-from frazil.repository.alpha.reference_files import check_place
+from frazil.repository.alpha.reference_files import check_free_key
 from frazil.repository.alpha.reference_names import unread_refs
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_digests, has_freedoms
@@ -115,8 +115,8 @@ class AlphaSnapshots(Files):
     def write_commit(self, commit: NewCommit) -> Written:
         return write_commit(self, commit, self.rules(commit.base))
 
-    def documents(self, known: MetadataExtensions) -> NodeDocuments:
-        return NodeDocuments(self, known)
+    def documents(self, extensions: MetadataExtensions) -> NodeDocuments:
+        return NodeDocuments(self, extensions)
 
     def node(self, path: str, metadata: Metadata, rules: Rules, like: NodeSnapshot | None = None) -> NodeSnapshot:
         key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
@@ -169,10 +169,10 @@ class AlphaFormat(AlphaSnapshots):
     def read_tip(self, branch: str) -> Tip | None:
         return branches.read_tip(self, branch)
 
-    def tip(self, branch: str, known: Tip | None = None) -> Tip:
-        if known is None or known.branch != branch:
+    def tip(self, branch: str, last: Tip | None = None) -> Tip:
+        if last is None or last.branch != branch:
             check_name("branch", branch)
-        return branches.open_tip(self, branch, known)
+        return branches.open_tip(self, branch, last)
 
     def moved(self, tip: Tip) -> Tip | None:
         return branches.tip_after(self, tip)
@@ -182,7 +182,7 @@ class AlphaFormat(AlphaSnapshots):
 
     def check_next(self, tip: Tip) -> None:
         if tip.sequence < LAST_SEQUENCE:
-            check_place(self.store, branches.tip_key(self, tip._replace(sequence=tip.sequence + 1)))
+            check_free_key(self.store, branches.tip_key(self, tip._replace(sequence=tip.sequence + 1)))
 
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
         add_guard(self, self.snapshot(tip.snapshot))

@@ -61,7 +61,7 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
         commit = _with_sharing_arrays(commit)
     ids, following = _new_ids(commit, base)
     named = _NamedFiles(commit.reusable)
-    placed = _place(files, commit, ids, rules, named)
+    placed = _place_references(files, commit, ids, rules, named)
     lists = dict(zip([array.path for array in commit.arrays], placed.references, strict=True))
     changed = {path: None if node is None else _final_node(node, ids, lists) for path, node in commit.nodes.items()}
     attribute_file = _separate_attributes(files, commit, changed, rules, named)
@@ -87,8 +87,8 @@ class _NamedFiles:
         self._ids = {bytes(data): decode_id(name.partition("/")[2]) for name, data in reusable.items()}
 
     def id_of(self, data: FileBytes, key_of: Callable[[ObjectId], str]) -> ObjectId:
-        known = self._ids.get(bytes(data)) if self._ids else None
-        identity = known or new_id(os.urandom)
+        existing = self._ids.get(bytes(data)) if self._ids else None
+        identity = existing or new_id(os.urandom)
         self.contents[key_of(identity)] = data
         return identity
 
@@ -115,7 +115,7 @@ def _numbered(array: ArrayPlacement, ids: Mapping[int, int]) -> ArrayPlacement:
 
 def _with_sharing_arrays(commit: NewCommit) -> NewCommit:
     """The commit with all other arrays that have manifests, changed or not, as arrays may share manifests."""
-    known = {array.path for array in commit.arrays}
+    written = {array.path for array in commit.arrays}
     nodes = {path: node for path in commit.base.nodes if isinstance(node := commit.base.nodes.get(path), NodeSnapshot)}
     after = {**nodes, **commit.nodes}
     moved = {node.id for node in commit.nodes.values() if node is not None and node.id >= 0}
@@ -125,7 +125,7 @@ def _with_sharing_arrays(commit: NewCommit) -> NewCommit:
         if node is not None
         and node.array is not None
         and node.array.manifests
-        and path not in known
+        and path not in written
         and (path in commit.nodes or node.id not in moved)
     ]
     arrays = [*commit.arrays, *(_without_changes(node, node.array) for node in added if node.array is not None)]
@@ -139,13 +139,15 @@ def _without_changes(node: NodeSnapshot, array: ArrayData) -> ArrayPlacement:
     return ArrayPlacement(node.id, len(grid), grid, array.manifests, written, none, node.path)
 
 
-def _place(files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules, named: _NamedFiles) -> Placed:
+def _place_references(
+    files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules, named: _NamedFiles
+) -> Placed:
     """Decides which manifests are written."""
     placing = Placing(
         [_numbered(array, ids) for array in commit.arrays], freedoms=rules.overlays, trusted=rules.extents
     )
-    wanted = placing.wanted()
-    loaded = dict(zip(wanted, files.manifests(wanted), strict=True))
+    needed = placing.needed()
+    loaded = dict(zip(needed, files.manifests(needed), strict=True))
     if rules.foreign:
         _check_loaded(files, commit, loaded)
     return placing.place(loaded, named.id_of_manifest)
@@ -256,9 +258,9 @@ def _separate_attributes(
 
 def _listed(base: SnapshotFile, nodes: Nodes, placed: Placed, dropped: frozenset[ObjectId]) -> tuple[FileInfo, ...]:
     """The manifests of the snapshot: the previous ones, without those that no array lists any more, and the new ones."""
-    gone = _unused(placed.unlisted | dropped, nodes)
+    unused = _unused(placed.unlisted | dropped, nodes)
     return (
-        *(info for info in base.manifest_files if info.id not in gone),
+        *(info for info in base.manifest_files if info.id not in unused),
         *(FileInfo(file) for file, _ in placed.files),
     )
 
@@ -277,15 +279,15 @@ def _attribute_files(
         for node in before
         if isinstance(node, NodeSnapshot) and isinstance(node.attributes, AttributesReference)
     }
-    gone = _unused(dropped, nodes)
-    kept = [info for info in base.attribute_files if info.id not in gone]
+    unused = _unused(dropped, nodes)
+    kept = [info for info in base.attribute_files if info.id not in unused]
     return tuple(kept) if new is None else (*kept, FileInfo(new))
 
 
 def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
     """The ids that no node names. An id is distinctive text, so the bytes of all nodes are searched, and none is decoded."""
-    asked = set(ids)
-    if not asked:
-        return asked
+    unused = set(ids)
+    if not unused:
+        return unused
     data = encode_nodes(nodes)
-    return {identity for identity in asked if encode_id(identity).encode() not in data}
+    return {identity for identity in unused if encode_id(identity).encode() not in data}

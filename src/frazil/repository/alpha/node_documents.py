@@ -28,7 +28,7 @@ Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 _Converted: TypeAlias = "tuple[ZarrArrayMetadata, ArrayMetadata]"
 
-_MOST_KNOWN: Final = 1024  # arrays, and attributes
+_CACHE_SIZE: Final = 1024  # arrays, and attributes
 _SMALL: Final = 4096  # largest size that is cached
 _GROUP: Final = GroupMetadata()
 
@@ -36,10 +36,10 @@ _GROUP: Final = GroupMetadata()
 class NodeDocuments:
     """Safe to use from many threads and after a fork: entries of the cache are only added, or all cleared. Returned attributes are copies."""
 
-    __slots__ = ("_arrays", "_attributes", "_files", "_known", "_parts")
+    __slots__ = ("_arrays", "_attributes", "_extensions", "_files", "_parts")
 
-    def __init__(self, files: Files, known: MetadataExtensions) -> None:
-        self._files, self._known = files, known
+    def __init__(self, files: Files, extensions: MetadataExtensions) -> None:
+        self._files, self._extensions = files, extensions
         self._arrays: dict[bytes, ArrayMetadata] = {}  # by their encoded metadata, without attributes
         self._attributes: dict[bytes, dict[str, Json]] = {}  # by their encoded form
         self._parts: dict[int, _Converted] = {}  # by the identity of the codecs
@@ -65,13 +65,13 @@ class NodeDocuments:
 
     def _plain_attributes(self, data: bytes) -> dict[str, Json]:
         """A copy of attributes. Raises the errors of reading them."""
-        known = self._attributes.get(data)
-        if known is None:
-            known = to_attributes(self._loaded(read_attributes(Reader(data, None))))
+        cached = self._attributes.get(data)
+        if cached is None:
+            cached = to_attributes(self._loaded(read_attributes(Reader(data, None))))
             if len(data) <= _SMALL:
                 _make_room(self._attributes)
-                self._attributes[data] = known
-        return {name: copied(value) for name, value in known.items()}
+                self._attributes[data] = cached
+        return {name: copied(value) for name, value in cached.items()}
 
     def of(self, node: Node) -> Metadata | FrazilError:
         """The metadata of a node, or its error."""
@@ -89,11 +89,11 @@ class NodeDocuments:
 
     def _array(self, stored: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None) -> ArrayMetadata:
         """The metadata of an array. Arrays that differ only in their shape, as a growing array does, are converted once."""
-        known = self._parts.get(id(stored.codecs))
+        cached = self._parts.get(id(stored.codecs))
         fits = max(stored.shape, default=0) <= INT64_MAX
-        if fits and known is not None and stored.equals_beside_shape(known[0]):
-            return known[1].with_plain_members(stored.shape, to_attributes(attributes))
-        found = to_metadata(stored, attributes, self._known)
+        if fits and cached is not None and stored.equals_beside_shape(cached[0]):
+            return cached[1].with_plain_members(stored.shape, to_attributes(attributes))
+        found = to_metadata(stored, attributes, self._extensions)
         if type(found.chunk_grid) is RegularGrid:
             _make_room(self._parts)
             self._parts[id(stored.codecs)] = stored, found.with_plain_attributes({})
@@ -108,6 +108,6 @@ class NodeDocuments:
         return attributes
 
 
-def _make_room(known: dict[bytes, ArrayMetadata] | dict[bytes, dict[str, Json]] | dict[int, _Converted]) -> None:
-    if len(known) >= _MOST_KNOWN:
-        known.clear()
+def _make_room(cache: dict[bytes, ArrayMetadata] | dict[bytes, dict[str, Json]] | dict[int, _Converted]) -> None:
+    if len(cache) >= _CACHE_SIZE:
+        cache.clear()

@@ -30,7 +30,7 @@ from frazil.stores.values import FOLDER, Columns
 __all__ = [
     "MOST_BYTES",
     "REFS",
-    "check_place",
+    "check_free_key",
     "create_reference",
     "highest_number",
     "named_by",
@@ -120,7 +120,7 @@ def read_reference(store: Store, key: str) -> Ref | None:
     return None if data is None else parse_ref(data, key)
 
 
-def check_place(store: Store, key: str) -> None:
+def check_free_key(store: Store, key: str) -> None:
     """Refuses something other than a file at the key of a reference file, which could never be created: FormatError. Raises StoreError."""
     with files_alone():
         (status,) = store.fetch([key], _HEAD).status

@@ -88,10 +88,10 @@ def refuse_blocked(files: Files, folders: Sequence[str], is_reference: Callable[
     other than a file in the place of one of its files. is_reference: whether a file of this name counts. Costs no request: only disks have such things."""
     if not files.store.capabilities.local:
         return
-    place = files.key(REFS)
-    there = set(files.store.list_names(place))
+    prefix = files.key(REFS)
+    there = set(files.store.list_names(prefix))
     for folder in folders:
-        if folder[len(place) : -1] in there:
+        if folder[len(prefix) : -1] in there:
             raise no_file(folder[:-1])
         for name in files.store.list_names(folder):
             if is_reference(name.removesuffix("/")):

@@ -86,8 +86,8 @@ def has_digests(snapshot: SnapshotFile) -> bool:
 
 def commit_properties(base: SnapshotFile, metadata: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, bytes]]:
     """The properties and the flags of a snapshot for a commit on `base` with this metadata. Properties of other programs are kept."""
-    gone = _metadata_names(base) or ()
-    carried = {name: value for name, value in base.properties.items() if name not in gone}
+    replaced = _metadata_names(base) or ()
+    carried = {name: value for name, value in base.properties.items() if name not in replaced}
     flags = {name: value for name, value in base.flags.items() if name != _METADATA}
     if metadata or carried:
         flags[_METADATA] = pack(list(metadata))

@@ -21,7 +21,7 @@ from frazil.formats.ids import ObjectId, encode_id, encode_ids
 from frazil.formats.json_values import Json
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
-from frazil.repository.commit.condemned_chunks import check_written, may_be_condemned
+from frazil.repository.commit.condemned_chunks import check_oldest, check_written, may_be_condemned
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip, Written
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
@@ -80,6 +80,8 @@ def attempt_commit(
             if reusable:  # manifests of an earlier attempt may be condemned, too
                 files.erase(reusable)
                 reusable.clear()
+        else:
+            check_oldest(transaction)
         if not durable:
             files = files.unsynced()
         branches, packs = transaction.branches, transaction.changes.packs
@@ -198,9 +200,9 @@ def _new_commit(transaction: Transaction, message: str, properties: Mapping[str,
         # a shrink through a document removes no chunks: their references must go, or they come back when the array grows
         if (change.references is not None and change.references.count) or (change.shrunk and change.base is not None):
             arrays.append(_array_placement(changes, change, number))
-    gone = [base.nodes.get(path) for path in changes.removed.values()]
-    arrays_gone = [node.array for node in gone if isinstance(node, NodeSnapshot) and node.array is not None]
-    unlisted = frozenset([manifest.id for array in arrays_gone for manifest in array.manifests])
+    removed = [base.nodes.get(path) for path in changes.removed.values()]
+    removed_arrays = [node.array for node in removed if isinstance(node, NodeSnapshot) and node.array is not None]
+    unlisted = frozenset([manifest.id for array in removed_arrays for manifest in array.manifests])
     began, limit = transaction.started_at, transaction.options.attribute_limit
     return NewCommit(transaction.base_id, base, nodes, arrays, unlisted, message, properties, began, limit)
 
@@ -233,10 +235,10 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     names: list[str] = []
     locations = None
     if virtual.any():
-        numbers, place = distinct_numbers(rows.objects[virtual])
+        numbers, position = distinct_numbers(rows.objects[virtual])
         names = [changes.locations[number] for number in numbers]
         locations = np.full(len(virtual), -1, np.int32)
-        locations[virtual] = place
+        locations[virtual] = position
     checks = {name: changes.location_checks[name] for name in names if name in changes.location_checks}
     inline = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
     written = columns_of.node_manifest(
@@ -298,6 +300,9 @@ def resolve_intents(transaction: Transaction) -> bool:
 def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Tip) -> None:
     """Makes the session's commit its new base. If an interrupt stops this, the intent stays, and the next commit repeats the steps."""
     if transaction.base_id != intent.snapshot:
+        chunks = transaction.changes.few_chunks()
+        if chunks is not None:
+            transaction.branches.note_chunks(transaction.base_id, intent.snapshot, chunks)
         changes = transaction.changes.committed(snapshot.nodes)
         transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)
     transaction.branches.tips[tip.branch] = tip
@@ -305,5 +310,5 @@ def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Ti
     transaction.written.intents = ()
     transaction.written.lost(others, may_be_named=may_be_condemned(transaction))
     transaction.forget_reads()
-    transaction.begin_anew()
+    transaction.restart_age()
     transaction.written.sweep()

@@ -1,8 +1,8 @@
 """Checks, before the commit of a session that began long ago or whose branch a garbage collection held meanwhile, whether a collection has condemned or removed
 chunk files that the session wrote. Condemned files are copied to new ids.
 
-Newer sessions need no check: a collection condemned their files so recently, if at all, that it does not remove them yet
-(docs/design/072-garbage-collection.md)."""
+Newer sessions need no such check: a collection condemned their files so recently, if at all, that it does not remove them yet
+(docs/design/072-garbage-collection.md). But the whole repository may have been replaced by an older copy."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from frazil.repository.maintenance.id_columns import NO_IDS, Ids, among, distinc
 from frazil.repository.session.changed_references import NATIVE
 from frazil.repository.session.transaction import Transaction
 
-__all__ = ["check_written", "may_be_condemned"]
+__all__ = ["check_oldest", "check_written", "may_be_condemned"]
 
 _AT_ONCE: Final = 4096  # chunk files that are looked up in one call
+_RESTORED_WITHIN: Final = 1_000_000_000  # nanoseconds
 
 
 def may_be_condemned(transaction: Transaction) -> bool:
@@ -46,6 +47,18 @@ def check_written(transaction: Transaction) -> None:
         _write_again(transaction, again)
 
 
+def check_oldest(transaction: Transaction) -> None:
+    """Looks up the chunk file that the session wrote first, in each array, if that costs no request. A repository that was restored from a copy does not have it,
+    and the commit would refer to lost chunks. Sessions of a second are left out: a restoration takes longer. Raises as check_written."""
+    if not transaction.files.store.capabilities.direct or transaction.age() < _RESTORED_WITHIN:
+        return
+    for change in transaction.changes:
+        if change.references is not None:
+            oldest = change.references.oldest_file()
+            if len(oldest):
+                _require_there(transaction, id_column(oldest))
+
+
 def _chunk_files(transaction: Transaction) -> Ids:
     """The chunk files that the session's own references name, sorted. Those of the base snapshot are never garbage, as the branch points to it."""
     parts = [NO_IDS]
@@ -61,11 +74,12 @@ def _require_there(transaction: Transaction, own: Ids) -> None:
     for low in range(0, len(own), _AT_ONCE):
         part = own[low : low + _AT_ONCE]
         keys = [files.key(f"chunks/{text}") for text in encode_ids(octets(part))]
-        gone = np.flatnonzero(files.store.uncached.sizes(keys) < 0)
-        if len(gone):
+        missing = np.flatnonzero(files.store.uncached.sizes(keys) < 0)
+        if len(missing):
             raise ConflictError(
-                f"a garbage collection has removed {len(gone)} of the chunk files that the session wrote, which was open for too long",
-                key=keys[gone.item(0)],
+                f"{len(missing)} of the chunk files that the session wrote are gone: a garbage collection removed them, as the session was open for too long, "
+                "or the repository was replaced by an older copy",
+                key=keys[missing.item(0)],
                 hint="discard the session and make the changes again; collect with a wait that is longer than the longest session",
             )
 

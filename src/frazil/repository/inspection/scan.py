@@ -16,7 +16,7 @@ from frazil.formats.nodes import AttributesReference, Nodes, NodeSnapshot
 from frazil.formats.snapshots import Snapshot, SnapshotInfo
 from frazil.repository.inspection.listing import Everything, list_everything
 from frazil.repository.maintenance.id_columns import id_column
-from frazil.repository.verification.histories import UNREADABLE, Seen, read_refs, walk_histories
+from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot, read_refs, walk_histories
 from frazil.repository.verification.report import Findings, Subject
 from frazil.repository.verification.snapshots import batches
 
@@ -33,7 +33,7 @@ __all__ = ["Scan"]
 _SNAPSHOTS: Final = 64  # read in one batch
 _MANIFESTS: Final = 16
 _WAITING: Final = 2**20  # rows that are collected before they are sorted into the others
-NOBODY: Final = -1
+NO_OWNER: Final = -1
 
 
 class Scan:
@@ -43,10 +43,10 @@ class Scan:
     manifests, attributes   the number of the first commit that lists each
     paths      of arrays, by number;  inline, virtual: bytes of chunks of each array
     spans      int64[n, 4], sorted: address of the first byte, of the byte after the last, number of the array and of the commit that refers to it first
-    starts     int64[f + 1]: the address at which each chunk file begins;  file_commit, file_array: what refers to each first, NOBODY if nothing does"""
+    starts     int64[f + 1]: the address at which each chunk file begins;  file_commit, file_array: what refers to each first, NO_OWNER if nothing does"""
 
     def __init__(self, files: RepositoryFormat, progress: Progress) -> None:
-        """files: with an empty cache (RepositoryFormat.anew). Raises NotFoundError, FormatError if there is no repository of this format; StoreError."""
+        """files: with an empty cache (RepositoryFormat.uncached). Raises NotFoundError, FormatError if there is no repository of this format; StoreError."""
         files.require()
         files.store.require("listable")
         self._files, self._progress, self.found = files, progress, Findings()
@@ -61,7 +61,7 @@ class Scan:
         sizes = self.listed.objects["chunks"].sizes
         assert sizes is not None
         self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        self.file_commit, self.file_array = (np.full(len(sizes), NOBODY, np.int64) for _ in range(2))
+        self.file_commit, self.file_array = (np.full(len(sizes), NO_OWNER, np.int64) for _ in range(2))
         self.paths: list[str] = []
         self._numbers: dict[str, int] = {}
         self.inline: list[int] = []
@@ -106,9 +106,9 @@ class Scan:
                 self.manifests.setdefault(manifest.id, number)
                 self._uses.setdefault(manifest.id, {})[node.id] = path
         listed = self._files.listed(snapshot)  # garbage collection keeps these even if no node uses them
-        for names, known in ((listed.manifests, self.manifests), (listed.attributes, self.attributes)):
+        for names, first_users in ((listed.manifests, self.manifests), (listed.attributes, self.attributes)):
             for file in names:
-                known.setdefault(file, number)
+                first_users.setdefault(file, number)
 
     # --- manifests -----------------------------------------------------------------------------------------------------------------
 
@@ -139,11 +139,11 @@ class Scan:
         return self._numbers[path]
 
     def _add_manifest(self, file: ObjectId, manifest: Manifest, commit: int) -> None:
-        owners = np.full(manifest.size, NOBODY, np.int64)
+        owners = np.full(manifest.size, NO_OWNER, np.int64)
         for node, path in self._uses.get(file, {}).items():
             owners[rows_of_node(manifest, node)] = self.array(path)
-        if (owners == NOBODY).any():
-            owners[owners == NOBODY] = self.array("")
+        if (owners == NO_OWNER).any():
+            owners[owners == NO_OWNER] = self.array("")
         for kind, sums in ((INLINE, self.inline), (VIRTUAL, self.virtual)):
             rows = np.flatnonzero(manifest.kinds == kind)
             for owner in np.unique(owners[rows]).tolist():
@@ -160,7 +160,7 @@ class Scan:
         at, rows = at[there], rows[there]
         low = self.starts[at] + np.clip(manifest.offsets[rows], 0, self.starts[at + 1] - self.starts[at])
         high = np.minimum(low + np.maximum(manifest.lengths[rows], 0), self.starts[at + 1])
-        new = np.flatnonzero(self.file_commit[at] == NOBODY)[::-1]  # reversed: the first of several rows counts
+        new = np.flatnonzero(self.file_commit[at] == NO_OWNER)[::-1]  # reversed: the first of several rows counts
         self.file_commit[at[new]], self.file_array[at[new]] = commit, owners[rows[new]]
         self._waiting.append(np.stack([low, high, owners[rows], np.full(len(rows), commit)], axis=1))
         if sum(map(len, self._waiting)) > _WAITING:
@@ -185,9 +185,9 @@ class Scan:
         return np.maximum(high - np.maximum(low, reached), 0)
 
 
-def _parents_first(seen: list[Seen]) -> list[Seen]:
+def _parents_first(snapshots: list[ReachedSnapshot]) -> list[ReachedSnapshot]:
     """Reorders snapshots that come ref by ref, newest first: those of the first ref come first, oldest first. Each is named once."""
-    by_ref: dict[str, list[Seen]] = {}
-    for one in seen:
+    by_ref: dict[str, list[ReachedSnapshot]] = {}
+    for one in snapshots:
         by_ref.setdefault(one.ref, []).append(one)
     return [one for group in by_ref.values() for one in reversed(group)]

@@ -36,14 +36,14 @@ def show_commit(files: RepositoryFormat, snapshot: ObjectId) -> ShownCommit:
     changed, before = _changed(files, snapshot, parent)
     _, tips = read_refs(files, Findings())
     refs = tuple(ref for ref, tip in tips if tip == snapshot)
-    listed, known = files.referenced([snapshot]), None if before is None else files.referenced([before])
+    listed, previous = files.referenced([snapshot]), None if before is None else files.referenced([before])
     manifests = without(
-        join([id_column(listed.manifests)]), join([] if known is None else [id_column(known.manifests)])
+        join([id_column(listed.manifests)]), join([] if previous is None else [id_column(previous.manifests)])
     )
-    replaced = join([] if known is None else [id_column(known.manifests)])
+    replaced = join([] if previous is None else [id_column(previous.manifests)])
     replaced = without(replaced, join([id_column(listed.manifests)]))
     attributes = without(
-        join([id_column(listed.attributes)]), join([] if known is None else [id_column(known.attributes)])
+        join([id_column(listed.attributes)]), join([] if previous is None else [id_column(previous.attributes)])
     )
     named, inline = _named(files, manifests)
     chunks = without(named, _named(files, replaced)[0])

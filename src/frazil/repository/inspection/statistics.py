@@ -21,7 +21,7 @@ from frazil.repository.inspection.report import (
     PathUsage,
     Statistics,
 )
-from frazil.repository.inspection.scan import NOBODY, Scan
+from frazil.repository.inspection.scan import NO_OWNER, Scan
 from frazil.repository.maintenance.id_columns import id_column, id_list
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
 from frazil.repository.manifests.references import BaseReferences
@@ -46,8 +46,8 @@ def statistics(files: RepositoryFormat, largest: int, progress: Progress) -> Sta
     live, dead = dict[str, Kept](), dict[str, Kept]()
     for kind, first in commits.items():
         sizes = _sizes(scan, kind)
-        live[kind] = Kept(int((first != NOBODY).sum()), int(sizes[first != NOBODY].sum()))
-        dead[kind] = Kept(int((first == NOBODY).sum()), int(sizes[first == NOBODY].sum()))
+        live[kind] = Kept(int((first != NO_OWNER).sum()), int(sizes[first != NO_OWNER].sum()))
+        dead[kind] = Kept(int((first == NO_OWNER).sum()), int(sizes[first == NO_OWNER].sum()))
     return Statistics(
         live,
         dead,
@@ -67,18 +67,18 @@ def _sizes(scan: Scan, kind: ObjectKind) -> Columns:
 
 
 def _first_commits(scan: Scan, kind: ObjectKind) -> Columns:
-    """For each object of a kind: the number of the first commit that refers to it, or NOBODY."""
+    """For each object of a kind: the number of the first commit that refers to it, or NO_OWNER."""
     if kind == "chunks":
         return scan.file_commit
-    known: Mapping[ObjectId, int]
+    numbers_of: Mapping[ObjectId, int]
     if kind == "snapshots":
-        known = {commit.file: number for number, commit in enumerate(scan.commits)}
+        numbers_of = {commit.file: number for number, commit in enumerate(scan.commits)}
     else:
-        known = scan.manifests if kind == "manifests" else scan.attributes
+        numbers_of = scan.manifests if kind == "manifests" else scan.attributes
     listed = scan.listed.objects[kind].ids
-    first = np.full(len(listed), NOBODY, np.int64)
-    if known and len(listed):
-        ids, numbers = id_column(list(known)), np.array(list(known.values()), np.int64)
+    first = np.full(len(listed), NO_OWNER, np.int64)
+    if numbers_of and len(listed):
+        ids, numbers = id_column(list(numbers_of)), np.array(list(numbers_of.values()), np.int64)
         at = np.minimum(listed.searchsorted(ids), len(listed) - 1)
         there = listed[at] == ids
         first[at[there]] = numbers[there]
@@ -98,7 +98,7 @@ def _commits(scan: Scan, first: Mapping[ObjectKind, Columns]) -> tuple[CommitByt
     count = len(scan.commits)
     objects, nbytes = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for kind, numbers in first.items():
-        live = numbers != NOBODY
+        live = numbers != NO_OWNER
         np.add.at(objects, numbers[live], 1)
         np.add.at(nbytes, numbers[live], _sizes(scan, kind)[live])
     return tuple(
@@ -116,7 +116,7 @@ def _commits(scan: Scan, first: Mapping[ObjectKind, Columns]) -> tuple[CommitByt
 def _packing(scan: Scan) -> Packing:
     chunks = np.bincount(scan.starts.searchsorted(scan.spans[:, 0], "right") - 1, minlength=len(scan.file_commit) + 1)
     chunks = chunks[: len(scan.file_commit)]
-    live, sizes = scan.file_commit != NOBODY, _sizes(scan, "chunks")
+    live, sizes = scan.file_commit != NO_OWNER, _sizes(scan, "chunks")
     used = int(scan.new_bytes().sum())
     packs = chunks > 1
     return Packing(
@@ -140,14 +140,14 @@ def _largest(scan: Scan, first: Mapping[ObjectKind, Columns], most: int) -> tupl
     for nbytes, kind, row in found[:most]:
         identity = id_list(scan.listed.objects[kind].ids[row : row + 1])[0]
         commit = int(first[kind][row])
-        owner = int(scan.file_array[row]) if kind == "chunks" else NOBODY
+        owner = int(scan.file_array[row]) if kind == "chunks" else NO_OWNER
         objects.append(
             LargeObject(
                 f"{kind}/{encode_id(identity)}",
                 nbytes,
-                commit != NOBODY,
-                "" if commit == NOBODY else encode_id(scan.commits[commit].file),
-                "" if owner == NOBODY else scan.paths[owner],
+                commit != NO_OWNER,
+                "" if commit == NO_OWNER else encode_id(scan.commits[commit].file),
+                "" if owner == NO_OWNER else scan.paths[owner],
             )
         )
     return tuple(objects)

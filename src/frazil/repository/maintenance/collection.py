@@ -109,8 +109,8 @@ class _Run:
 
 def _may_still_happen(files: RepositoryFormat, error: BaseException) -> bool:
     """Whether a failed removal may still be done later. Then the file of the run stays, so that no process tags a snapshot that may be removed."""
-    known = isinstance(error, StoreError) and error.done is not None
-    return not (known or files.store.capabilities.direct)
+    outcome_known = isinstance(error, StoreError) and error.done is not None
+    return not (outcome_known or files.store.capabilities.direct)
 
 
 def _store_time(files: RepositoryFormat, run: str, wait: int) -> _Clock:
@@ -135,8 +135,8 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
     listed = {kind: list_objects(files, kind, details=details) for kind in KINDS}
     for kind, found in listed.items():
         progress(f"{kind} listed", len(found.ids))
-    known = load_marks(files)
-    reachable, marks = mark(files, known, progress, saves=run is not None)
+    stored_marks = load_marks(files)
+    reachable, marks = mark(files, stored_marks, progress, saves=run is not None)
     dead = _dead(listed, reachable)
     old = condemned_ids(files, ripe) if clock.wait else no_ids()
     doomed = _those_among(dead, old) if clock.wait else dict(dead)
@@ -153,7 +153,7 @@ def _collect(files: RepositoryFormat, clock: _Clock, progress: Progress, run: _R
     fresh_bytes = sum(_sizes(files, kind, fresh[kind], listed[kind]) for kind in KINDS)
     leftovers = 0
     if run is not None:
-        if marks.snapshots.tobytes() != known.snapshots.tobytes() or len(marks.read) != len(known.read):
+        if marks.snapshots.tobytes() != stored_marks.snapshots.tobytes() or len(marks.read) != len(stored_marks.read):
             save_marks(files, marks)
         _remove(files, doomed, run, progress)
         # before the old lists are removed: what another collection may be about to remove is always in a list

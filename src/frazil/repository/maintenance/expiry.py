@@ -59,12 +59,12 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
         files.check_commits()
     refuse_unread_refs(files)
     before = set(id_list(expired_ids(files)))
-    gone_branches, gone_tags = [], []
+    expired_branches, expired_tags = [], []
     histories: list[_History] = []
     for tip in heads(files):
         history = _history(files, tip.snapshot, before, policy.older_than, policy.keep_last)
         if policy.branches_too and tip.branch != MAIN and _is_old(files, tip.snapshot, policy.older_than):
-            gone_branches.append(tip)
+            expired_branches.append(tip)
             history = history._replace(kept=0)
         histories.append(history)
     for name in files.tags():
@@ -73,7 +73,7 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
             continue
         history = _history(files, snapshot, before, policy.older_than, _ONE)
         if not policy.keep_tagged and _is_old(files, snapshot, policy.older_than):
-            gone_tags.append((name, snapshot))
+            expired_tags.append((name, snapshot))
             history = history._replace(kept=0)
         histories.append(history)
     kept = {snapshot for history in histories for snapshot in history.ids[: history.kept]}
@@ -81,11 +81,11 @@ def expire(files: RepositoryFormat, policy: Policy, *, dry_run: bool = False) ->
     if not dry_run:
         if expired:
             record_expired(files, join([id_column(_with_file_ids(files, expired))]))
-        for name, snapshot in gone_tags:
+        for name, snapshot in expired_tags:
             files.delete_tag(name, snapshot)
-        for tip in gone_branches:
+        for tip in expired_branches:
             files.delete_branch(tip.branch, tip.snapshot)
-    names = tuple(name for name, _ in gone_tags), tuple(tip.branch for tip in gone_branches)
+    names = tuple(name for name, _ in expired_tags), tuple(tip.branch for tip in expired_branches)
     return Expired(dry_run, tuple(map(encode_id, expired)), len(kept), *names)
 
 

@@ -73,18 +73,18 @@ def join(parts: Sequence[Ids]) -> Ids:
     return distinct(np.concatenate([NO_IDS, *parts]))
 
 
-def among(ids: Ids, known: Ids) -> NDArray[np.bool_]:
+def among(ids: Ids, others: Ids) -> NDArray[np.bool_]:
     """bool[n]: which ids are in a sorted column."""
-    if not len(known):
+    if not len(others):
         return np.zeros(len(ids), np.bool_)
-    at = np.minimum(known.searchsorted(ids), len(known) - 1)
-    found: NDArray[np.bool_] = known[at] == ids
+    at = np.minimum(others.searchsorted(ids), len(others) - 1)
+    found: NDArray[np.bool_] = others[at] == ids
     return found
 
 
-def without(ids: Ids, known: Ids) -> Ids:
+def without(ids: Ids, others: Ids) -> Ids:
     """The ids that are not in a sorted column, in their order."""
-    return ids[~among(ids, known)]
+    return ids[~among(ids, others)]
 
 
 def ids_of_names(names: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:

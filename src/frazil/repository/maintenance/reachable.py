@@ -106,10 +106,10 @@ class _Ancestry:
     def add_parent(self, snapshot: ObjectId, named: ObjectId | None) -> None:
         """Adds a parent from a file, if it differs from the known one: a history that ends too early would make needed objects garbage. Raises
         FormatError if the parent does not exist."""
-        known = self._parents[snapshot]
+        recorded = self._parents[snapshot]
         if named is not None:
             self._short.pop(snapshot, None)
-        if named is None or named in self._expired or named == known:
+        if named is None or named in self._expired or named == recorded:
             return
         if named not in self._names:
             try:
@@ -121,7 +121,7 @@ class _Ancestry:
                     hint="verify shows more; nothing was removed",
                 ) from error
         file = self._names[named]
-        if known is None or file != self._names.get(known, known):
+        if recorded is None or file != self._names.get(recorded, recorded):
             self.others[file] = None
 
     def _walk(self, start: ObjectId) -> None:
@@ -186,7 +186,7 @@ def _pinned(files: RepositoryFormat) -> list[ObjectId]:
 
 def reachable_from(files: RepositoryFormat, snapshot: ObjectId) -> Reachable | None:
     """All that a snapshot and its ancestors lead to; None if one of the snapshots or manifests is missing or damaged. Raises StoreError."""
-    files = files.anew()
+    files = files.uncached()
     try:
         ancestry = _Ancestry(files, NO_MARKS, expired_ids(files))
         return _mark(files, NO_MARKS, ancestry, [snapshot], _quiet, saves=False)[0]

@@ -23,7 +23,7 @@ __all__ = ["Extents", "extents_of", "read_extents"]
 
 VectorTuple: TypeAlias = tuple[int, ...]
 
-_MOST_KNOWN: Final = 4096  # extents in the cache
+_CACHE_SIZE: Final = 4096  # extents in the cache
 _FEW: Final = 8  # up to this number of chunks, single numbers are faster than columns
 
 
@@ -76,7 +76,7 @@ class Extents(Record):
         return True
 
     @property
-    def places(self) -> int:
+    def capacity(self) -> int:
         """The number of chunks that fit in the box."""
         return prod([high - low + 1 for low, high in zip(self.first, self.last, strict=True)])
 
@@ -84,7 +84,7 @@ class Extents(Record):
         """The smallest box around both. Its count is the sum of theirs, but at most the number of places."""
         first, last = tuple(map(min, self.first, other.first)), tuple(map(max, self.last, other.last))
         box = Extents(first, last, self.count + other.count)
-        return box._replace(count=min(box.count, box.places))
+        return box._replace(count=min(box.count, box.capacity))
 
     def listed(self) -> tuple[VectorTuple, VectorTuple, VectorTuple]:
         """The form in a snapshot."""
@@ -100,7 +100,7 @@ def extents_of(coordinates: Columns) -> Extents:
     return Extents(tuple(columns.min(axis=1).tolist()), tuple(columns.max(axis=1).tolist()), len(coordinates))
 
 
-@lru_cache(_MOST_KNOWN)
+@lru_cache(_CACHE_SIZE)
 def read_extents(extents: tuple[VectorTuple, ...], rank: int) -> Extents | None:
     """The box from the result of `listed` for an array of this rank; None for anything else."""
     if len(extents) != 3:
@@ -112,4 +112,4 @@ def read_extents(extents: tuple[VectorTuple, ...], rank: int) -> Extents | None:
         if not 0 <= low <= high:
             return None
     found = Extents(tuple(first), tuple(last), counts[0])
-    return found if 1 <= found.count <= found.places else None
+    return found if 1 <= found.count <= found.capacity else None

@@ -86,18 +86,18 @@ def compare_chunks(
     written = now & ~was
     both = np.flatnonzero(now & was)
     written[both] = ~_same(before, after, both)
-    gone = np.flatnonzero(was & ~now)
-    if not len(gone):
-        return chunks[written], chunks[gone], after.at(np.flatnonzero(written))
+    removed = np.flatnonzero(was & ~now)
+    if not len(removed):
+        return chunks[written], chunks[removed], after.at(np.flatnonzero(written))
     # chunks that are gone from the differing manifests may be in a common manifest after them
-    uncovered = sides[1].find(chunks[gone], hidden=True)
+    uncovered = sides[1].find(chunks[removed], hidden=True)
     found = uncovered.numbers >= 0
-    same = _same(before.at(gone), uncovered, np.flatnonzero(found))
-    written[gone[found][~same]] = True
-    after.numbers[gone[found]] = uncovered.numbers[found] + len(after.manifests)
-    after.rows[gone[found]] = uncovered.rows[found]
+    same = _same(before.at(removed), uncovered, np.flatnonzero(found))
+    written[removed[found][~same]] = True
+    after.numbers[removed[found]] = uncovered.numbers[found] + len(after.manifests)
+    after.rows[removed[found]] = uncovered.rows[found]
     references = after._replace(manifests=[*after.manifests, *uncovered.manifests]).at(np.flatnonzero(written))
-    return chunks[written], chunks[gone[~found]], references
+    return chunks[written], chunks[removed[~found]], references
 
 
 def _common(old: Listed, new: Listed) -> list[ObjectId]:

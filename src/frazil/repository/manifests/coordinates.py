@@ -110,15 +110,15 @@ class ChunkIndex:
 
     def find(self, coordinates: Columns) -> Columns:
         """The position of each of int64[k, d] coordinates, or -1: int64[k]."""
-        known, keys = self._keys.has(coordinates), self._keys.of(coordinates)
+        found, keys = self._keys.has(coordinates), self._keys.of(coordinates)
         if self._table is not None:
             positions = keys.astype(np.int64, copy=False) - self._first
-            known &= (positions >= 0) & (positions < len(self._table))
-            return np.where(known, self._table.take(positions, mode="clip"), -1)
+            found &= (positions >= 0) & (positions < len(self._table))
+            return np.where(found, self._table.take(positions, mode="clip"), -1)
         positions = np.minimum(self._sorted.searchsorted(keys), len(self._sorted) - 1)
         if len(self._sorted):
-            known &= self._sorted[positions] == keys
-        return np.where(known, positions, -1)
+            found &= self._sorted[positions] == keys
+        return np.where(found, positions, -1)
 
     def find_one(self, coordinates: Sequence[int]) -> int:
         """As find, for one chunk."""

@@ -82,21 +82,21 @@ def join_pieces(pieces: Sequence[Manifest]) -> Manifest:
 
 def _with_distinct_checks(pieces: Sequence[Manifest]) -> tuple[list[Manifest], dict[str, FileCheck]]:
     """The pieces with locations changed so that each means one state of a file, and the checks of all."""
-    known: set[str] = set()
+    locations: set[str] = set()
     joined: dict[str, FileCheck] = {}
     done: list[Manifest] = []
     for piece in reversed(pieces):
         names, own = piece.all_locations(), piece.checks
-        apart: list[str] = []
+        distinct: list[str] = []
         for name in names:
             check = own.get(name)
-            text = distinct_location(name, check, known, joined)
-            known.add(text)
+            text = distinct_location(name, check, locations, joined)
+            locations.add(text)
             if check is not None:
                 joined[text] = check
-            apart.append(text)
-        if apart != names:
-            text_column, starts = location_columns(apart)
+            distinct.append(text)
+        if distinct != names:
+            text_column, starts = location_columns(distinct)
             piece = piece._replace(location_text=text_column, location_starts=starts)
         done.append(piece)
     return done[::-1], joined
@@ -147,12 +147,12 @@ def _trim_locations(piece: Manifest) -> Manifest:
     numbers = np.flatnonzero(used)
     begin = piece.location_starts[numbers]
     text, starts = _gather(piece.location_text, begin, piece.location_starts[numbers + 1] - begin)
-    places = np.cumsum(used, dtype=np.int32) - 1
-    locations = np.where(piece.locations < 0, np.int32(-1), places[piece.locations]).astype(np.int32)
+    new_numbers = np.cumsum(used, dtype=np.int32) - 1
+    locations = np.where(piece.locations < 0, np.int32(-1), new_numbers[piece.locations]).astype(np.int32)
     piece = piece._replace(location_text=text, location_starts=starts, locations=locations)
     if piece.checks:
-        known = set(piece.all_locations())
-        piece = piece._replace(checks={text: check for text, check in piece.checks.items() if text in known})
+        names = set(piece.all_locations())
+        piece = piece._replace(checks={text: check for text, check in piece.checks.items() if text in names})
     return piece
 
 

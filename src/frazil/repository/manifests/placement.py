@@ -1,4 +1,4 @@
-"""Decides which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads `Placing.wanted`, and writes the files.
+"""Decides which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads `Placing.needed`, and writes the files.
 
 In the list of an array, the first manifest that has a chunk is used. The list has, in this order:
 
@@ -68,10 +68,11 @@ class _Plan(Record):
     overlays: list[int]
     parts: list[int]
     needed: list[int]
+    merged: int | None  # overlays that are merged with the written references; None: unknown before some are rewritten
 
 
 class Placing:
-    """Places the references of a commit: `wanted` lists the manifests that have to be loaded, then `place` returns the new ones.
+    """Places the references of a commit: `needed` lists the manifests that have to be loaded, then `place` returns the new ones.
 
     freedoms  lists may have overlays
     trusted   whether Frazil wrote the extents of the snapshot, which it never did without freedoms
@@ -83,9 +84,9 @@ class Placing:
         self._arrays, self._freedoms, self._split = arrays, freedoms, split
         self._lists = [_List(array, split, freedoms=freedoms, trusted=trusted and freedoms) for array in arrays]
 
-    def wanted(self) -> list[ObjectId]:
+    def needed(self) -> list[ObjectId]:
         """The distinct manifests that have to be loaded."""
-        return list(dict.fromkeys([identity for list_ in self._lists for identity in list_.wanted()]))
+        return list(dict.fromkeys([identity for list_ in self._lists for identity in list_.needed()]))
 
     def place(self, loaded: Mapping[ObjectId, Manifest], id_of: Callable[[Manifest], ObjectId]) -> Placed:
         """The new manifests, and the new list of each array. id_of: returns the id of a manifest. Raises InvalidInputError if a wanted manifest is not
@@ -158,22 +159,22 @@ class _List:
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then no old reference remains
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()
-        self._known = self._by_extents() if trusted and not self.is_whole else None
-        self._planned = None if self._known is None else self._plan(self._known)
+        self._listed_entries = self._by_extents() if trusted and not self.is_whole else None
+        self._planned = None if self._listed_entries is None else self._plan(self._listed_entries)
 
     def _both(self) -> Columns:
         if not len(self.removed):
             return self.chunks
         return sorted_coordinates(np.concatenate([self.removed, self.chunks]))
 
-    def wanted(self) -> list[ObjectId]:
+    def needed(self) -> list[ObjectId]:
         """The manifests that `place` needs."""
         if self.is_whole:
             return []
         listed = self.array.manifests
-        if self._known is None or self._planned is None:
+        if self._listed_entries is None or self._planned is None:
             return [reference.id for reference in listed]
-        needed = [self._known[at].reference for at in self._planned.needed]
+        needed = [self._listed_entries[at].reference for at in self._planned.needed]
         return [reference.id for reference in needed if reference is not None]
 
     def place(self, loaded: Mapping[ObjectId, Manifest]) -> list[_Entry]:
@@ -181,7 +182,7 @@ class _List:
         self.loaded = loaded
         if self.is_whole:
             return self._new(self.written)
-        entries = self._by_content() if self._known is None else self._known
+        entries = self._by_content() if self._listed_entries is None else self._listed_entries
         plan = self._planned or self._plan(entries)
         left = {
             at: entry
@@ -190,7 +191,7 @@ class _List:
         }
         overlays = [left[at] for at in plan.overlays if at in left]
         parts = [left[at] for at in plan.parts if at in left]
-        new, overlays = self._overlay(overlays)
+        new, overlays = self._overlay(overlays, plan.merged)
         made: list[_Entry] = []
         if new is not None and new.size >= self.half:
             made, parts = self._parts(new, parts)
@@ -253,7 +254,7 @@ class _List:
             for low, high, count in zip(box.first, box.last, self.array.grid, strict=True):
                 is_outside |= low >= count
                 reaches_out |= high >= count
-            if not is_outside and not (box.count <= len(both) and box.held(both) == box.places):
+            if not is_outside and not (box.count <= len(both) and box.held(both) == box.capacity):
                 kept.append(at)
                 touched[at] = reaches_out or (len(self.leaving) > 0 and box.held(self.leaving) > 0)
         of_overlays, of_parts = self._divide([extents[at].count for at in kept])
@@ -268,7 +269,7 @@ class _List:
         if size >= self.half:
             near = [extents[at] for at in overlays[:merged]]
             needed.update(at for at in parts if extents[at].held(self.chunks) or any(map(extents[at].overlaps, near)))
-        return _Plan(touched, overlays, parts, sorted(needed))
+        return _Plan(touched, overlays, parts, sorted(needed), None if changes else merged)
 
     def _divide(self, counts: Sequence[int]) -> tuple[range, range]:
         """Which are overlays (those before the first with at least SPLIT / 2 references), and which are parts."""
@@ -298,9 +299,10 @@ class _List:
             return entry
         return self._entry(select_rows(manifest, np.flatnonzero(stay))) if stay.any() else None
 
-    def _overlay(self, overlays: list[_Entry]) -> tuple[Manifest | None, list[_Entry]]:
-        """The written references merged with overlays, or None; and the overlays that remain after them."""
-        number, _ = self._merged([overlay.extents for overlay in overlays], every=False)
+    def _overlay(self, overlays: list[_Entry], number: int | None) -> tuple[Manifest | None, list[_Entry]]:
+        """The written references merged with a number of overlays, or None; and the overlays that remain after them. number: None if it is not planned"""
+        if number is None:
+            number, _ = self._merged([overlay.extents for overlay in overlays], every=False)
         pieces = [self._piece(overlay) for overlay in reversed(overlays[:number])]
         if self.written.size:
             pieces.append(self.written)

@@ -144,14 +144,14 @@ def _distinct(
     for text in texts:
         if not isinstance(text, str):
             raise InvalidInputError(f"a location must be text, not {type(text).__name__}", path=path)
-    known: dict[str, int] = {}
-    numbers = np.fromiter([known.setdefault(text, len(known)) for text in texts], np.int32, count)
-    return numbers, tuple(known)
+    number_of: dict[str, int] = {}
+    numbers = np.fromiter([number_of.setdefault(text, len(number_of)) for text in texts], np.int32, count)
+    return numbers, tuple(number_of)
 
 
 def _distinct_runs(locations: NDArray[np.str_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """As _distinct, for an array in which neighbours are mostly equal: each run is converted to one text."""
     first = np.concatenate(([True], locations[1:] != locations[:-1]))
-    known: dict[str, int] = {}
-    numbers = [known.setdefault(text, len(known)) for text in locations[first].tolist()]
-    return np.array(numbers, np.int32)[np.cumsum(first) - 1], tuple(known)
+    number_of: dict[str, int] = {}
+    numbers = [number_of.setdefault(text, len(number_of)) for text in locations[first].tolist()]
+    return np.array(numbers, np.int32)[np.cumsum(first) - 1], tuple(number_of)

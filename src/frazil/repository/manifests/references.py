@@ -54,9 +54,9 @@ class References:
         if self._index is not None:
             index, rows = self._index
             return rows.item(index.find_one(coordinates))
-        own, wanted = rows_of_node(self.manifest, self.node), list(coordinates)
-        row = bisect_left(range(own.stop), wanted, own.start, key=self._coordinates_at)
-        return row if row < own.stop and self._coordinates_at(row) == wanted else -1
+        own, target = rows_of_node(self.manifest, self.node), list(coordinates)
+        row = bisect_left(range(own.stop), target, own.start, key=self._coordinates_at)
+        return row if row < own.stop and self._coordinates_at(row) == target else -1
 
     def _coordinates_at(self, row: int) -> list[int]:
         starts = self.manifest.starts
@@ -89,10 +89,10 @@ class BaseReferences:
         part, row = np.full(len(coordinates), -1, np.int64), np.full(len(coordinates), -1, np.int64)
         if not len(coordinates):
             return part, row
-        left, asked = np.arange(len(coordinates)), extents_of(coordinates)
-        wanted = [at for at, extents in enumerate(self._extents) if extents is None or extents.overlaps(asked)]
-        self._load(wanted)
-        for number in wanted:
+        left, requested = np.arange(len(coordinates)), extents_of(coordinates)
+        candidates = [at for at, extents in enumerate(self._extents) if extents is None or extents.overlaps(requested)]
+        self._load(candidates)
+        for number in candidates:
             extents = self._extents[number]
             of_part = left if extents is None else left[extents.has_each(coordinates[left])]
             if not len(of_part):
@@ -107,9 +107,9 @@ class BaseReferences:
 
     def find_one(self, coordinates: tuple[int, ...]) -> tuple[int, int]:
         """As find, for one chunk."""
-        wanted = [at for at, extents in enumerate(self._extents) if extents is None or extents.has(coordinates)]
-        self._load(wanted)
-        for number in wanted:
+        candidates = [at for at, extents in enumerate(self._extents) if extents is None or extents.has(coordinates)]
+        self._load(candidates)
+        for number in candidates:
             row = self._at(number).find_one(coordinates)
             if row >= 0:
                 return number, row

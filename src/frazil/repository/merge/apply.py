@@ -137,15 +137,15 @@ class _Application:
     def set_attributes_and_metadata(self) -> None:
         for old, attributes in self.delta.attributes.items():
             _set_attributes(self._change(old), attributes)
-        for old, wanted in self.delta.metadata.items():
-            self._set_metadata(old, wanted, self._change(old))
+        for old, metadata_change in self.delta.metadata.items():
+            self._set_metadata(old, metadata_change, self._change(old))
 
-    def _set_metadata(self, old: str, wanted: MetadataChange, change: NodeChange) -> None:
-        metadata, array, append = wanted.new, change.node.array, wanted.append
+    def _set_metadata(self, old: str, metadata_change: MetadataChange, change: NodeChange) -> None:
+        metadata, array, append = metadata_change.new, change.node.array, metadata_change.append
         if metadata is None or array is None:
             raise _refusal(change.node.path, "would get metadata that cannot be read")
-        if wanted.resize is not None:
-            shape = list(wanted.resize.new)
+        if metadata_change.resize is not None:
+            shape = list(metadata_change.resize.new)
             if append is not None:
                 by = array.metadata.shape[append.axis] - append.old if self.behind else 0
                 if by:
@@ -211,10 +211,10 @@ class _Application:
         if kind == PENDING:
             return self.tree.pending.append(self.source.pending.segments[number])
         text = self.source.locations[number]
-        return self.tree.location(text, self.source.location_checks.get(text), self._known_locations)
+        return self.tree.location(text, self.source.location_checks.get(text), self._location_numbers)
 
     @cached_property
-    def _known_locations(self) -> dict[str, int]:
+    def _location_numbers(self) -> dict[str, int]:
         return {text: at for at, text in enumerate(self.tree.locations)}
 
     # --- the hierarchy ---------------------------------------------------------------------------------------------------------------

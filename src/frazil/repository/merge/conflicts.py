@@ -114,8 +114,8 @@ class _Comparison:
     def _add(self, kind: str, path: str, chunks: Columns | None = None, answers: frozenset[Taken] = _BOTH) -> None:
         if chunks is None or len(chunks):
             key = path, kind, chunks is not None
-            _, known = self.found.get(key, (None, answers))
-            self.found[key] = chunks, answers & known
+            _, earlier = self.found.get(key, (None, answers))
+            self.found[key] = chunks, answers & earlier
 
     def _compare(self, old: str) -> Iterator[str]:
         """Compares a node that both changed. Yields the kinds of conflicts about its place."""
@@ -195,8 +195,8 @@ class _Comparison:
     def _compare_reads(self, reads: Reads) -> None:
         theirs = self.theirs
         changed = {*theirs.removed, *theirs.moved, *theirs.metadata, *theirs.attributes}
-        seen = {name for old in changed for name in self._names(old)} | self.their_paths.placed
-        for path in (reads.nodes & seen) | (reads.listed & self._changed_groups()):
+        changed_paths = {name for old in changed for name in self._names(old)} | self.their_paths.placed
+        for path in (reads.nodes & changed_paths) | (reads.listed & self._changed_groups()):
             self._add("read", path, None, _NONE)
         for old in {*reads.arrays, *reads.chunks}:
             name = self.ours.name(old)

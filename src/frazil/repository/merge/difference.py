@@ -79,7 +79,7 @@ class Difference(Record):
         lines = [(path, 0, f"- {path} ({self._kind(path)})") for path in self.removed]
         lines += [(path, 1, f"+ {path} ({self._kind(path)}){changes.pop(path, '')}") for path in self.added]
         lines += [(new, 1, f"r {old} -> {new}{changes.pop(new, '')}") for old, new in self.renamed]
-        lines += [(path, 1, f"~ {path}{told}") for path, told in changes.items()]
+        lines += [(path, 1, f"~ {path}{summary}") for path, summary in changes.items()]
         return "\n".join([one_line(line) for _, _, line in sorted(lines)])
 
     def as_json(self, chunks: int = _LISTED) -> dict[str, Json]:
@@ -108,14 +108,14 @@ class Difference(Record):
 
     def _changes(self) -> dict[str, str]:
         """What changed in each node, in words."""
-        told: dict[str, list[str]] = {}
+        summaries: dict[str, list[str]] = {}
         for path, (written, removed) in self.chunks.items():
             counts = [(len(written), "written"), (len(removed), "removed")]
             texts = [f"{count} chunk{'s' * (count != 1)} {what}" for count, what in counts if count]
-            told.setdefault(path, []).extend(texts)
+            summaries.setdefault(path, []).extend(texts)
         for path, resize in self.resized.items():
-            told.setdefault(path, []).append(f"shape {resize.old} -> {resize.new}")
+            summaries.setdefault(path, []).append(f"shape {resize.old} -> {resize.new}")
         for what, paths in (("metadata", self.metadata), ("attributes", self.attributes)):
             for path in paths:
-                told.setdefault(path, []).append(what)
-        return {path: "  " + "; ".join(texts) for path, texts in told.items()}
+                summaries.setdefault(path, []).append(what)
+        return {path: "  " + "; ".join(texts) for path, texts in summaries.items()}

@@ -4,7 +4,7 @@ Appended rows that are not whole chunks have to be read and written again; the c
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from frazil.stores.values import Columns
 
 __all__ = ["Located", "Divergence", "RowCopies", "find_divergence", "rebase"]
 
+_SAME_NODES: Final = NodeMatching({}, (), frozenset())
+
 Located: TypeAlias = tuple[Transaction, str]  # an array: a transaction, and the path in it
 
 
@@ -46,7 +48,8 @@ class RowCopies(Protocol):
 
 
 class Divergence(Record):
-    """The changes of a session and those of other commits. tip: the present tip of the branch; `snapshot` is its snapshot"""
+    """The changes of a session and those of other commits. tip: the present tip of the branch; `snapshot` is its snapshot. If the other commits are known to have
+    changed nothing but other chunks, `theirs` is empty, and `matching` has no pairs"""
 
     tip: Tip
     snapshot: Snapshot
@@ -60,10 +63,13 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Diverge
     """Compares a session with the commits made meanwhile. tip: the present tip of the branch, None: it is looked up. Raises ConflictError if the branch was
     deleted."""
     with transaction.lock:
-        tip, files = tip or _new_tip(transaction), transaction.files
+        tip, files, began = tip or _new_tip(transaction), transaction.files, transaction.base_id
         new = files.snapshot(tip.snapshot)
+        chunks = None if transaction.reads is not None else transaction.changes.few_chunks()
+        if chunks is not None and transaction.branches.changed_none(chunks, began, tip.snapshot):
+            return Divergence(tip, new, _SAME_NODES, session_delta(transaction), Delta(), [])
         try:
-            matching = files.match_nodes(transaction.base_id, tip.snapshot)
+            matching = files.match_nodes(began, tip.snapshot)
         except NotFoundError as error:
             raise ConflictError(
                 f"the branch {tip.branch!r} has moved, and a rebase needs a snapshot that was removed: {error.message}",
@@ -71,9 +77,11 @@ def find_divergence(transaction: Transaction, tip: Tip | None = None) -> Diverge
                 hint="discard the session, and make the changes again in a new one",
             ) from error
         ours = session_delta(transaction)
-        asked = _compared_chunks(ours)
-        theirs = snapshot_delta(files, transaction.base, new, matching, chunks_of=asked, attributes_of=ours.made.keys())
-        conflicts = find_conflicts(ours, theirs, transaction.base_id, tip.snapshot)
+        compared = _compared_chunks(ours)
+        theirs = snapshot_delta(
+            files, transaction.base, new, matching, chunks_of=compared, attributes_of=ours.made.keys()
+        )
+        conflicts = find_conflicts(ours, theirs, began, tip.snapshot)
         return Divergence(tip, new, matching, ours, theirs, conflicts)
 
 
@@ -103,15 +111,20 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         transaction.require_writable()
         if transaction.tip is None:
             raise InvalidInputError("a fork is not rebased", hint="merge it into the session that it came from")
-        resolve_intents(transaction)
+        if transaction.written.intents:
+            resolve_intents(transaction)
         tip = _new_tip(transaction)
-        if transaction.written.intents and tip.snapshot != transaction.base_id:
-            # a commit of this session may have arrived since: a rebase on top of it would make its changes twice
+        by_commits = moved_by_commits(transaction, tip)
+        if not by_commits or (transaction.written.intents and tip.snapshot != transaction.base_id):
+            # the branch may have been removed and created again, which is refused; or a commit of this session may have arrived since: a rebase on top of it
+            # would make its changes twice
             resolve_intents(transaction)
             tip = _new_tip(transaction)
+            by_commits = moved_by_commits(transaction, tip)
         if tip.snapshot == transaction.base_id:
             follow(transaction, tip)
             return
+        transaction.needs_check |= not by_commits
         met = find_divergence(transaction, tip)
         left, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)
@@ -131,11 +144,11 @@ def _appended(
 ) -> tuple[list[Located], list[Columns], list[Conflict]]:
     """For each array whose appended rows are to be copied: the array in the session, and the older chunks around the first of these rows that the session
     changed. And conflicts about such chunks."""
-    files, known, options = transaction.files, transaction.known, transaction.options
+    files, extensions, options = transaction.files, transaction.extensions, transaction.options
     session = transaction.frozen()
     ours = [(session, met.ours.name(shift.before)) for shift in shifts]
-    theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, known, options)
-    base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
+    theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, extensions, options)
+    base = Transaction(files, transaction.base_id, transaction.base, None, extensions, options)
     changed: list[Columns] = []
     clashes: list[Conflict] = []
     for shift, our in zip(shifts, ours, strict=True):
@@ -160,14 +173,12 @@ def _begin(
     lost = {clash.path: clash.chunks for clash, answer in taken if answer == "theirs"}
     before = transaction.base_id, transaction.base, transaction.changes
     tip, reads = transaction.tip, transaction.reads
-    if not moved_by_commits(transaction, met.tip):
-        transaction.needs_check = True
     try:
         transaction.reads = None  # copying does not count as reading
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)
         for shift, our, mine in zip(shifts, ours, changed, strict=True):
-            given_up = lost.get(our[1])
-            kept = mine if given_up is None else mine[~among(mine, given_up)]
+            dropped = lost.get(our[1])
+            kept = mine if dropped is None else mine[~among(mine, dropped)]
             rows.copy(shift, our, (transaction, transaction.path_of(shift.key)), kept)
         transaction.reads = None if reads is None else reads.over(met.matching.there)
     except BaseException:
@@ -175,4 +186,5 @@ def _begin(
         transaction.reads = reads
         raise
     left = own_files(before[2])
-    transaction.written.superseded(left[~np.isin(id_texts(left), id_texts(own_files(transaction.changes)))])
+    if len(left):
+        transaction.written.superseded(left[~np.isin(id_texts(left), id_texts(own_files(transaction.changes)))])

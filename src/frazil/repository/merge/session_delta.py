@@ -82,10 +82,10 @@ class _SinceBase:
         if references is None or not references.count or array is None:
             return None
         rows = references.selected(self.rows(references))
-        gone = rows.kinds == REMOVED
-        kept = ~gone & within(rows.coordinates, grid_of(array.metadata))
-        if gone.any():
-            kept[gone] = self.had_chunks(change, rows.coordinates[gone])
+        removed = rows.kinds == REMOVED
+        kept = ~removed & within(rows.coordinates, grid_of(array.metadata))
+        if removed.any():
+            kept[removed] = self.had_chunks(change, rows.coordinates[removed])
         return rows.pick(kept) if kept.any() else None
 
 
@@ -102,9 +102,11 @@ class _SinceFork(_SinceBase):
 
     def removed(self) -> dict[str, bool]:
         begun, changes, nodes = self.begun, self.changes, self.transaction.base.nodes
-        gone = {node.path: node.array is not None for key, node in begun.nodes.items() if key not in changes.nodes}
-        known = begun.removed | begun.nodes.keys()
-        return gone | {path: bool(nodes.is_array(path)) for key, path in changes.removed.items() if key not in known}
+        removed = {node.path: node.array is not None for key, node in begun.nodes.items() if key not in changes.nodes}
+        inherited = begun.removed | begun.nodes.keys()
+        return removed | {
+            path: bool(nodes.is_array(path)) for key, path in changes.removed.items() if key not in inherited
+        }
 
     def rows(self, references: ChangedReferences) -> Columns:
         return references.own() if self.changes is self.fork else references.since(self.begun.count)
@@ -114,14 +116,14 @@ class _SinceFork(_SinceBase):
         if in_fork is None or in_fork.references is None:
             return stored
         inherited = in_fork.references.columns.pick(slice(in_fork.references.inherited))
-        gone = inherited.kinds == REMOVED
-        stored &= ~among(coordinates, inherited.coordinates[gone])
-        return stored | among(coordinates, inherited.coordinates[~gone])
+        removed = inherited.kinds == REMOVED
+        stored &= ~among(coordinates, inherited.coordinates[removed])
+        return stored | among(coordinates, inherited.coordinates[~removed])
 
 
 def _chunks_of(rows: Rows) -> ChunkDifference:
-    gone = rows.kinds == REMOVED
-    return ChunkDifference(rows.coordinates[~gone], rows.coordinates[gone])
+    removed = rows.kinds == REMOVED
+    return ChunkDifference(rows.coordinates[~removed], rows.coordinates[removed])
 
 
 def _append(change: NodeChange, before: NodeSnapshot) -> Append | None:

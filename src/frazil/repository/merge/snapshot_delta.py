@@ -60,7 +60,7 @@ def snapshot_delta(
     compared as bytes. A node whose kind or rank changed counts as removed and added."""
     found = DeltaBuilder(files)
     was_free, is_free = files.rules(old).extents, files.rules(new).extents
-    gone, added = set(matching.gone), list(matching.added)
+    removed, added = set(matching.removed), list(matching.added)
     arrays: list[_ArrayPair] = []
     for old_path, path in matching.pairs.items():
         before, after = old.nodes.get(old_path), new.nodes.get(path)
@@ -71,7 +71,7 @@ def snapshot_delta(
             if old.nodes.is_array(old_path):
                 found.arrays.add(old_path)
         elif _rank(before) != _rank(after):
-            gone.add(old_path)
+            removed.add(old_path)
             added.append(path)
         else:
             found.compare(before, after, _growth(before, after))
@@ -99,7 +99,7 @@ def snapshot_delta(
         found.chunks[pair.path] = chunks
         if rows is not None:
             found.rows[pair.path] = rows
-    return found.delta({path: bool(old.nodes.is_array(path)) for path in gone})
+    return found.delta({path: bool(old.nodes.is_array(path)) for path in removed})
 
 
 class _ArrayPair(Record):
@@ -159,11 +159,11 @@ def _rows(chunks: ChunkDifference, references: FoundRows, source: ChangeSet) -> 
             objects[inline], offsets[inline] = source.pending.add(pieces, rows.lengths[inline])
         if virtual.any():
             numbers, where = distinct_numbers(rows.objects[virtual])
-            known = {text: at for at, text in enumerate(source.locations)}
+            number_of = {text: at for at, text in enumerate(source.locations)}
             texts = [manifest.location(location) for location in numbers]
-            objects[virtual] = np.array([source.location(text, manifest.checks.get(text), known) for text in texts])[
-                where
-            ]
+            objects[virtual] = np.array(
+                [source.location(text, manifest.checks.get(text), number_of) for text in texts]
+            )[where]
         parts.append(rows._replace(objects=objects, offsets=offsets))
     return Rows._make([np.concatenate(columns) for columns in zip(*parts, strict=True)])
 

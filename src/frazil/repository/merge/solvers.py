@@ -19,7 +19,7 @@ Solver: TypeAlias = Callable[[Conflict], Answer]
 
 _NAMED: Final = ("ours", "theirs")
 _OF_NODES: Final = ("moved", "attributes", "metadata", "chunks", "rows")  # of nodes of the base that stay
-_GIVEN_UP: Final = {  # of these, what is dropped for a conflict of each kind; for other kinds the move
+_DROPPED: Final = {  # of these, what is dropped for a conflict of each kind; for other kinds the move
     "attributes": ("attributes",),
     "metadata": ("metadata", "chunks", "rows"),
     "changed": ("metadata", "chunks", "rows"),
@@ -101,7 +101,7 @@ class _Left:
         elif chunks is not None and kind not in {"metadata", "changed"}:
             self.drop_chunks(old, chunks)
         else:
-            for name in _GIVEN_UP.get(kind, ("moved",)):
+            for name in _DROPPED.get(kind, ("moved",)):
                 self.parts[name].pop(old, None)
 
     def drop_chunks(self, old: str, chunks: Columns) -> None:

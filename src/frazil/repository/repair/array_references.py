@@ -166,13 +166,13 @@ class _Building:
     def __init__(self, grid: tuple[int, ...], older: list[Source], consents: Consents) -> None:
         self._grid, self._older, self._consents = grid, older, consents
         self._read: dict[int, list[Piece]] = {}
-        self._known = no_coordinates(len(grid))
+        self._covered = no_coordinates(len(grid))
         self._parts: list[Manifest] = []
         self._restored: list[tuple[ObjectId | None, Columns]] = []
         self._lost: list[tuple[str, Columns | None]] = []
         self._doubtful: list[Piece] = []
         self._hidden = no_coordinates(len(grid))
-        self._gone = False  # something is lost that has no row
+        self._lost_unlisted = False  # something is lost that has no row
 
     # --- good manifests
 
@@ -180,7 +180,7 @@ class _Building:
         """Takes the rows whose chunks no earlier manifest has."""
         assert piece.rows is not None
         assert piece.chunks is not None
-        fresh = ~among(piece.chunks, self._known)
+        fresh = ~among(piece.chunks, self._covered)
         good = fresh & piece.good & ~among(piece.chunks, undecodable)
         self._add(piece.rows, piece.chunks, good)
         if self._doubtful:
@@ -210,22 +210,22 @@ class _Building:
         text = "their bytes are missing or damaged"
         self._lost.append((text, chunks[left]))
         if not self._consents.accept_loss:
-            self._gone |= not piece.sound[bad[left]].all()
+            self._lost_unlisted |= not piece.sound[bad[left]].all()
             self._add(piece.rows, piece.chunks, among(piece.chunks, chunks[left]))
-        self._add_known(chunks)
+        self._add_covered(chunks)
 
     def _from_older(self, number: int, bad: Manifest, chunks: Columns, left: Booleans, *, same: bool) -> Booleans:
         """Replaces bad references to `chunks` by good ones of an older snapshot, and returns which it replaced. same: only by references to the same chunk
         files."""
         found = np.zeros(len(chunks), np.bool_)
-        settled = ~left
+        decided = ~left
         for piece in self._pieces(number):
             if piece.rows is None or piece.chunks is None:
-                settled |= _may_have(piece, chunks)
+                decided |= _may_have(piece, chunks)
                 continue
             at = ChunkIndex(piece.chunks).find(chunks)
-            here = np.flatnonzero((at >= 0) & ~settled)
-            settled[here] = True
+            here = np.flatnonzero((at >= 0) & ~decided)
+            decided[here] = True
             rows = at[here]
             of_file = (piece.rows.ids[rows] == bad.ids[here]).all(axis=1) & (bad.kinds[here] == NATIVE)
             identical = of_file & (piece.rows.offsets[rows] == bad.offsets[here])
@@ -254,7 +254,7 @@ class _Building:
                 if one.rows is None or one.chunks is None:
                     behind.append(one)
                     continue
-                fresh = _may_have(piece, one.chunks) & ~among(one.chunks, self._known)
+                fresh = _may_have(piece, one.chunks) & ~among(one.chunks, self._covered)
                 for hidden in behind:
                     fresh &= ~_may_have(hidden, one.chunks)
                 self._add(one.rows, one.chunks, fresh & one.good)
@@ -263,15 +263,15 @@ class _Building:
                 bad = fresh & ~one.good
                 if bad.any():
                     self._lost.append(("their bytes are missing", one.chunks[bad]))
-                    self._gone |= not one.sound[bad].all()
+                    self._lost_unlisted |= not one.sound[bad].all()
                     if not self._consents.accept_loss:
                         self._add(one.rows, one.chunks, bad)
-                    self._add_known(one.chunks[bad])
+                    self._add_covered(one.chunks[bad])
             if complete:
                 break
-        self._say_lost(piece, complete=complete)
+        self._record_lost(piece, complete=complete)
 
-    def _say_lost(self, piece: Piece, *, complete: bool) -> None:
+    def _record_lost(self, piece: Piece, *, complete: bool) -> None:
         """Records what a manifest may have had and no older snapshot has."""
         if not complete:
             self._doubtful.append(piece)
@@ -279,29 +279,29 @@ class _Building:
         if left is not None and not len(left):
             return
         box = piece.box
-        certain = box is not None and box.count == box.places
+        certain = box is not None and box.count == box.capacity
         text = "the manifest is damaged, and no older snapshot has them"
         if not certain:
             text = "the manifest is damaged, and may have had these" + (
                 "" if box is None else f", {box.count} of the box at most"
             )
         self._lost.append((text, left))
-        self._gone = True
+        self._lost_unlisted = True
 
     def _uncovered(self, piece: Piece) -> Columns | None:
         """The places that a manifest may have had, and that are undecided; None if they are too many to list."""
         if piece.chunks is not None:
-            return piece.chunks[~among(piece.chunks, self._known)]
+            return piece.chunks[~among(piece.chunks, self._covered)]
         first = (0,) * len(self._grid) if piece.box is None else piece.box.first
         stop = self._grid
         if piece.box is not None:
             stop = tuple(min(last + 1, end) for last, end in zip(piece.box.last, self._grid, strict=True))
         sides = [max(end - start, 0) for start, end in zip(first, stop, strict=True)]
         if prod(sides) > _LISTED:
-            covered = int(np.count_nonzero(_may_have(piece, self._known)))
+            covered = int(np.count_nonzero(_may_have(piece, self._covered)))
             return no_coordinates(len(sides)) if covered == prod(sides) else None
-        places = np.indices(sides, np.int64).reshape(len(sides), prod(sides)).T + np.array(first, np.int64)
-        return places[~among(places, self._known)]
+        chunks = np.indices(sides, np.int64).reshape(len(sides), prod(sides)).T + np.array(first, np.int64)
+        return chunks[~among(chunks, self._covered)]
 
     # --- the result
 
@@ -313,15 +313,15 @@ class _Building:
     def _add(self, rows: Manifest, chunks: Columns, which: Booleans) -> None:
         if which.any():
             self._parts.append(rows if which.all() else trimmed(select_rows(rows, np.flatnonzero(which))))
-            self._add_known(chunks[which])
+            self._add_covered(chunks[which])
 
-    def _add_known(self, chunks: Columns) -> None:
-        self._known = sorted_coordinates(np.concatenate([self._known, chunks]))
+    def _add_covered(self, chunks: Columns) -> None:
+        self._covered = sorted_coordinates(np.concatenate([self._covered, chunks]))
 
     def result(self, node: int, *, rewrite: bool) -> Rebuilt:
         restored, lost = tuple(self._restored), tuple(self._lost)
         hidden = sorted_coordinates(self._hidden)
-        cannot = self._gone and not self._consents.accept_loss
+        cannot = self._lost_unlisted and not self._consents.accept_loss
         changes = rewrite or restored or len(hidden) or (lost and self._consents.accept_loss)
         if cannot or not changes:
             return Rebuilt(None, (), lost, hidden[:0])

@@ -14,8 +14,9 @@ from frazil.repository.maintenance.condemned import condemned_ids
 from frazil.repository.maintenance.id_columns import among, id_list, join
 from frazil.repository.maintenance.pins import pinned
 from frazil.repository.maintenance.reachable import chunk_files
+from frazil.repository.maintenance.records import list_records
 from frazil.repository.repair.report import REPAIR
-from frazil.repository.verification.histories import UNREADABLE, Seen
+from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.verify import problems_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
     from frazil.repository.maintenance.reachable import Progress
     from frazil.repository.verification.references import ChunkFiles
 
-__all__ = ["branch_name", "commit_behind", "is_repaired", "keeps_damage", "last_complete", "make_branch", "move_back"]
+__all__ = [
+    "branch_name",
+    "commit_behind",
+    "is_repaired",
+    "keeps_damage",
+    "last_complete",
+    "make_branch",
+    "move_back",
+    "unreferenced_tip",
+]
 
 
 def last_complete(
@@ -31,9 +41,38 @@ def last_complete(
 ) -> ObjectId | None:
     """The first of some snapshots in which nothing is damaged or missing. Raises StoreError."""
     for file in ids:
-        if not problems_of(files, Seen(file, "", False), chunk_files, progress):
+        if not problems_of(files, ReachedSnapshot(file, "", False), chunk_files, progress):
             return file
     return None
+
+
+def unreferenced_tip(
+    files: RepositoryFormat,
+    orphans: Iterable[ObjectId],
+    known: frozenset[ObjectId],
+    chunk_files: ChunkFiles,
+    progress: Progress,
+) -> ObjectId | None:
+    """The newest complete snapshot that no branch or tag refers to, and that no other snapshot follows: perhaps what a damaged branch file named. Raises StoreError.
+
+    known  the snapshots of the branch that its other files name, and their histories: the result follows one of them. Empty: any"""
+    found: dict[ObjectId, int] = {}
+    followed: set[ObjectId | None] = set()
+    for file in orphans:
+        with suppress(*UNREADABLE):
+            snapshot = files.snapshot(file)
+            followed.update(files.listed(snapshot).parents)
+            found[file] = snapshot.metadata.written_at
+    newest = sorted(found.keys() - followed - known, key=found.__getitem__, reverse=True)
+    after = (file for file in newest if not known or _follows(files, file, known))
+    return last_complete(files, after, chunk_files, progress)
+
+
+def _follows(files: RepositoryFormat, file: ObjectId, known: frozenset[ObjectId]) -> bool:
+    try:
+        return any(ancestor.snapshot in known for ancestor in files.ancestors(file))
+    except UNREADABLE:
+        return False
 
 
 def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: ChunkFiles) -> bool:
@@ -54,19 +93,23 @@ def commit_behind(files: RepositoryFormat, tip: Tip, written: Written, listed: C
 
 
 def _require_kept(files: RepositoryFormat, written: Written, listed: ChunkFiles) -> None:
-    """Refuses manifests of a commit that refer to chunk files which are condemned, or were removed since they were listed: no ref protects files of former tips
-    or of old sessions (commit/condemned_chunks.py). Call it after reading the tip that the commit follows."""
+    """Refuses manifests of a commit that refer to chunk files which a running collection may remove, or which were removed since they were listed: no ref protects
+    files of former tips or of old sessions (commit/condemned_chunks.py). A collection that begins later holds the branch before it removes anything: then the
+    commit fails, or is marked. Call it after reading the tip that the commit follows."""
     manifests = [decode_id(name.rpartition("/")[2]) for name in written.files if name.startswith("manifests/")]
     named = join(list(map(chunk_files, files.manifests(manifests))))
     # in this order: a list is removed after the objects it names
-    condemned = named[among(named, condemned_ids(files)["chunks"])]
+    records = list_records(files)
+    lists = [record for record in records if record.folder == "condemned"]
+    is_running = any(record.folder == "runs" for record in records)
+    condemned = named[among(named, condemned_ids(files, lists if is_running else [])["chunks"])]
     there = named[among(named, listed.ids)]
-    gone = there[files.store.uncached.sizes([_chunk_key(files, one) for one in id_list(there)]) < 0]
-    for lost in (*id_list(condemned), *id_list(gone)):
+    missing_ids = there[files.store.uncached.sizes([_chunk_key(files, one) for one in id_list(there)]) < 0]
+    for lost in (*id_list(condemned), *id_list(missing_ids)):
         raise ConflictError(
             "a garbage collection removes a chunk file that the repair would refer to",
             key=_chunk_key(files, lost),
-            hint="let collections end, and repair again",
+            hint="let the collection end, and repair again; if none is running, one was killed: remove its file under gc/runs/ first",
         )
 
 

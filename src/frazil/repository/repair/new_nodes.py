@@ -192,10 +192,10 @@ class _Planning:
             self._consents,
             rewrite=node.path in self.damage.beyond,
         )
-        self._say(node.path, rebuilt)
+        self._add_entries(node.path, rebuilt)
         return rebuilt
 
-    def _say(self, path: str, rebuilt: Rebuilt) -> None:
+    def _add_entries(self, path: str, rebuilt: Rebuilt) -> None:
         for snapshot, chunks in rebuilt.restored:
             if snapshot is None:
                 text = "references of a manifest that comes after a damaged one, which may be older than those of the damaged one"
@@ -258,7 +258,7 @@ class _Planning:
                 )
                 if rebuilt.written is None:
                     continue
-                self._say(node.path, rebuilt)
+                self._add_entries(node.path, rebuilt)
             text = "the node as an older snapshot has it: what was committed after it is lost"
             self.repaired.append(Entry("node", text, self._ref, broken.path, encode_id(file)))
             self._keep(node._replace(attributes=attributes), older, rebuilt)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import ConflictError, FormatError
-from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.ids import ObjectId, decode_id, encode_id
 from frazil.repository.format import Tip, Written
 from frazil.repository.maintenance.expired import expired_ids, record_expired
 from frazil.repository.maintenance.id_columns import id_column, id_list
@@ -21,18 +21,18 @@ from frazil.repository.repair.branches import (
     last_complete,
     make_branch,
     move_back,
+    unreferenced_tip,
 )
 from frazil.repository.repair.former_snapshots import FormerSnapshots, former_ids, parent_of
 from frazil.repository.repair.new_nodes import Plan, plan_commit
-from frazil.repository.repair.report import Consents, Entry, Repair
-from frazil.repository.verification.histories import UNREADABLE, Seen, is_first
+from frazil.repository.repair.report import Consents, Entry, Repair, hints_for
+from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot, is_first
 from frazil.repository.verification.verify import Checked, Depth, check, problems_of
 
 if TYPE_CHECKING:
     from frazil.formats.snapshots import Snapshot
     from frazil.repository.format import RepositoryFormat
     from frazil.repository.maintenance.reachable import Progress
-    from frazil.repository.verification.references import ChunkFiles
     from frazil.repository.verification.report import Problem
 
 __all__ = ["Decode", "repair"]
@@ -52,7 +52,7 @@ def repair(
     *,
     dry_run: bool,
 ) -> Repair:
-    """Repairs a repository. files: with an empty cache (RepositoryFormat.anew); decode: adds the chunks of tips that cannot be decoded to problems.
+    """Repairs a repository. files: with an empty cache (RepositoryFormat.uncached); decode: adds the chunks of tips that cannot be decoded to problems.
 
     Raises NotFoundError and FormatError if there is no repository of this format, or a tip has another version of the format; ConflictError if a copy to this
     location is not complete, or if other sessions keep changing a branch; CommitUnknownError, StoreError, ReadOnlyError. Repairs done before an error stay."""
@@ -61,7 +61,7 @@ def repair(
     checked = check(files, progress, depth)
     _refuse_copies(checked)
     before = _decoded(checked, decode)
-    run = _Run(files, consents, checked.chunk_files, decode, progress, dry_run=dry_run)
+    run = _Run(files, consents, checked, decode, progress, dry_run=dry_run)
     if before:
         run.refuse_other_versions()
         run.repair_branches()
@@ -70,11 +70,13 @@ def repair(
             run.end_histories()
     after = before
     if run.writes:
-        files = files.anew()
-        after = _decoded(check(files, progress, depth), decode)
-    return Repair(
-        dry_run, run.commits, run.created, run.moved, tuple(run.repaired), tuple(run.lost), before, after
-    )  # fmt: skip
+        files = files.uncached()
+        checked = check(files, progress, depth)
+        after = _decoded(checked, decode)
+    tips = {encode_id(tip) for _, tip in checked.tips}
+    older = any(problem.snapshot not in {"", *tips} for problem in after)
+    done = run.commits, run.created, run.moved, tuple(run.repaired), tuple(run.lost)
+    return Repair(dry_run, *done, before, after, hints_for(consents, run.lost, older=older))
 
 
 def _decoded(checked: Checked, decode: Decode | None) -> Problems:
@@ -96,7 +98,7 @@ class _Run:
         self,
         files: RepositoryFormat,
         consents: Consents,
-        chunk_files: ChunkFiles,
+        checked: Checked,
         decode: Decode | None,
         progress: Progress,
         *,
@@ -104,7 +106,8 @@ class _Run:
     ) -> None:
         self._files, self._consents, self._decode, self._progress = files, consents, decode, progress
         self._dry_run = dry_run
-        self._chunk_files = chunk_files
+        self._chunk_files = checked.chunk_files
+        self._orphans = checked.found.orphan_ids["snapshots"]
         self.commits: dict[str, str] = {}
         self.created: dict[str, str] = {}
         self.moved: dict[str, str] = {}
@@ -160,7 +163,10 @@ class _Run:
 
     def _problems(self, ref: str, snapshot: ObjectId) -> Problems:
         problems = problems_of(
-            self._files, Seen(snapshot, ref, is_first(self._files, snapshot)), self._chunk_files, self._progress
+            self._files,
+            ReachedSnapshot(snapshot, ref, is_first(self._files, snapshot)),
+            self._chunk_files,
+            self._progress,
         )
         return problems if self._decode is None else self._decode([(ref, snapshot)], problems)
 
@@ -241,6 +247,8 @@ class _Run:
         """Replaces the damaged tip of a branch: by a new branch or, if allowed, by moving the branch back. whole: the snapshot of the tip can be read, and
         another branch keeps it"""
         ref = f"branch {name}"
+        if not tip.snapshot:
+            self._find_tip(name)
         ids = former_ids(self._files, name, tip.snapshot if whole else None)
         ids = (file for file in ids if file != tip.snapshot)
         target = last_complete(self._files, ids, self._chunk_files, self._progress)
@@ -250,7 +258,7 @@ class _Run:
             return
         if not self._consents.tips:
             made = self._make_branch(branch_name(name, "repaired"), target)
-            text = f"the branch {made} begins at the last complete snapshot; tips=True resets {name} itself to it"
+            text = f"the branch {made} begins at the last complete snapshot, {encode_id(target)}; tips=True resets {name} itself to it"
             self.repaired.append(Entry("branch", text, ref, "", encode_id(target)))
             return
         kept = ""
@@ -262,8 +270,25 @@ class _Run:
         self.moved[name] = encode_id(target)
         self._sound.add(target)
         self.repaired.append(
-            Entry("branch", f"it was reset to the last complete snapshot{kept}", ref, "", encode_id(target))
+            Entry(
+                "branch",
+                f"it was reset to the last complete snapshot, {encode_id(target)}{kept}",
+                ref,
+                "",
+                encode_id(target),
+            )
         )
+
+    def _find_tip(self, name: str) -> None:
+        """Keeps, on a new branch, what the damaged file of a branch may have named: the file is the only one that names an acknowledged commit."""
+        known = frozenset(former_ids(self._files, name, None))
+        found = unreferenced_tip(
+            self._files, map(decode_id, self._orphans), known, self._chunk_files, self._progress
+        )  # fmt: skip
+        if found is not None:
+            made = self._make_branch(branch_name(name, "found"), found)
+            text = f"its newest file is damaged. It may have named the snapshot at which the branch {made} begins; if so, reset {name} to {made}"
+            self.lost.append(Entry("branch", text, f"branch {name}"))
 
     def _make_branch(self, start: str, snapshot: ObjectId) -> str:
         name = make_branch(self._files, start, snapshot, dry_run=self._dry_run)
@@ -326,7 +351,7 @@ class _Run:
             expired = set(id_list(expired_ids(self._files)))
         except UNREADABLE as error:
             raise FormatError(error.message, key=error.key, hint="restore it from a copy") from error
-        files = self._files.anew()
+        files = self._files.uncached()
         starts = {f"branch {name}": self._tip_of(files, name) for name in files.branches()}
         starts |= {f"tag {name}": self._tagged(name) for name in files.tags()}
         ends: dict[ObjectId, str] = {}
@@ -380,7 +405,7 @@ class _Run:
     ) -> None:
         """Finds the newest snapshots before a tip that are damaged or missing. If files name different parents, all of them are followed: an expiry applies to
         every ref, so intact snapshots must not expire. Results are added with their ref to ends and whole; whole are further parents that can be read"""
-        waiting, known = [tip], {tip}
+        waiting, visited = [tip], {tip}
         while waiting:
             start = waiting.pop()
             following: ObjectId | None = None if start == tip else start
@@ -392,8 +417,8 @@ class _Run:
                         break
                     if ancestor.parent is None and at != start:
                         at = files.snapshot_id(at)
-                    seen = Seen(at, ref, ancestor.parent is None, ancestor.parent)
-                    problems = problems_of(files, seen, self._chunk_files, self._progress) if at != tip else ()
+                    reached = ReachedSnapshot(at, ref, ancestor.parent is None, ancestor.parent)
+                    problems = problems_of(files, reached, self._chunk_files, self._progress) if at != tip else ()
                     if any(problem.kind != "history" for problem in problems):
                         ends.setdefault(at, ref)
                         break
@@ -409,8 +434,8 @@ class _Run:
                 file = self._readable(files, other)
                 if file is None:
                     ends.setdefault(other, ref)
-                elif file not in known:
-                    known.add(file)
+                elif file not in visited:
+                    visited.add(file)
                     waiting.append(file)
                     whole.setdefault(file, ref)
 

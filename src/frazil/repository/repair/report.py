@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from frazil.record import Record
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["REPAIR", "Consents", "Entry", "EntryKind", "Repair"]
+__all__ = ["REPAIR", "Consents", "Entry", "EntryKind", "Repair", "hints_for"]
 
 EntryKind: TypeAlias = Literal["chunks", "attributes", "node", "branch", "history"]
 
@@ -53,10 +53,10 @@ class Entry(Record):
         return {**self._asdict(), "chunks": None if self.chunks is None else self.chunks.tolist()}
 
     def __str__(self) -> str:
-        place = " ".join(part for part in (self.ref, self.path) if part)
-        source = f", from snapshot {self.snapshot}" if self.snapshot else ""
+        subject = " ".join(part for part in (self.ref, self.path) if part)
+        source = f", from snapshot {self.snapshot}" if self.snapshot not in self.text else ""
         chunks = "" if self.chunks is None else f" ({chunks_text(self.chunks)})"
-        return printable(f"{place}: {self.text}{source}{chunks}")
+        return printable(f"{subject}: {self.text}{source}{chunks}")
 
 
 class Repair(Record):
@@ -67,7 +67,8 @@ class Repair(Record):
     moved     the snapshot that a branch went back to, by its name
     repaired  and lost: by array and chunk. If the loss was accepted, lost parts read as the fill value, or are gone; else they are unchanged
     before    the problems at the beginning
-    after     the problems at the end; the same in a dry run, and if nothing was done"""
+    after     the problems at the end; the same in a dry run, and if nothing was done
+    hints     the options that would repair more; not in the JSON"""
 
     dry_run: bool
     commits: Mapping[str, str]
@@ -77,6 +78,7 @@ class Repair(Record):
     lost: tuple[Entry, ...]
     before: tuple[Problem, ...]
     after: tuple[Problem, ...]
+    hints: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -99,6 +101,20 @@ class Repair(Record):
         for name, title in _TITLES.items():
             lines += [f"{title}: {branch} {snapshot}".rstrip() for branch, snapshot in getattr(self, name).items()]
         if self.dry_run:
-            return "\n".join([*lines, f"problems: {len(self.before)}; nothing was written"])
-        lines += [f"left: {problem}" for problem in self.after]
-        return "\n".join([*lines, f"problems: {len(self.before)} before, {len(self.after)} left"])
+            lines.append(f"problems: {len(self.before)}; nothing was written")
+        else:
+            lines += [f"left: {problem}" for problem in self.after]
+            lines.append(f"problems: {len(self.before)} before, {len(self.after)} left")
+        return "\n".join([*lines, *(f"hint: {hint}" for hint in self.hints)])
+
+
+def hints_for(consents: Consents, lost: Sequence[Entry], *, older: bool) -> tuple[str, ...]:
+    """The consents that would repair more. older: whether problems of snapshots before the tips are left"""
+    hints = []
+    if any(entry.kind == "chunks" for entry in lost) and not (consents.older or consents.accept_loss):
+        hints.append("older=True gives lost chunks an older value, accept_loss=True the fill value")
+    elif any(entry.kind == "chunks" for entry in lost) and not consents.accept_loss:
+        hints.append("accept_loss=True gives lost chunks the fill value")
+    if older and not consents.history:
+        hints.append("history=True ends histories before damaged snapshots")
+    return tuple(hints)

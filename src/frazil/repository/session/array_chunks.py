@@ -40,20 +40,20 @@ from frazil.stores.values import (
 
 __all__ = ["ArrayChunks"]
 
-_MOST_KNOWN: Final = 4096  # chunks of one array that are cached one by one
+_CACHE_SIZE: Final = 4096  # chunks of one array that are cached one by one
 _SMALL: Final = 2**16  # chunks up to this size are fetched whole
 
 
 class ArrayChunks:
     """ChunkStorage of one array of a session, identified by the key of its node: it follows the array when it is moved."""
 
-    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_store")
+    __slots__ = ("_cached", "_cached_state", "_key", "_owner", "_rank", "_store")
 
     def __init__(self, owner: SessionState, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
         self._store = owner.files.chunk_store()
-        self._known: dict[tuple[int, ...], Located] = {}  # chunks that were looked up one by one
-        self._known_at = -1  # the state of the session in which they are valid
+        self._cached: dict[tuple[int, ...], Located] = {}  # chunks that were looked up one by one
+        self._cached_state = -1  # the state of the session in which they are valid
 
     def __repr__(self) -> str:
         return f"ArrayChunks({self._owner!r}, node {self._key})"
@@ -64,6 +64,10 @@ class ArrayChunks:
         at_hand = owner.files.store.capabilities.direct and owner.options.virtual.direct
         # a thread that holds the lock, such as one that calls a solver in a rebase, cannot wait for others that need it
         return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
+
+    @property
+    def joins(self) -> bool:
+        return not self._owner.files.store.capabilities.streams
 
     @property
     def conditional_erase(self) -> bool:
@@ -102,19 +106,19 @@ class ArrayChunks:
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         owner = self._owner
-        if self._known_at == owner.state:
-            known = self._known.get(coordinates)
-            if known is not None:
-                return known
+        if self._cached_state == owner.state:
+            cached = self._cached.get(coordinates)
+            if cached is not None:
+                return cached
         with owner.lock:
-            if self._known_at != owner.state or len(self._known) >= _MOST_KNOWN:
-                self._known, self._known_at = {}, owner.state
+            if self._cached_state != owner.state or len(self._cached) >= _CACHE_SIZE:
+                self._cached, self._cached_state = {}, owner.state
             if owner.reads is not None:
                 return self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
             located = self._lookup().locate_one(coordinates)
             if located is None:
                 located = self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
-            self._known[coordinates] = located
+            self._cached[coordinates] = located
             return located
 
     def kernel_files(self, coords: Callable[[], Columns]) -> KernelFiles | None:
@@ -218,15 +222,15 @@ class ArrayChunks:
         self, coords: Columns, pieces: Pieces, lengths: Columns, expect: Version | None
     ) -> Version | Changed:
         """A fast path of publish for one chunk in memory, whether or not there are others: it uses numbers instead of columns."""
-        owner, place = self._owner, tuple(coords[0].tolist())
+        owner, chunk = self._owner, tuple(coords[0].tolist())
         with owner.lock:
-            if expect is not None and (found := self.locate_one(place).versions) is not None:
+            if expect is not None and (found := self.locate_one(chunk).versions) is not None:
                 present = found[0] or ABSENT
                 if present != expect:
                     return Changed(present)
             changed = owner.change_of(self._key).changed_references()
             segment, offsets = owner.changes.pending.add(pieces, lengths, 1)
-            old = changed.find_one(place)
+            old = changed.find_one(chunk)
             left = changed.whole_files(np.array([old], np.int64)) if old >= 0 else None
             kinds, ids = np.array([PENDING], np.uint8), np.zeros((1, ID_BYTES), np.uint8)
             (number,) = changed.set(Rows(coords, kinds, ids, np.array([segment], np.int64), offsets, lengths)).tolist()
@@ -255,11 +259,11 @@ class ArrayChunks:
 
     def _as_expected(self, coords: Columns, expect: Sequence[Version | None]) -> NDArray[np.bool_]:
         fits = np.ones(len(coords), np.bool_)
-        asked = [i for i, version in enumerate(expect) if version is not None]
-        if asked:
-            located = self.locate(coords[asked])
+        conditional = [i for i, version in enumerate(expect) if version is not None]
+        if conditional:
+            located = self.locate(coords[conditional])
             assert located.versions is not None
-            fits[asked] = [(located.versions[place] or ABSENT) == expect[i] for place, i in enumerate(asked)]
+            fits[conditional] = [(located.versions[row] or ABSENT) == expect[i] for row, i in enumerate(conditional)]
         return fits
 
     def _set(self, changed: ChangedReferences, rows: Rows, fits: NDArray[np.bool_]) -> list[Version | Changed]:

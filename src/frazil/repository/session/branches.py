@@ -1,23 +1,38 @@
-"""What the sessions of one Repository object share about its branches: the latest known tips, the turns of commits, and the keys that a crash of the machine
-may still lose.
+"""What the sessions of one Repository object share about its branches: the latest known tips, the chunks that the last commits changed, the turns of commits,
+and the keys that a crash of the machine may still lose.
 
 repository/format.py is the port that reads and writes branches."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StoreError
+from frazil.record import Record
 from frazil.repository.format import Tip
 from frazil.stores.store import Store
 from frazil.weak_references import renew_after_fork
 
+if TYPE_CHECKING:
+    from frazil.formats.ids import ObjectId
+    from frazil.repository.session.change_set import ChunksByPath
+
 __all__ = ["Branches"]
 
 _LONGEST_WAIT: Final = 10.0  # seconds
+_MOST_KNOWN: Final = 256  # commits whose chunks are recorded
+
+
+class _ChunkCommit(Record):
+    """A commit that changed only chunks. before: the snapshot that it follows"""
+
+    before: ObjectId
+    snapshot: ObjectId
+    chunks: ChunksByPath
 
 
 class Branches:
@@ -27,20 +42,37 @@ class Branches:
 
     def __init__(self) -> None:
         self.tips: dict[str, Tip] = {}
+        self._chunk_commits: deque[_ChunkCommit] = deque(maxlen=_MOST_KNOWN)
         self._unsynced: dict[str, bool] = {}  # whether the key may not exist yet
         self._lost: str | None = None  # the error of the system that could not write these keys to the medium
         self._syncing = threading.Lock()
-        self._turns: dict[str, threading.RLock] = {}
+        self._commit_locks: dict[str, threading.RLock] = {}
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         """Resets the locks in a child process, in which the threads that held them do not run."""
-        self._syncing, self._turns = threading.Lock(), {}
+        self._syncing, self._commit_locks = threading.Lock(), {}
 
     def latest(self, tip: Tip) -> Tip:
         """A tip, or a later known one of its branch."""
-        seen = self.tips.get(tip.branch)
-        return seen if seen is not None and seen.folder == tip.folder and seen.sequence > tip.sequence else tip
+        newest = self.tips.get(tip.branch)
+        return newest if newest is not None and newest.folder == tip.folder and newest.sequence > tip.sequence else tip
+
+    def note_chunks(self, before: ObjectId, snapshot: ObjectId, chunks: ChunksByPath) -> None:
+        """Records a commit that changed only these chunks."""
+        self._chunk_commits.append(_ChunkCommit(before, snapshot, chunks))
+
+    def changed_none(self, chunks: ChunksByPath, before: ObjectId, snapshot: ObjectId) -> bool:
+        """Whether all commits from one snapshot to another are recorded, so that they changed only chunks, and changed none of these. False: unknown."""
+        for commit in reversed(self._chunk_commits.copy()):
+            if commit.snapshot == snapshot:
+                for path, others in commit.chunks.items():
+                    if path in chunks and not chunks[path].isdisjoint(others):
+                        return False
+                if commit.before == before:
+                    return True
+                snapshot = commit.before
+        return False
 
     def note_unsynced(self, written: Iterable[str], following: str | None = None) -> None:
         """Records what a crash of the machine may lose: keys that exist, and the key of a branch file that is written next."""
@@ -77,19 +109,19 @@ class Branches:
                     self._unsynced.pop(key, None)
 
     @contextmanager
-    def turn(self, branch: str, meanwhile: Callable[[], object]) -> Iterator[None]:
+    def serialize_commits(self, branch: str, meanwhile: Callable[[], object]) -> Iterator[None]:
         """Serializes the commits of threads to one branch, as only one can succeed at a time. Correctness does not depend on it: a thread that waits too long,
         as for a killed one, continues without a turn, and later threads do not wait for the killed one.
 
         meanwhile  is called once before waiting, if another thread has the turn. A thread never waits for itself, as when it commits in a solver."""
-        turn = self._turns.setdefault(branch, threading.RLock())
-        if not turn.acquire(blocking=False):
+        lock = self._commit_locks.setdefault(branch, threading.RLock())
+        if not lock.acquire(blocking=False):
             meanwhile()
-            if not turn.acquire(timeout=_LONGEST_WAIT):
-                turn = threading.RLock()
-                turn.acquire()  # before other threads can get it
-                self._turns[branch] = turn
+            if not lock.acquire(timeout=_LONGEST_WAIT):
+                lock = threading.RLock()
+                lock.acquire()  # before other threads can get it
+                self._commit_locks[branch] = lock
         try:
             yield
         finally:
-            turn.release()
+            lock.release()

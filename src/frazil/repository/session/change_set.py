@@ -8,7 +8,7 @@ import itertools
 import os
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,12 @@ from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
 from frazil.repository.virtual.file_checks import distinct_location
 
-__all__ = ["Append", "ChangeSet", "NodeChange", "NodeKeys", "above", "append_of", "rank_of"]
+__all__ = ["Append", "ChangeSet", "ChunksByPath", "NodeChange", "NodeKeys", "above", "append_of", "rank_of"]
+
+ChunksByPath: TypeAlias = Mapping[str, frozenset[tuple[int, ...]]]  # coordinates of chunks of arrays
 
 _IDENTITY_BYTES: Final = 16
+_FEW_CHUNKS: Final = 64
 _KEY_ROOM: Final = 32  # bits for the keys that one object assigns
 _generations: Final = itertools.count(1)
 
@@ -156,6 +159,21 @@ class ChangeSet:
             for change in self
         )
 
+    def few_chunks(self) -> ChunksByPath | None:
+        """The chunks that were written or removed, if there are few and nothing else changed; else None."""
+        if None in self._paths.values():
+            return None
+        found: dict[str, frozenset[tuple[int, ...]]] = {}
+        left = _FEW_CHUNKS
+        for change in self:
+            references = change.references
+            left -= 0 if references is None else references.count
+            if change.node is not change.base or left < 0:
+                return None
+            if references is not None:
+                found[change.node.path] = frozenset([tuple(chunk) for chunk in references.current_chunks().tolist()])
+        return found
+
     # --- looking ---------------------------------------------------------------------------------------------------------------------
 
     def get(self, path: str) -> Node | None:
@@ -282,12 +300,12 @@ class ChangeSet:
         change.node = change.node._replace(path=path)
         self._paths[path] = change.key
 
-    def location(self, text: str, check: FileCheck | None, known: dict[str, int]) -> int:
-        """The number of the location of virtual chunks with this check. `known` is a cache of the caller."""
-        text = distinct_location(text, check, known, self.location_checks)
-        number = known.get(text)
+    def location(self, text: str, check: FileCheck | None, number_of: dict[str, int]) -> int:
+        """The number of the location of virtual chunks with this check. `number_of` is a cache of the caller."""
+        text = distinct_location(text, check, number_of, self.location_checks)
+        number = number_of.get(text)
         if number is None:
-            number = known[text] = len(self.locations)
+            number = number_of[text] = len(self.locations)
             self.locations.append(text)
             if check is not None:
                 self.location_checks[text] = check

@@ -234,6 +234,10 @@ class ChangedReferences:
             self._merge()
         return self._runs[0].rows if self._runs else np.zeros(0, np.int64)
 
+    def current_chunks(self) -> Columns:
+        """The coordinates of the current rows, in order: int64[m, d]."""
+        return self._columns.coordinates[self.current()]
+
     def assign_objects(
         self, rows: Columns, offsets: Columns, *, segment: int = SHARED, ids: Octets | None = None
     ) -> None:
@@ -279,6 +283,13 @@ class ChangedReferences:
         collection."""
         alone = (self._columns.kinds[rows] == NATIVE) & (self._columns.objects[rows] != SHARED)
         ids: Octets = self._columns.ids[rows[alone]]
+        return ids
+
+    def oldest_file(self) -> Octets:
+        """The chunk file of the row that was set first, of the current ones: uint8[k, 12], k is 0 or 1."""
+        rows = self.current()
+        rows = rows[self._columns.kinds[rows] == NATIVE]
+        ids: Octets = self._columns.ids[rows.min(initial=self.count) :][: min(rows.size, 1)]
         return ids
 
     def mark_shared(self) -> None:

@@ -138,9 +138,9 @@ def _write_packs(
     if changes.begun is None:  # other sessions may refer to the files of a fork
         changes.packs.append(ids)
     files.store.put_own(names, values)
-    place = np.argsort(order)
+    ranked = np.argsort(order)
     for part, low, high in zip(parts, firsts, firsts[1:], strict=False):
-        mine = place[low:high]
+        mine = ranked[low:high]
         part.change.changed_references().assign_objects(part.numbers, packs.offset[mine], ids=ids[packs.pack[mine]])
 
 
@@ -151,13 +151,13 @@ def _order(part: _Waiting, by: PackingOrder | None) -> Columns:
     if by is None:
         return sorting_order(coordinates)
     try:
-        given = np.asarray(by(path, coordinates.copy()))
+        order = np.asarray(by(path, coordinates.copy()))
     except Exception as error:
         raise InvalidInputError(f"packing_order failed: {error!r}", path=path) from error
     count = len(coordinates)
-    if given.shape != (count,) or given.dtype.kind not in "iu" or (np.sort(given) != np.arange(count)).any():
+    if order.shape != (count,) or order.dtype.kind not in "iu" or (np.sort(order) != np.arange(count)).any():
         raise InvalidInputError(f"packing_order must return the numbers of {count} chunks, each once", path=path)
-    return given.astype(np.int64)
+    return order.astype(np.int64)
 
 
 def _sources(pending: PendingBytes, parts: Sequence[_Waiting]) -> tuple[Sources, Columns]:
@@ -165,8 +165,8 @@ def _sources(pending: PendingBytes, parts: Sequence[_Waiting]) -> tuple[Sources,
     objects, offsets, lengths = [
         np.concatenate(column) for column in zip(*[part.rows[3:] for part in parts], strict=True)
     ]
-    places = np.searchsorted(list(pending.segments), objects)
-    return Sources(None, list(pending.segments.values())), np.stack((-1 - places, offsets, lengths), axis=1)
+    numbers = np.searchsorted(list(pending.segments), objects)
+    return Sources(None, list(pending.segments.values())), np.stack((-1 - numbers, offsets, lengths), axis=1)
 
 
 def _compact(changes: ChangeSet, parts: list[_Waiting]) -> None:

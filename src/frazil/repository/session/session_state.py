@@ -62,7 +62,7 @@ class SessionState:
         base_id: ObjectId,
         base: Snapshot,
         tip: Tip | None,
-        known: MetadataExtensions,
+        extensions: MetadataExtensions,
         options: Options = Options(),  # noqa: B008 # a frozen value
         documents: Documents | None = None,
         changes: ChangeSet | None = None,
@@ -71,13 +71,13 @@ class SessionState:
     ) -> None:
         """documents: the cache of nodes, and branches: shared with other sessions of the repository;  changes: the first ones;  forked: it is merged into
         another session, not committed"""
-        self.files, self.known, self.options, self.forked = files, known, options, forked
-        self.documents = files.documents(known) if documents is None else documents
+        self.files, self.extensions, self.options, self.forked = files, extensions, options, forked
+        self.documents = files.documents(extensions) if documents is None else documents
         self.lock = threading.RLock()
         self.tip, self.ended = tip, False
         self.branches = Branches() if branches is None else branches
         self.state = self.renewals = 0
-        self.begin_anew()
+        self.restart_age()
         self.written = WrittenFiles(files)
         self.reads: ReadLog | None = None
         self.begin(base_id, base, ChangeSet(base.nodes) if changes is None else changes)
@@ -119,7 +119,7 @@ class SessionState:
     def packing(self) -> bool:
         return self.options.packing and self.rules.packs
 
-    def begin_anew(self) -> None:
+    def restart_age(self) -> None:
         """Restarts the age of the session, as earlier files no longer count."""
         self._since = time.time_ns(), time.monotonic_ns()
         self.needs_check = False

@@ -26,8 +26,8 @@ from frazil.stores.values import FOUND, NO_SPANS, WHOLE, Pieces
 
 __all__ = ["Check", "adopt_file", "set_adopted", "set_virtual"]
 
-Given: TypeAlias = "str | tuple[int, str] | FileCheck"
-Check: TypeAlias = "bool | Mapping[str, Given]"
+FileState: TypeAlias = "str | tuple[int, str] | FileCheck"
+Check: TypeAlias = "bool | Mapping[str, FileState]"
 
 
 def set_virtual(
@@ -44,19 +44,19 @@ def set_virtual(
     format can store it. Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError; then nothing was changed."""
     transaction.require_writable()
     containers, keeps = transaction.options.virtual, transaction.rules.checks
-    given = None if isinstance(check, bool) else _given_checks(check, containers)
+    own_checks = None if isinstance(check, bool) else _file_checks(check, containers)
     grid = transaction.grid_of("/" + path)
     made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path="/" + path)
     made = set_checks(made, containers, look_up=check is True and keeps)
-    if given is not None:
-        unknown = next((location for location in given if location not in made.names), None)
+    if own_checks is not None:
+        unknown = next((location for location in own_checks if location not in made.names), None)
         if unknown is not None and made.names:
             raise InvalidInputError("check names a file that has none of these chunks", key=unknown)
-        made = made._replace(checks=given if keeps else {})
+        made = made._replace(checks=own_checks if keeps else {})
     with transaction.lock:
         changes = transaction.changes
-        known = {text: number for number, text in enumerate(changes.locations)}
-        numbers = np.array([changes.location(name, made.checks.get(name), known) for name in made.names], np.int64)
+        number_of = {text: number for number, text in enumerate(changes.locations)}
+        numbers = np.array([changes.location(name, made.checks.get(name), number_of) for name in made.names], np.int64)
         objects = numbers[made.locations] if len(made.coordinates) else np.zeros(0, np.int64)
         transaction.set_rows("/" + path, _rows(made, VIRTUAL, bytes(ID_BYTES), objects))
 
@@ -104,7 +104,7 @@ def _rows(made: VirtualReferences, kind: int, identity: ObjectId, objects: NDArr
     return Rows(made.coordinates, np.full(count, kind, np.uint8), ids, objects, made.offsets, made.lengths)
 
 
-def _given_checks(given: Mapping[str, Given], containers: VirtualContainers) -> dict[str, FileCheck]:
+def _file_checks(given: Mapping[str, FileState], containers: VirtualContainers) -> dict[str, FileCheck]:
     """Checks of locations, from the arguments of a user. Raises InvalidInputError."""
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"check is {given!r}; it must be True, False, or a mapping", hint=_MAPPING)
@@ -113,14 +113,14 @@ def _given_checks(given: Mapping[str, Given], containers: VirtualContainers) -> 
         if not isinstance(location, str):
             raise InvalidInputError(f"check has {location!r}, which is not a location", hint=_MAPPING)
         container, key = containers.find(location)
-        checks[location] = _given_check(location, value, container.where(key))
+        checks[location] = _file_check(location, value, container.where(key))
     return checks
 
 
 _MAPPING: Final = 'from locations to ETags, or to (size, ETag): check={"s3://bucket/sea.nc": (4096, \'"0123abcd"\')}'
 
 
-def _given_check(location: str, value: Given, mapped_to: str) -> FileCheck:
+def _file_check(location: str, value: FileState, mapped_to: str) -> FileCheck:
     match value:
         case FileCheck():
             return value

@@ -254,12 +254,12 @@ class Transaction(SessionState):
     def frozen(self) -> Transaction:
         """A read-only copy of the present session; later changes do not appear in it."""
         with self.lock:
-            state = self.base_id, self.base, None, self.known, self.options, self.documents, self.changes.copy()
+            state = self.base_id, self.base, None, self.extensions, self.options, self.documents, self.changes.copy()
             return Transaction(self.files, *state)
 
     def fork(self, changes: ChangeSet) -> Transaction:
         """A session for a worker, on the same snapshot. changes: its own"""
-        state = self.base_id, self.base, None, self.known, self.options
+        state = self.base_id, self.base, None, self.extensions, self.options
         return Transaction(self.files, *state, changes=changes, forked=True)
 
     def discard(self) -> None:
@@ -272,7 +272,7 @@ class Transaction(SessionState):
             self.written.sweep()
             self.written.forget()
             self.forget_reads()
-            self.begin_anew()
+            self.restart_age()
 
     def end(self) -> None:
         """Makes the session read-only. Uncommitted changes are discarded, unless a commit of them may have happened."""
@@ -289,7 +289,7 @@ class Transaction(SessionState):
             )
         with self.lock:
             self.changes.leave_files()  # the copy refers to them, too
-        state = self.base_id, self.base, self.tip, self.known, self.options, None
+        state = self.base_id, self.base, self.tip, self.extensions, self.options, None
         changes = self.changes if self.forked else None
         others = {"reads": self.reads, "needs_check": self.needs_check}
         return Transaction, (self.files, *state, changes, self.forked), others

@@ -58,7 +58,9 @@ def _wrong(files: RepositoryFormat, chunk_files: ChunkFiles, batch: Columns) -> 
     else:
         sums = [None if data is None else _kernel.crc32c(data) for data in files.store.get_many(keys, largest=None)]
     expected = np.ascontiguousarray(ids[:, -CRC_BYTES:]).view(">u4").reshape(-1).tolist()
-    return np.array([found is not None and found != said for found, said in zip(sums, expected, strict=True)], np.bool_)
+    return np.array(
+        [found is not None and found != digest for found, digest in zip(sums, expected, strict=True)], np.bool_
+    )
 
 
 def _sum_in_parts(files: RepositoryFormat, key: str, size: int) -> int | None:

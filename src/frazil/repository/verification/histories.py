@@ -15,7 +15,7 @@ from frazil.repository.verification.report import Findings, Subject
 
 __all__ = [
     "UNREADABLE",
-    "Seen",
+    "ReachedSnapshot",
     "check_own_history",
     "is_first",
     "read_refs",
@@ -31,7 +31,7 @@ UNREADABLE: tuple[type[FrazilError], ...] = (
 )  # not StoreError: if the store cannot be read, nothing is known about the file
 
 
-class Seen(Record):
+class ReachedSnapshot(Record):
     """A snapshot that a ref leads to. file: its id; first: it has no parent; parent: the id of its parent as histories have it, None if that was not read"""
 
     file: ObjectId
@@ -80,19 +80,19 @@ def _check_next(files: RepositoryFormat, tip: Tip, found: Findings) -> None:
         )
 
 
-def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:
+def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[ReachedSnapshot]:
     """The snapshots that refs lead to, newest first, each once. Raises StoreError."""
     try:
         expired = set(id_list(expired_ids(files)))
     except UNREADABLE as error:
         found.unreadable("expiry", error, Subject())
         expired = set()
-    seen: dict[ObjectId, Seen] = {}
+    reached: dict[ObjectId, ReachedSnapshot] = {}
     for ref, start in tips:
         try:
-            _walk(files, ref, start, expired, seen)
+            _walk(files, ref, start, expired, reached)
         except NotFoundError as error:
-            at_tip = start not in seen
+            at_tip = start not in reached
             text = (
                 "it points to a snapshot that is not there"
                 if at_tip
@@ -102,29 +102,31 @@ def walk_histories(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], fo
                 "ref" if at_tip else "history", type(error)(text, key=error.key), Subject(ref, encode_id(start))
             )
         except UNREADABLE as error:
-            found.unreadable("history" if start in seen else "snapshot", error, Subject(ref, encode_id(start)))
-            last = next(reversed(seen.values()), None)
+            found.unreadable("history" if start in reached else "snapshot", error, Subject(ref, encode_id(start)))
+            last = next(reversed(reached.values()), None)
             if last is not None and last.ref == ref and last.parent is not None:
-                _walk_known(files, ref, last.parent, expired, seen)
-    return list(seen.values())
+                _walk_readable(files, ref, last.parent, expired, reached)
+    return list(reached.values())
 
 
-def walk_on(files: RepositoryFormat, named: dict[ObjectId, str], known: list[Seen]) -> list[Seen]:
+def walk_on(
+    files: RepositoryFormat, named: dict[ObjectId, str], earlier: list[ReachedSnapshot]
+) -> list[ReachedSnapshot]:
     """The unknown snapshots that are reached from ids that other snapshots name as parents but no history contains. named: the ref that led to each id. Files
     that cannot be read are skipped: the contradiction is already a problem. Raises StoreError."""
     try:
         expired = set(id_list(expired_ids(files)))
     except UNREADABLE:
         expired = set()
-    seen = {snapshot.file: snapshot for snapshot in known}
+    reached = {snapshot.file: snapshot for snapshot in earlier}
     for start, ref in named.items():
-        _walk_known(files, ref, start, expired, seen)
-    return list(seen.values())[len(known) :]
+        _walk_readable(files, ref, start, expired, reached)
+    return list(reached.values())[len(earlier) :]
 
 
-def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[Seen]:
+def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found: Findings) -> list[ReachedSnapshot]:
     """The snapshots that refs point to, each once. Raises StoreError."""
-    seen: dict[ObjectId, Seen] = {}
+    reached: dict[ObjectId, ReachedSnapshot] = {}
     for ref, start in tips:
         try:
             files.snapshot(start)
@@ -135,9 +137,9 @@ def tips_alone(files: RepositoryFormat, tips: list[tuple[str, ObjectId]], found:
         except UNREADABLE as error:
             found.unreadable("snapshot", error, Subject(ref, encode_id(start)))
             continue
-        if start not in seen:
-            seen[start] = Seen(start, ref, is_first(files, start))
-    return list(seen.values())
+        if start not in reached:
+            reached[start] = ReachedSnapshot(start, ref, is_first(files, start))
+    return list(reached.values())
 
 
 def check_own_history(files: RepositoryFormat, file: ObjectId, ref: str, found: Findings) -> None:
@@ -159,26 +161,26 @@ def is_first(files: RepositoryFormat, snapshot: ObjectId) -> bool:
 
 
 def _walk(
-    files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], seen: dict[ObjectId, Seen]
+    files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], reached: dict[ObjectId, ReachedSnapshot]
 ) -> None:
     """Follows a history until it reaches an expired snapshot, or a known one with the same parent."""
-    if start in seen:
+    if start in reached:
         return
     for ancestor in files.ancestors(start):
         at = ancestor.snapshot
-        if ancestor.parent is None and at != start and at not in seen:
+        if ancestor.parent is None and at != start and at not in reached:
             at = files.snapshot_id(at)  # histories may know the oldest by another id
-        if at not in seen:
-            seen[at] = Seen(at, ref, ancestor.parent is None, ancestor.parent)
-        elif ancestor.parent in (None, seen[at].parent):
+        if at not in reached:
+            reached[at] = ReachedSnapshot(at, ref, ancestor.parent is None, ancestor.parent)
+        elif ancestor.parent in (None, reached[at].parent):
             return
         if ancestor.parent in expired:
             return
 
 
-def _walk_known(
-    files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], seen: dict[ObjectId, Seen]
+def _walk_readable(
+    files: RepositoryFormat, ref: str, start: ObjectId, expired: set[ObjectId], reached: dict[ObjectId, ReachedSnapshot]
 ) -> None:
     """Follows the readable part of a history that already has a reported problem."""
     with suppress(*UNREADABLE):
-        _walk(files, ref, files.snapshot_id(start), expired, seen)
+        _walk(files, ref, files.snapshot_id(start), expired, reached)

@@ -166,10 +166,10 @@ class References:
             rows, chunks = self._check_positions(file, manifest, use, rows, chunks)
             self.virtual += int(np.count_nonzero(manifest.kinds[rows] == VIRTUAL))
             for fault in faults(manifest, rows, states):
-                self._say(fault.kind, fault.text, use, file, chunks, fault.wrong)
+                self._add_problem(fault.kind, fault.text, use, file, chunks, fault.wrong)
             if self._virtual_files is not None:
                 for text, wrong in self._virtual_files.faults(manifest, rows):
-                    self._say("virtual", text, use, file, chunks, wrong)
+                    self._add_problem("virtual", text, use, file, chunks, wrong)
 
     def _check_positions(
         self, file: ObjectId, manifest: Manifest, use: Use, rows: Columns, chunks: Columns
@@ -188,7 +188,9 @@ class References:
             if other_ranks:
                 text = f"{other_ranks} references have another number of indices than the array has dimensions"
                 self._found.add("reference", text, use.subject, self._key(file))
-            self._say("reference", "references are outside of the grid of the array", use, file, chunks, ~inside)
+            self._add_problem(
+                "reference", "references are outside of the grid of the array", use, file, chunks, ~inside
+            )
         for extents in use.extents:
             box = read_extents(extents, len(use.grid))
             if box is None:
@@ -198,9 +200,11 @@ class References:
                 self._found.add("manifest", text, use.subject, self._key(file))
             else:
                 text = "references are outside of the box in which readers look for them"
-                self._say("reference", text, use, file, chunks, ~box.has_each(chunks))
+                self._add_problem("reference", text, use, file, chunks, ~box.has_each(chunks))
         return (rows, chunks) if inside.all() else (rows[inside], chunks[inside])
 
-    def _say(self, kind: Kind, text: str, use: Use, file: ObjectId, chunks: Columns, wrong: NDArray[np.bool_]) -> None:
+    def _add_problem(
+        self, kind: Kind, text: str, use: Use, file: ObjectId, chunks: Columns, wrong: NDArray[np.bool_]
+    ) -> None:
         if wrong.any():
             self._found.add(kind, text, use.subject, self._key(file), chunks[wrong])

@@ -13,7 +13,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.nodes import AttributesReference, BrokenNode, NodeFiles, Nodes, NodeSnapshot
 from frazil.repository.maintenance.expired import has_expired
 from frazil.repository.manifests.coordinates import grid_of
-from frazil.repository.verification.histories import UNREADABLE, Seen
+from frazil.repository.verification.histories import UNREADABLE, ReachedSnapshot
 from frazil.repository.verification.report import Findings, Subject
 
 if TYPE_CHECKING:
@@ -155,15 +155,15 @@ class _Before:
 
 
 def add_expectations(
-    files: RepositoryFormat, seen: list[Seen], expected: Expected, found: Findings, progress: Progress
+    files: RepositoryFormat, snapshots: list[ReachedSnapshot], expected: Expected, found: Findings, progress: Progress
 ) -> None:
     """Reads and checks snapshots, and adds what they refer to. Raises StoreError."""
-    ids = [snapshot.file for snapshot in seen]
+    ids = [snapshot.file for snapshot in snapshots]
     before = _Before()
     numbers = count()
     for values in batches(files.read_snapshots, ids, _SNAPSHOTS):
         for value, number in zip(values, numbers, strict=False):
-            own = seen[number]
+            own = snapshots[number]
             if isinstance(value, Exception):
                 assert isinstance(value, UNREADABLE)
                 found.unreadable("snapshot", value, own.subject, files.key(f"snapshots/{encode_id(own.file)}"))
@@ -174,7 +174,7 @@ def add_expectations(
 
 def _check(
     files: RepositoryFormat,
-    own: Seen,
+    own: ReachedSnapshot,
     snapshot: Snapshot,
     before: _Before,
     expected: Expected,
@@ -204,7 +204,7 @@ def _check(
 
 def _check_lists(
     files: RepositoryFormat,
-    own: Seen,
+    own: ReachedSnapshot,
     snapshot: Snapshot,
     of_nodes: _NodeFiles,
     expected: Expected,
@@ -214,12 +214,12 @@ def _check_lists(
 ) -> None:
     """Adds the files that a snapshot lists. Compares what it states twice: the files of its nodes, and its parent."""
     key, listed = files.key(f"snapshots/{encode_id(own.file)}"), files.listed(snapshot)
-    for names, known in (
+    for names, first_subjects in (
         (listed.manifests, expected.listed_manifests),
         (listed.attributes, expected.listed_attributes),
     ):
         for file in names:  # garbage collection keeps these even if no node uses them
-            known.setdefault(file, own.subject)
+            first_subjects.setdefault(file, own.subject)
     beside = [] if foreign else of_nodes.beside([*listed.manifests, *listed.attributes])
     if beside:
         text = f"it does not list {len(beside)} files that its nodes refer to, such as {encode_id(beside[0])}"
@@ -229,8 +229,8 @@ def _check_lists(
         return
     if own.first and _has_expired(files, parent):
         return
-    said = "nothing" if own.parent is None else encode_id(own.parent)
-    text = f"a later snapshot gives {said} as the parent of this one, but this one names {encode_id(parent)}"
+    listed_parent = "nothing" if own.parent is None else encode_id(own.parent)
+    text = f"a later snapshot gives {listed_parent} as the parent of this one, but this one names {encode_id(parent)}"
     found.add("history", text, own.subject, key)
     expected.parents.setdefault(parent, own.ref)
 
@@ -242,7 +242,7 @@ def _has_expired(files: RepositoryFormat, snapshot: ObjectId) -> bool:
         return False
 
 
-def _check_ids(nodes: Nodes, own: Seen, key: str, found: Findings) -> None:
+def _check_ids(nodes: Nodes, own: ReachedSnapshot, key: str, found: Findings) -> None:
     """Finds paths and ids that several nodes share."""
     if len(nodes.stored.paths) != len(nodes.stored.entries):
         known: set[str] = set()

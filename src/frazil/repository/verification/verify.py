@@ -13,7 +13,7 @@ from frazil.repository.verification.collection_files import check_collection_fil
 from frazil.repository.verification.digests import check_digests
 from frazil.repository.verification.histories import (
     UNREADABLE,
-    Seen,
+    ReachedSnapshot,
     check_own_history,
     read_refs,
     tips_alone,
@@ -59,7 +59,7 @@ FILES: Final = Depth()
 
 
 def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> Checked:
-    """Checks a repository. files: with an empty cache (RepositoryFormat.anew).
+    """Checks a repository. files: with an empty cache (RepositoryFormat.uncached).
 
     Raises NotFoundError and FormatError if there is no repository of this format, InvalidInputError if it has no digests to compare, StoreError."""
     found = Findings()
@@ -67,22 +67,22 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     files.store.require("listable")
     check_collection_files(files, found)
     refs, tips = read_refs(files, found)
-    seen = walk_histories(files, tips, found) if depth.history else tips_alone(files, tips, found)
+    snapshots = walk_histories(files, tips, found) if depth.history else tips_alone(files, tips, found)
     for start, ref in {start: ref for ref, start in reversed(tips)}.items():
         check_own_history(files, start, ref, found)
     expected = Expected()
-    new = seen
+    new = snapshots
     while new:
         add_expectations(files, new, expected, found, progress)
-        new = walk_on(files, expected.parents, seen) if depth.history and expected.parents else []
-        seen += new
+        new = walk_on(files, expected.parents, snapshots) if depth.history and expected.parents else []
+        snapshots += new
     _check_attributes(files, expected, found)
     chunk_files = list_chunk_files(files, progress)
     checked = References(files, chunk_files, found, depth.virtual_files)
     checked.check_all(expected, progress)
     checked.check_disjoint(expected)
     if depth.digests:
-        _require_digests(files, seen)
+        _require_digests(files, snapshots)
         check_digests(files, chunk_files, depth.digests, progress)
         if chunk_files.damaged.any():
             of_digests = Findings()
@@ -91,7 +91,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     orphans: dict[ObjectKind, Ids] = {}
     if depth.history:
         orphans = {
-            "snapshots": _orphans(files, "snapshots", [snapshot.file for snapshot in seen]),
+            "snapshots": _orphans(files, "snapshots", [snapshot.file for snapshot in snapshots]),
             "attributes": _orphans(files, "attributes", expected.listed_attributes),
             "manifests": _orphans(files, "manifests", expected.listed_manifests),
             "chunks": chunk_files.ids[~chunk_files.used],
@@ -99,7 +99,7 @@ def check(files: RepositoryFormat, progress: Progress, depth: Depth = FILES) -> 
     return Checked(
         Verification(
             refs=refs,
-            snapshots=len(seen),
+            snapshots=len(snapshots),
             manifests=len(expected.listed_manifests),
             attributes=len(expected.listed_attributes),
             references=checked.references,
@@ -132,8 +132,8 @@ def _find_copy(files: RepositoryFormat, found: Findings) -> None:
         found.add("copy", text, Subject(), key)
 
 
-def _require_digests(files: RepositoryFormat, seen: list[Seen]) -> None:
-    for snapshot in seen:
+def _require_digests(files: RepositoryFormat, snapshots: list[ReachedSnapshot]) -> None:
+    for snapshot in snapshots:
         try:
             if not files.rules(files.snapshot(snapshot.file)).digests:
                 raise InvalidInputError(
@@ -155,13 +155,13 @@ def list_chunk_files(files: RepositoryFormat, progress: Progress) -> ChunkFiles:
 
 
 def problems_of(
-    files: RepositoryFormat, seen: Seen, chunk_files: ChunkFiles, progress: Progress
+    files: RepositoryFormat, snapshot: ReachedSnapshot, chunk_files: ChunkFiles, progress: Progress
 ) -> tuple[Problem, ...]:
     """What is wrong with one snapshot and all that it refers to. Of its history, only what its own file states is checked. Raises StoreError."""
     found = Findings()
-    check_own_history(files, seen.file, seen.ref, found)
+    check_own_history(files, snapshot.file, snapshot.ref, found)
     expected = Expected()
-    add_expectations(files, [seen], expected, found, progress)
+    add_expectations(files, [snapshot], expected, found, progress)
     _check_attributes(files, expected, found)
     checked = References(files, chunk_files, found)
     checked.check_all(expected, progress)

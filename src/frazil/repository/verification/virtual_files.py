@@ -25,11 +25,11 @@ __all__ = ["VirtualFiles"]
 class VirtualFiles:
     """The state of files elsewhere, looked up when it is needed. containers: where the files may be"""
 
-    __slots__ = ("_containers", "_progress", "_seen")
+    __slots__ = ("_containers", "_progress", "_states")
 
     def __init__(self, containers: VirtualContainers, progress: Progress) -> None:
         self._containers, self._progress = containers, progress
-        self._seen: dict[str, FileCheck | str] = {}  # by location: its state, or why it is unknown
+        self._states: dict[str, FileCheck | str] = {}  # by location: its state, or why it is unknown
 
     def faults(self, manifest: Manifest, rows: Columns) -> list[tuple[str, NDArray[np.bool_]]]:
         """What is wrong with files of int64[k] rows: a text, and bool[k] the affected rows. Raises StoreError."""
@@ -37,11 +37,11 @@ class VirtualFiles:
         numbers = manifest.locations[rows]
         virtual &= (numbers >= 0) & (numbers < manifest.location_starts.size - 1)
         names = {number: manifest.location(number) for number in np.unique(numbers[virtual]).tolist()}
-        self._ask([plain_location(name) for name in names.values()])
+        self._look_up([plain_location(name) for name in names.values()])
         found: list[tuple[str, NDArray[np.bool_]]] = []
         stops = manifest.offsets[rows] + manifest.lengths[rows]
         for number, name in names.items():
-            mine, state = virtual & (numbers == number), self._seen[plain_location(name)]
+            mine, state = virtual & (numbers == number), self._states[plain_location(name)]
             if isinstance(state, str):
                 found.append((f"{plain_location(name)}: {state}", mine))
                 continue
@@ -53,17 +53,17 @@ class VirtualFiles:
                 found.append((f"{plain_location(name)} has {state.size} bytes, and chunks end beyond that", beyond))
         return found
 
-    def _ask(self, locations: list[str]) -> None:
+    def _look_up(self, locations: list[str]) -> None:
         """Looks up the files that are not known yet, in one batch."""
         new: list[str] = []
         for location in dict.fromkeys(locations):
-            if location not in self._seen:
+            if location not in self._states:
                 try:
                     self._containers.find(location)
                     new.append(location)
                 except InvalidInputError as error:
-                    self._seen[location] = error.message
+                    self._states[location] = error.message
         states = self._containers.look_up(new) if new else {}
-        self._seen |= {location: states.get(location, "it is not there") for location in new}
+        self._states |= {location: states.get(location, "it is not there") for location in new}
         if new:
             self._progress("virtual files asked for", len(new))

@@ -21,16 +21,16 @@ __all__ = [
 ]
 
 
-def what_differs(check: FileCheck, seen: FileCheck) -> str | None:
+def what_differs(check: FileCheck, present: FileCheck) -> str | None:
     """How a file differs from its check, in words; None if it does not."""
-    if check.size not in {-1, seen.size} and seen.size >= 0:
-        return f"it had {check.size} bytes and has {seen.size}"
-    if check.mapped_to != seen.mapped_to:
+    if check.size not in {-1, present.size} and present.size >= 0:
+        return f"it had {check.size} bytes and has {present.size}"
+    if check.mapped_to != present.mapped_to:
         return None
-    if check.modified not in {-1, seen.modified} and seen.modified != -1:
-        return f"it was written at {_time(check.modified)}, and again at {_time(seen.modified)}"
-    if check.tag not in {"", seen.tag} and seen.tag:
-        return f"it had the version {check.tag!r} and has {seen.tag!r}"
+    if check.modified not in {-1, present.modified} and present.modified != -1:
+        return f"it was written at {_time(check.modified)}, and again at {_time(present.modified)}"
+    if check.tag not in {"", present.tag} and present.tag:
+        return f"it had the version {check.tag!r} and has {present.tag!r}"
     return None
 
 
@@ -42,11 +42,11 @@ def _time(modified: int) -> str:
 
 
 def distinct_location(
-    location: str, check: FileCheck | None, known: Container[str], checks: Mapping[str, FileCheck]
+    location: str, check: FileCheck | None, used: Container[str], checks: Mapping[str, FileCheck]
 ) -> str:
-    """The location for references with this check, next to `known` locations, whose checks are `checks`: the location itself, or the same file with a mark that
+    """The location for references with this check, next to `used` locations, whose checks are `checks`: the location itself, or the same file with a mark that
     no other check has."""
-    if location not in known or checks.get(location) == check:
+    if location not in used or checks.get(location) == check:
         return location
     digest = blake2b(repr(tuple(check or FileCheck())).encode(), digest_size=_DIGEST).hexdigest()
     return f"{plain_location(location)}{_MARK}{digest}"

@@ -103,8 +103,8 @@ def _host(text: str, scheme: str, host: str) -> str:
     """The canonical form of a host. Raises InvalidInputError."""
     if not host:
         raise _refused(text, "it names no bucket or host")
-    wanted = _WEB_HOST if scheme in _WEB else _BUCKET
-    if wanted.fullmatch(host) is None:
+    pattern = _WEB_HOST if scheme in _WEB else _BUCKET
+    if pattern.fullmatch(host) is None:
         raise _refused(
             text,
             "the part before its path is not a bucket or host",

@@ -87,7 +87,9 @@ def fetch_mixed(
     versions = fetched.versions if located.versions is None else located.versions
     if expect is not None:
         stale = [
-            i for i, wanted in enumerate(expect) if wanted is not None and status[i] == FOUND and versions[i] != wanted
+            i
+            for i, expected in enumerate(expect)
+            if expected is not None and status[i] == FOUND and versions[i] != expected
         ]
         status[stale] = STALE
     return Fetched(sources, status.tolist(), versions, sizes, every)

@@ -89,7 +89,7 @@ class VirtualContainer(Record):
         """The address of a file of a mapped prefix; "" if it is not mapped."""
         return f"{self.address}{key}" if self.address else ""
 
-    def seen(self, key: str, version: Version | None, size: int) -> FileCheck:
+    def file_check(self, key: str, version: Version | None, size: int) -> FileCheck:
         """The state of a file, from the result of a fetch."""
         if isinstance(self.source, LocalStore) and version is not None and len(version) == _VERSION.size:
             return FileCheck(size, _VERSION.unpack(version)[2], "", self.where(key))

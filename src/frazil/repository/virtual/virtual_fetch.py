@@ -85,7 +85,7 @@ class VirtualContainers(Record):
                 raise _unreadable(part, locations, error) from error
             for i, name in enumerate(part.names.tolist()):
                 if fetched.status[i] == FOUND:
-                    checks[locations[name]] = part.seen(fetched, i)
+                    checks[locations[name]] = part.file_check(fetched, i)
         return checks
 
     def fetch(self, locations: Sequence[str], spans: Columns, checks: Checks = None) -> Ranges:
@@ -116,9 +116,9 @@ class _Part(Record):
     keys: Sequence[str]
     containers: Sequence[VirtualContainer]
 
-    def seen(self, fetched: Fetched, i: int) -> FileCheck:
+    def file_check(self, fetched: Fetched, i: int) -> FileCheck:
         """The state of file i, from what was fetched."""
-        return self.containers[i].seen(self.keys[i], fetched.versions[i], int(fetched.sizes[i]))
+        return self.containers[i].file_check(self.keys[i], fetched.versions[i], int(fetched.sizes[i]))
 
 
 def _parts(found: Sequence[tuple[VirtualContainer, str]], spans: Columns | None) -> list[_Part]:
@@ -136,9 +136,9 @@ def _parts(found: Sequence[tuple[VirtualContainer, str]], spans: Columns | None)
             parts.append(_Part(store, np.array(page, np.int64), keys, containers))
     if spans is None or len(parts) < 2:
         return parts
-    asked = np.zeros(len(found), np.float64)
-    np.add.at(asked, spans[:, 0], np.maximum(spans[:, 2], 0))
-    return sorted(parts, key=lambda part: -float(asked[part.names].sum()))
+    nbytes = np.zeros(len(found), np.float64)
+    np.add.at(nbytes, spans[:, 0], np.maximum(spans[:, 2], 0))
+    return sorted(parts, key=lambda part: -float(nbytes[part.names].sum()))
 
 
 def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Checks) -> Ranges:
@@ -161,7 +161,7 @@ def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Chec
                 hint="restore it, or map its prefix to its new location: virtual_prefixes={prefix: location}",
             )
         check = None if checks is None else checks[name]
-        if check is not None and (change := what_differs(check, part.seen(fetched, i))):
+        if check is not None and (change := what_differs(check, part.file_check(fetched, i))):
             raise _changed(locations[name], change)
     if len(spans):
         size, (_, start, length) = fetched.sizes[spans[:, 0]], spans.T
@@ -188,7 +188,7 @@ def _fetched_as_checked(part: _Part, spans: Columns, checks: Sequence[FileCheck 
         present = part.store.fetch(part.keys, NO_SPANS)
         for i, check in enumerate(checks):
             if fetched.status[i] == STALE and (
-                present.status[i] != FOUND or (check is not None and what_differs(check, part.seen(present, i)))
+                present.status[i] != FOUND or (check is not None and what_differs(check, part.file_check(present, i)))
             ):
                 return present._replace(rows=np.full((len(spans), 3), (MISSING, 0, 0), np.int64))
     return fetch_spans(part.store, part.keys, spans)
@@ -222,9 +222,9 @@ def _joined(parts: Sequence[_Part], spans: Columns, locations: Sequence[str], ch
     """Joins the answers of several parts. An answer has one set of open files, so all parts but the first are read into memory."""
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     joined = Sources(None, ())
-    asked = [_inner(part, spans, len(locations)) for part in parts]
-    answers = _all_fetched(parts, [inner for _, inner in asked], locations, checks)
-    for (which, _), (sources, found) in zip(asked, answers, strict=True):
+    requests = [_inner(part, spans, len(locations)) for part in parts]
+    answers = _all_fetched(parts, [inner for _, inner in requests], locations, checks)
+    for (which, _), (sources, found) in zip(requests, answers, strict=True):
         if joined.files is None or sources.files is None:
             joined, rows[which] = joined_sources(joined, sources, found)
             continue

@@ -127,10 +127,10 @@ class Located(Record):
         """For each object one of the versions that its chunks expect (a row each), None for any; None instead of a list if nothing is expected of objects."""
         if self.plain or self.versions is not None:
             return expect if self.plain else None
-        wanted, column = np.full(len(self.names), None), as_objects(expect)
+        expected, column = np.full(len(self.names), None), as_objects(expect)
         rows = np.flatnonzero((self.kind == STORED) & np.not_equal(column, _NONE))[::-1]  # of several, the first
-        wanted[self.object[rows]] = column[rows]
-        found: list[Version | None] = wanted.tolist()
+        expected[self.object[rows]] = column[rows]
+        found: list[Version | None] = expected.tolist()
         return found
 
 
@@ -168,6 +168,10 @@ class ChunkStorage(Protocol):
     def direct(self) -> bool:
         """Whether chunks can be read without requests (Capabilities.direct), or only by this thread. If not, several fetches are made at once, by several
         threads."""
+
+    @property
+    def joins(self) -> bool:
+        """Whether `publish` holds a second copy of each value, in one piece of memory."""
 
     @property
     def answers_files(self) -> bool:
@@ -263,6 +267,10 @@ class PlainChunks:
     @property
     def direct(self) -> bool:
         return self.store.direct
+
+    @property
+    def joins(self) -> bool:
+        return not self.store.capabilities.streams
 
     @property
     def answers_files(self) -> bool:

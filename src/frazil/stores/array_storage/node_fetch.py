@@ -85,7 +85,7 @@ class ChunkBatch(Record):
         """Looks the chunks up and reads them, again if others replaced them meanwhile."""
         located = self.storage.locate(self.coords)
         for _ in attempts(READS):
-            known, missing = located, False
+            previous, missing = located, False
             try:
                 fetched = self.storage.fetch(located, spans)
                 if not replaced_between_requests(fetched, None):
@@ -95,7 +95,7 @@ class ChunkBatch(Record):
                     raise
                 missing = True  # perhaps it was removed when the chunk was replaced
             located = self.storage.locate(self.coords)
-            if missing and list(located.names) == list(known.names):
+            if missing and list(located.names) == list(previous.names):
                 return located, self.storage.fetch(located, spans)  # raises the error
         raise replaced("chunks were", key)
 
@@ -136,8 +136,8 @@ def fetch_batches(
     if expect is None:
         return fetched
     status = [
-        state if wanted is None or wanted == (version or ABSENT) else STALE
-        for state, version, wanted in zip(fetched.status, fetched.versions, expect, strict=True)
+        state if expected is None or expected == (version or ABSENT) else STALE
+        for state, version, expected in zip(fetched.status, fetched.versions, expect, strict=True)
     ]
     rows = fetched.rows.copy()
     rows[np.array(status, np.int64)[spans[:, 0]] == STALE] = MISSING, 0, 0

@@ -41,7 +41,7 @@ from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.content import join_pieces
 from frazil.stores.transfer.fetch_pages import pages_of
 from frazil.stores.transfer.retry import READS, retry
-from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
+from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, continued
 
 _V2_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 
@@ -58,16 +58,16 @@ class NodeStore(Store):
 
     nodes: the nodes shown;  known: the extensions that documents may name;  read_only: whether writing is refused"""
 
-    __slots__ = ("known", "nodes", "read_only")
+    __slots__ = ("extensions", "nodes", "read_only")
 
-    def __init__(self, nodes: NodeStorage, known: KnownExtensions, read_only: bool = False) -> None:
-        self.nodes, self.known, self.read_only = nodes, known, read_only
+    def __init__(self, nodes: NodeStorage, extensions: KnownExtensions, read_only: bool = False) -> None:
+        self.nodes, self.extensions, self.read_only = nodes, extensions, read_only
 
     def __repr__(self) -> str:
         return f"NodeStore({self.nodes!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return NodeStore, (self.nodes, self.known, self.read_only)
+        return NodeStore, (self.nodes, self.extensions, self.read_only)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -97,12 +97,11 @@ class NodeStore(Store):
         single_read: bool = False,
     ) -> Fetched:
         """As the port says: one fetch of the chunks of each array. The answer has only buffers."""
+        batches: Sequence[Batch]
         if continue_from is None:
-            batches: Sequence[Batch] = self._batches(names, single_read=single_read)
-        elif isinstance(continue_from.sources.buffers, ResumableKeys):
-            batches = continue_from.sources.buffers.batches
+            batches = self._batches(names, single_read=single_read)
         else:
-            raise InvalidInputError("the Fetched to hold came from another store")
+            batches = continued(continue_from, ResumableKeys).batches
         return fetch_batches(batches, names, spans, expect, single_read=single_read)
 
     def exists(self, key: str) -> bool:
@@ -194,7 +193,7 @@ class NodeStore(Store):
         except InvalidInputError as error:
             error.key = key
             raise
-        node = parse_node(value, self.known.metadata, key=key)
+        node = parse_node(value, self.extensions.metadata, key=key)
         self.nodes.check(path, node)
         return node.without_consolidated() if isinstance(node, GroupMetadata) else node
 
@@ -245,7 +244,7 @@ class NodeStore(Store):
             return [None]
         self.require("writable")
         keys = grouped(names)
-        answers = [None if wanted in (ANY, ABSENT) else Changed(ABSENT) for wanted in expect]
+        answers = [None if expected in (ANY, ABSENT) else Changed(ABSENT) for expected in expect]
         for path, chunks in keys.chunks:
             batch = self._chunk_batch(path, chunks)
             if batch is not None:

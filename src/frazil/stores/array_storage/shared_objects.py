@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import StoreError
 from frazil.stores.array_storage.chunk_storage import (
     INLINE,
     NOWHERE,
@@ -36,6 +36,7 @@ from frazil.stores.values import (
     Sources,
     Version,
     clip_spans,
+    continued,
 )
 
 if TYPE_CHECKING:
@@ -93,13 +94,13 @@ def fetch_located(
 
     Raises StoreError if an object is missing that must exist."""
     kind = located.kind[spans[:, 0]]
-    asked = np.flatnonzero(kind == STORED)
-    fetched = _fetch_objects(store, located, object_spans(located, spans[asked]), expect, continue_from, single_read)
+    stored = np.flatnonzero(kind == STORED)
+    fetched = _fetch_objects(store, located, object_spans(located, spans[stored]), expect, continue_from, single_read)
     status, versions, sizes, version_may_repeat = _by_chunk(located, fetched)
     if expect is not None:
         status[_stale(status, versions, expect)] = STALE
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    rows[asked] = fetched.rows
+    rows[stored] = fetched.rows
     files, buffers = fetched.sources
     inline = np.flatnonzero(kind == INLINE)
     if len(inline):
@@ -121,11 +122,7 @@ def _fetch_objects(
     single_read: bool,
 ) -> Fetched:
     """The store's answer for the objects; UNASKED if no request is needed."""
-    inner = UNASKED
-    if continue_from is not None:
-        if not isinstance(continue_from.sources.buffers, AnsweredBuffers):
-            raise InvalidInputError("the Fetched to hold came from another storage")
-        inner = continue_from.sources.buffers.inner
+    inner = UNASKED if continue_from is None else continued(continue_from, AnsweredBuffers).inner
     if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
         return UNASKED
     fetched = fetch_spans(
@@ -181,6 +178,6 @@ def _stale(
     """Which chunks have another version than expected, or are missing, or exist against expectation."""
     if expect is versions:
         return np.zeros(len(status), np.bool_)
-    wanted, present = as_objects(expect), as_objects(versions)
+    expected, present = as_objects(expect), as_objects(versions)
     present[(status == ABSENT_KEY) | (status == FOLDER)] = ABSENT
-    return np.asarray(np.not_equal(wanted, _NONE) & np.not_equal(wanted, present), np.bool_)
+    return np.asarray(np.not_equal(expected, _NONE) & np.not_equal(expected, present), np.bool_)

@@ -253,13 +253,13 @@ def _read(descriptor: int, entry: Entry, first: int, count: int) -> tuple[int, b
     if checks is None:
         return None
     low, blocks = block_span(entry, first, count)
-    wanted = min(blocks * BLOCK, entry.end - entry.start - low * BLOCK)
-    value = os.pread(descriptor, wanted, before + low * BLOCK)
+    length = min(blocks * BLOCK, entry.end - entry.start - low * BLOCK)
+    value = os.pread(descriptor, length, before + low * BLOCK)
     view = memoryview(value)
     for number in range(blocks):
         if _kernel.crc32c(view[number * BLOCK : (number + 1) * BLOCK]) != checks[low + number]:
             return None
-    if len(value) != wanted:
+    if len(value) != length:
         return None
     if time.time() - stat.st_mtime > _UNTOUCHED:
         with contextlib.suppress(OSError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,6 @@ from frazil.stores.transfer.content import read_views
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
-    ABSENT,
     FOUND,
     MISSING,
     NO_SPANS,
@@ -37,6 +37,8 @@ from frazil.stores.values import (
     Sources,
     Version,
     clip_span,
+    continued,
+    mark_stale,
     replaced_between_requests,
     resolve_span,
 )
@@ -67,7 +69,7 @@ class CachePolicy(Record):
         return nbytes >= self.smallest and name.startswith(self.beginnings)
 
 
-class _Asked(Record):
+class _InnerFetch(Record):
     """The request to the store below, and its answer. running: the fetch, which begins before the request: values that it reads later are as old."""
 
     names: Sequence[str]
@@ -76,14 +78,14 @@ class _Asked(Record):
 
 
 class _Resumable(list["SourceBuffer"]):
-    """The buffers of an answer, with the data to continue it. asked: the request to the store below, if any; row_of: the rows there of the names that were
+    """The buffers of an answer, with the data to continue it. request: the request to the store below, if any; row_of: the rows there of the names that were
     requested."""
 
-    __slots__ = ("asked", "row_of")
+    __slots__ = ("request", "row_of")
 
-    def __init__(self, values: Sequence[SourceBuffer], asked: _Asked | None, row_of: Mapping[int, int]) -> None:
+    def __init__(self, values: Sequence[SourceBuffer], request: _InnerFetch | None, row_of: Mapping[int, int]) -> None:
         super().__init__(values)
-        self.asked, self.row_of = asked, row_of
+        self.request, self.row_of = request, row_of
 
 
 class _Answer:
@@ -104,7 +106,7 @@ class _Answer:
     def missing(self) -> list[int]:
         return [i for i, part in enumerate(self.parts) if part is None] if None in self.parts else []
 
-    def fetched(self, asked: _Asked | None, row_of: Mapping[int, int]) -> Fetched:
+    def fetched(self, request: _InnerFetch | None, row_of: Mapping[int, int]) -> Fetched:
         rows: list[Span] = []
         buffers: list[SourceBuffer] = []
         for (name, start, length), part in zip(self.spans, self.parts, strict=True):
@@ -116,7 +118,7 @@ class _Answer:
             buffers.append(part[1])
             rows.append((-len(buffers), start - part[0], length))
         return Fetched(
-            Sources(None, _Resumable(buffers, asked, row_of)),
+            Sources(None, _Resumable(buffers, request, row_of)),
             self.status,
             self.versions,
             np.array(self.sizes, np.int64),
@@ -174,12 +176,12 @@ class KeepingStore(WrappedStore):
 
     def _fetch_now(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         answer, trusts = _Answer(names, spans), self._policy.trusts
-        known, answer.parts = self._kept.find(names, answer.spans)
+        objects, answer.parts = self._kept.find(names, answer.spans)
         missing = answer.missing()
         unsure = {answer.spans[i][0] for i in missing}
         if len(spans) < len(names) or len(names) > 1:
             unsure.update(set(range(len(names))).difference([span[0] for span in answer.spans]))  # to be looked up
-        for row, found in enumerate(known):
+        for row, found in enumerate(objects):
             if found is None:
                 unsure.add(row)
                 continue
@@ -197,12 +199,12 @@ class KeepingStore(WrappedStore):
         """The rest of an answer, from the store below: for the names of some rows."""
         row_of = {row: at for at, row in enumerate(rows)}
         new = len(missing) == len(answer.spans) and len(rows) == len(answer.names) and max(answer.sizes, default=-1) < 0
-        asked = self._ask(answer, row_of, missing, expect)
-        inner, changed = asked.fetched, set()
+        request = self._fetch_inner(answer, row_of, missing, expect)
+        inner, changed = request.fetched, set()
         if new and inner.sources.files is None and not self._kept.takes(int(inner.rows[:, 2].sum()), len(missing)):
             self.misses += len(missing)
             # a pass over much data, returned unchanged
-            return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, asked, row_of)))
+            return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, request, row_of)))
         repeats = inner.version_may_repeat or [False] * len(rows)
         for row, version, status, size, repeat in zip(
             rows, inner.versions, inner.status, inner.sizes.tolist(), repeats, strict=True
@@ -212,30 +214,30 @@ class KeepingStore(WrappedStore):
             answer.status[row], answer.versions[row], answer.sizes[row] = status, version, size
             answer.version_may_repeat[row] = repeat
         late = [i for i, span in enumerate(answer.spans) if span[0] in changed and answer.parts[i] is not None]
-        self._take(answer, missing, asked, row_of)
-        self._take_continued(answer, late, asked, row_of)
+        self._take(answer, missing, request, row_of)
+        self._take_continued(answer, late, request, row_of)
         self.hits += len(answer.spans) - len(missing) - len(late)
         self.misses += len(missing) + len(late)
-        return answer.fetched(asked, row_of)
+        return answer.fetched(request, row_of)
 
-    def _ask(
+    def _fetch_inner(
         self,
         answer: _Answer,
         row_of: Mapping[int, int],
         which: Sequence[int],
         expect: Sequence[Version | None] | None,
-    ) -> _Asked:
+    ) -> _InnerFetch:
         """Requests some spans from the store below; neighbours in one request."""
         names, running = [answer.names[row] for row in row_of], self._kept.begin()
-        wanted = None if expect is None else [expect[row] for row in row_of]
-        return _Asked(names, fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=wanted), running)
+        expected = None if expect is None else [expect[row] for row in row_of]
+        return _InnerFetch(
+            names, fetch_spans(self.inner, names, _spans(answer, which, row_of), expect=expected), running
+        )
 
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
     ) -> Fetched:
-        before = continue_from.sources.buffers
-        if not isinstance(before, _Resumable):
-            raise InvalidInputError("the Fetched to hold came from another store")
+        before = continued(continue_from, _Resumable)
         answer, versions = _Answer(names, spans), continue_from.versions
         answer.status, answer.versions, answer.sizes = (
             list(continue_from.status),
@@ -250,39 +252,39 @@ class KeepingStore(WrappedStore):
                 answer.parts[i] = None
             if answer.parts[i] is None and answer.status[row] == FOUND:
                 missing[row not in before.row_of].append(i)
-        if before.asked is not None:
-            self._take_continued(answer, missing[0], before.asked, before.row_of)
+        if before.request is not None:
+            self._take_continued(answer, missing[0], before.request, before.row_of)
         if missing[1]:
             row_of = {row: at for at, row in enumerate(sorted({answer.spans[i][0] for i in missing[1]}))}
-            self._take(answer, missing[1], self._ask(answer, row_of, missing[1], versions), row_of)
+            self._take(answer, missing[1], self._fetch_inner(answer, row_of, missing[1], versions), row_of)
         self.hits += len(answer.spans) - len(missing[0]) - len(missing[1])
         self.misses += len(missing[0]) + len(missing[1])
-        for row, wanted in enumerate(() if expect is None else expect):
-            if wanted is not None and wanted != (answer.versions[row] or ABSENT):
-                answer.status[row] = STALE
-        return answer.fetched(before.asked, before.row_of)
+        mark_stale(answer.status, answer.versions, expect)
+        return answer.fetched(before.request, before.row_of)
 
-    def _take_continued(self, answer: _Answer, which: Sequence[int], asked: _Asked, row_of: Mapping[int, int]) -> None:
+    def _take_continued(
+        self, answer: _Answer, which: Sequence[int], request: _InnerFetch, row_of: Mapping[int, int]
+    ) -> None:
         """_take, for spans that are still to be fetched, of the objects that were requested."""
         if which:
             spans = _spans(answer, which, row_of)
-            fetched = fetch_spans(self.inner, asked.names, spans, continue_from=asked.fetched)
-            self._take(answer, which, asked._replace(fetched=fetched), row_of)
+            fetched = fetch_spans(self.inner, request.names, spans, continue_from=request.fetched)
+            self._take(answer, which, request._replace(fetched=fetched), row_of)
 
-    def _take(self, answer: _Answer, which: Sequence[int], asked: _Asked, row_of: Mapping[int, int]) -> None:
+    def _take(self, answer: _Answer, which: Sequence[int], request: _InnerFetch, row_of: Mapping[int, int]) -> None:
         """Puts the answer of the store below to some spans into the answer, and keeps it."""
         policy = self._policy
-        values = read_views(asked.fetched, asked.names, _spans(answer, which, row_of))
+        values = read_views(request.fetched, request.names, _spans(answer, which, row_of))
         takes = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
-        additions, gone = [], []
+        additions, missing = [], []
         for i, value in zip(which, values, strict=True):
             row, start, length = answer.spans[i]
             name, version, size = answer.names[row], answer.versions[row], answer.sizes[row]
-            if answer.status[row] == FOUND != asked.fetched.status[row_of[row]]:
+            if answer.status[row] == FOUND != request.fetched.status[row_of[row]]:
                 # also if it is missing: an object found before must not be read as fill values
                 answer.status[row] = STALE
             if value is None:
-                gone.append(name)
+                missing.append(name)
                 continue
             first = start if 0 <= start <= size else clip_span(start, length, size)[0]
             answer.parts[i] = Part(first, value)
@@ -290,10 +292,10 @@ class KeepingStore(WrappedStore):
             if takes and fit and policy.keeps(name, len(value)):
                 # a copy, so that no more bytes are held than are counted
                 additions.append(Addition(name, version, size, Part(first, bytes(value))))
-        if gone:
-            self._kept.drop(gone)
+        if missing:
+            self._kept.drop(missing)
         if additions:
-            self._kept.add(asked.running, additions)
+            self._kept.add(request.running, additions)
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
@@ -377,7 +379,7 @@ class CachingStore(KeepingStore):
         return f"CachingStore({self.inner!r}, {self.nbytes})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self.inner, self.nbytes, self.validate)
+        return partial(CachingStore, validate=self.validate), (self.inner, self.nbytes)
 
     @property
     def nbytes(self) -> int:
@@ -422,7 +424,3 @@ def _spans(answer: _Answer, which: Sequence[int], row_of: Mapping[int, int]) -> 
     """Some spans of an answer, with renumbered names."""
     found = [(row_of[row], start, length) for row, start, length in (answer.spans[i] for i in which)]
     return np.array(found, np.int64) if found else NO_SPANS
-
-
-def _again(inner: Store, nbytes: int, validate: bool | None) -> CachingStore:
-    return CachingStore(inner, nbytes, validate=validate)

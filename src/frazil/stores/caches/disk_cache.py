@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from frazil.errors import InvalidInputError, StoreError
@@ -57,7 +58,10 @@ class DiskCache(KeepingStore):
         return f"DiskCache({self.inner!r}, {self.folder!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self.inner, self.folder, self._files.limit, self._policy)
+        policy = self._policy
+        unchanging = None if policy.compares else policy.beginnings
+        make = partial(DiskCache, unchanging=unchanging, small=policy.smallest - 1)
+        return make, (self.inner, self.folder, self._files.limit)
 
     @property
     def identity(self) -> str | None:
@@ -92,16 +96,16 @@ class DiskRanges:
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
-        known: list[KeptObject | None] = []
+        objects: list[KeptObject | None] = []
         kept: list[list[Entry]] = []
         for row, name in enumerate(names):
             entries = self._entries(name)
             if versions is not None:
                 entries = [entry for entry in entries if entry.version == versions[row]]
             newest = self._newest(entries)
-            known.append(newest)
+            objects.append(newest)
             kept.append([entry for entry in entries if newest and entry.version == newest.version])
-        return known, [self._part(kept[row], start, length) for row, start, length in spans]
+        return objects, [self._part(kept[row], start, length) for row, start, length in spans]
 
     def _newest(self, entries: Sequence[Entry]) -> Entry | None:
         """Of several versions, the one used last."""
@@ -156,13 +160,13 @@ class DiskRanges:
     def _entries(self, key: str) -> Sequence[Entry]:
         """The entries of a key. Those of the last key are remembered as long as no file was added or removed; if other processes change the folder between two
         ticks of its clock, that costs a request at most."""
-        wanted = object_id(self.identity, key)
-        changed = self.folder.changed_at(wanted)
-        known = self._listed
-        if known[0] == wanted and known[1] == changed:
-            return known[2]
-        found = self.folder.entries(wanted) if changed else []
-        self._listed = wanted, changed, found
+        identity = object_id(self.identity, key)
+        changed = self.folder.changed_at(identity)
+        last = self._listed
+        if last[0] == identity and last[1] == changed:
+            return last[2]
+        found = self.folder.entries(identity) if changed else []
+        self._listed = identity, changed, found
         return found
 
     def _forget_listing(self) -> None:
@@ -201,8 +205,3 @@ def cached(
 def _check_limit(limit: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise InvalidInputError(f"the limit of a cache on disk is {limit!r}; it must be a number of bytes, 1 or more")
-
-
-def _again(inner: Store, folder: str, limit: int, policy: CachePolicy) -> DiskCache:
-    unchanging = None if policy.compares else policy.beginnings
-    return DiskCache(inner, folder, limit, unchanging=unchanging, small=policy.smallest - 1)

@@ -118,26 +118,26 @@ class MemoryRanges:
             found = self._objects.get_many(names)
             if versions is not None:
                 pairs = zip(found, versions, strict=True)
-                found = [known if known and known.version == version else None for known, version in pairs]
+                found = [cached if cached and cached.version == version else None for cached, version in pairs]
             parts = self._parts.get_many([(found[row], start) for row, start, _ in spans])
             for i, (row, start, length) in enumerate(spans):
-                known, part = found[row], parts[i]
-                if known is not None and (part is None or not 0 <= length <= len(part.value)):
-                    parts[i] = self._covering(known, start, length)
+                cached, part = found[row], parts[i]
+                if cached is not None and (part is None or not 0 <= length <= len(part.value)):
+                    parts[i] = self._covering(cached, start, length)
         return [*found], parts
 
-    def _covering(self, known: _Object, start: int, length: int) -> Part | None:
-        first, count = clip_span(start, length, known.size)
-        part = self._part_at(known, first)
+    def _covering(self, cached: _Object, start: int, length: int) -> Part | None:
+        first, count = clip_span(start, length, cached.size)
+        part = self._part_at(cached, first)
         return part if part is not None and first + count <= part.start + len(part.value) else None
 
-    def _part_at(self, known: _Object, first: int) -> Part | None:
+    def _part_at(self, cached: _Object, first: int) -> Part | None:
         """The last part that begins at or before a byte. Parts that were removed are forgotten here."""
-        while place := bisect_right(known.starts, first):
-            part = self._parts.get((known, known.starts[place - 1]))
+        while position := bisect_right(cached.starts, first):
+            part = self._parts.get((cached, cached.starts[position - 1]))
             if part is not None:
                 return part
-            del known.starts[place - 1]
+            del cached.starts[position - 1]
         return None
 
     def takes(self, nbytes: int, count: int) -> bool:
@@ -157,43 +157,43 @@ class MemoryRanges:
 
     def _add(self, key: str, additions: Iterable[Addition]) -> None:
         """Keeps parts of one value."""
-        known = self._objects.get(key)
+        cached = self._objects.get(key)
         last: Part | None = None  # the part added last: most come in order
         for _, version, size, part in additions:
             nbytes = len(part.value)
             if nbytes + len(key) > self.memory.limit:
                 continue
-            if known is None or known.version != version or known.size != size:
+            if cached is None or cached.version != version or cached.size != size:
                 self._forget(key)
-                known, last = _Object(key, version, size), None
-            if last is not None and known.starts[-1] == last.start < last.start + len(last.value) <= part.start:
+                cached, last = _Object(key, version, size), None
+            if last is not None and cached.starts[-1] == last.start < last.start + len(last.value) <= part.start:
                 last = part  # after all others
-                known.starts.append(part.start)
-                self._parts.put((known, part.start), part, nbytes)
+                cached.starts.append(part.start)
+                self._parts.put((cached, part.start), part, nbytes)
             else:
-                last = self._insert(known, part)
+                last = self._insert(cached, part)
 
-    def _insert(self, known: _Object, part: Part) -> Part:
+    def _insert(self, cached: _Object, part: Part) -> Part:
         """Keeps a part, instead of those inside it. Returns the part that is kept, which may be an older one that contains it."""
-        (start, value), starts = part, known.starts
+        (start, value), starts = part, cached.starts
         end = start + len(value)
-        before = self._part_at(known, start) if starts else None
+        before = self._part_at(cached, start) if starts else None
         if before is not None and before.start + len(before.value) >= end:
             return before  # from another thread
         low = bisect_left(starts, start)
-        inside = [at for at in starts[low : bisect_right(starts, end)] if not self._ends_behind(known, at, end)]
+        inside = [at for at in starts[low : bisect_right(starts, end)] if not self._ends_behind(cached, at, end)]
         if inside:
-            self._parts.drop([(known, at) for at in inside])
-            known.starts = starts = [at for at in starts if at not in inside]
+            self._parts.drop([(cached, at) for at in inside])
+            cached.starts = starts = [at for at in starts if at not in inside]
         starts.insert(low, start)
         self._objects.put(
-            known.key, known, len(known.key)
+            cached.key, cached, len(cached.key)
         )  # used later than its other parts, and earlier than this one
-        self._parts.put((known, start), part, len(value))
+        self._parts.put((cached, start), part, len(value))
         return part
 
-    def _ends_behind(self, known: _Object, start: int, end: int) -> bool:
-        part = self._parts.get((known, start))
+    def _ends_behind(self, cached: _Object, start: int, end: int) -> bool:
+        part = self._parts.get((cached, start))
         return part is not None and start + len(part.value) > end
 
     def drop(self, keys: Sequence[str]) -> None:
@@ -212,7 +212,7 @@ class MemoryRanges:
             self._parts.drop([name for name in parts if name[0].key.startswith(prefix)])
 
     def _forget(self, key: str) -> None:
-        known = self._objects.get(key)
-        if known is not None:
-            self._parts.drop([(known, start) for start in known.starts])
+        cached = self._objects.get(key)
+        if cached is not None:
+            self._parts.drop([(cached, start) for start in cached.starts])
             self._objects.drop([key])

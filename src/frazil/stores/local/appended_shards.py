@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from frazil.stores.port import KernelRoot
     from frazil.stores.store import Store
 
-_CHANGED, _NOT_IN_PLACE = -1, -3
+_CHANGED, _CANNOT_OVERWRITE = -1, -3
 _LEFT, _TORN, _COPIED = 1, 2, 3
 COPIED_TORN: Final = "it was copied during an append"
 COPIED_HINT: Final = "`frazil validate --repair` restores what it was before the append"
@@ -59,7 +59,7 @@ def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: boo
     for i, code in enumerate(result[:, 0].tolist()):
         if code == _CHANGED:
             changed.append(i)
-        elif code == _NOT_IN_PLACE:
+        elif code == _CANNOT_OVERWRITE:
             whole.append(i)
         elif code:
             raise refused("cannot be changed in place", code, changes.names[i])
@@ -127,8 +127,8 @@ def _root(store: Store) -> KernelRoot | None:
     return store.kernel_root() if isinstance(store, LocalStore) else None
 
 
-def _of_code(names: Sequence[str], codes: Sequence[int], wanted: int) -> list[str]:
-    return [name for name, code in zip(names, codes, strict=True) if code == wanted]
+def _of_code(names: Sequence[str], codes: Sequence[int], expected: int) -> list[str]:
+    return [name for name, code in zip(names, codes, strict=True) if code == expected]
 
 
 def _codes(

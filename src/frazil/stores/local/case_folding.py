@@ -81,9 +81,9 @@ def find_clash(root: int, names: Sequence[str]) -> tuple[str, str] | None:
             if part.swapcase() != part:
                 if prefix not in folders:
                     folders[prefix] = _folded_names(root, prefix)
-                known = folders[prefix].setdefault(part.casefold(), part)
-                if known != part:
-                    return name, prefix + known
+                first = folders[prefix].setdefault(part.casefold(), part)
+                if first != part:
+                    return name, prefix + first
             prefix += part + "/"
     return None
 

@@ -23,7 +23,7 @@ LOCK_SUFFIX: Final = ".__lock"
 _LOCKED: Final = LOCK_SUFFIX + "/"
 _LONGEST_NAME: Final = 255  # bytes of a component, on all disks in use
 _OPEN_AT_ONCE: Final = 64  # folders of one listing
-_GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
+_MISSING = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 
 class RootFolder:
@@ -35,7 +35,7 @@ class RootFolder:
         self._open = _kernel.Descriptor(path)
         self.fd = self._open.fd
 
-    def is_gone(self) -> bool:
+    def is_removed(self) -> bool:
         return os.fstat(self.fd).st_nlink == 0
 
 
@@ -154,7 +154,7 @@ def _version_of(root: int, level: _Level, name: str) -> Version | None:
     try:
         stat = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in _MISSING:
             return None
         raise
     return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
@@ -240,7 +240,7 @@ def _remove_empty(root: int, path: str) -> None:
     try:
         os.rmdir(name, dir_fd=folder.fd)
     except OSError as error:
-        if error.errno not in _GONE and error.errno != ENOTEMPTY:
+        if error.errno not in _MISSING and error.errno != ENOTEMPTY:
             raise
 
 

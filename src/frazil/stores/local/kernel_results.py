@@ -16,16 +16,15 @@ import numpy as np
 from frazil import _kernel
 from frazil.stores.local.system_errors import NOWHERE, refused
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOLDER,
     FOUND,
-    STALE,
     Columns,
     CreateOnly,
     Fetched,
     Sources,
     Version,
+    mark_stale,
     object_rows,
     resolve_span,
 )
@@ -76,10 +75,7 @@ def answered(
     status = [ABSENT_KEY if version is None else FOUND for version in versions]
     for i in folders:
         status[i] = FOLDER
-    if expect is not None:
-        for i, wanted in enumerate(expect):
-            if wanted is not None and wanted != (versions[i] or ABSENT):
-                status[i] = STALE
+    mark_stale(status, versions, expect)
     rows = object_rows(spans, status, sizes, files=True)
     return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
 
@@ -113,7 +109,7 @@ class _Folder(Protocol):
 
     fd: int
 
-    def is_gone(self) -> bool: ...
+    def is_removed(self) -> bool: ...
 
 
 def one_found(
@@ -124,7 +120,7 @@ def one_found(
     files = _kernel.open_files(root.fd, names, stat)
     ((code, _, size, changed),) = stat.tolist()
     version = raw(stat)[8:]
-    if code in NOWHERE and not root.is_gone():
+    if code in NOWHERE and not root.is_removed():
         stat[0, 2] = -1
         folders = (0,) if code == errno.EISDIR else ()
         return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)

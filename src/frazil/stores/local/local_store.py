@@ -55,11 +55,10 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores.local import hard_links, leftovers, new_files
+    from frazil.stores.local import leftovers, new_files
     from frazil.stores.transfer import append
 else:
     append = LateModule("frazil.stores.transfer.append")
-    hard_links = LateModule("frazil.stores.local.hard_links")
     leftovers = LateModule("frazil.stores.local.leftovers")
     new_files = LateModule("frazil.stores.local.new_files")
 
@@ -175,7 +174,7 @@ class LocalStore(Store):
             if one is not None:
                 return one
         found = self._opened(root, names) if len(names) > 1 else when_files_are_free(partial(self._opened, root, names))
-        if None in found[1] and root.is_gone():
+        if None in found[1] and root.is_removed():
             root = self._live()
             if root is None:
                 return self._not_there(names, spans, expect)
@@ -245,12 +244,12 @@ class LocalStore(Store):
         return self._put(names, pieces, expect)
 
     def _put(self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
-        wanted = [expected(version) for version in expect]
-        root = self._made()
-        result = self._published(root, names, pieces, wanted)
+        conditions = [expected(version) for version in expect]
+        root = self._open() or self._made()
+        result = self._published(root, names, pieces, conditions)
         rows = result.tolist()
-        if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_gone():  # the root folder was removed
-            result = self._published(self._made(), names, pieces, wanted)
+        if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_removed():  # the root folder was removed
+            result = self._published(self._made(), names, pieces, conditions)
             rows = result.tolist()
         table = raw(result)
         answers: list[Version | Changed] = []
@@ -361,11 +360,11 @@ class LocalStore(Store):
         self._check_writable(names)
         root = self._made()
         self._check_case(root, names)
-        codes = hard_links.link_files(root.fd, names, sources, sync=self.sync)
-        copied = [i for i, code in enumerate(codes) if code in hard_links.NEEDS_A_COPY]
+        codes = new_files.link_files(root.fd, names, sources, sync=self.sync)
+        copied = [i for i, code in enumerate(codes) if code in new_files.NEEDS_A_COPY]
         sizes = super().copy_in([names[i] for i in copied], self, [sources[i] for i in copied])
         for i, size in zip(copied, sizes, strict=True):
-            codes[i] = hard_links.ABSENT if size < 0 else 0
+            codes[i] = new_files.ABSENT if size < 0 else 0
         for i, code in enumerate(codes):
             if code > 0:
                 raise refused("cannot be written", code, names[i])
@@ -422,7 +421,7 @@ class LocalStore(Store):
     def _live(self) -> RootFolder | None:
         """The root; if it was removed and created again, the folder that now has its path."""
         root = self._open()
-        if root is not None and root.is_gone():
+        if root is not None and root.is_removed():
             self._root = None
             root = self._open()
         return root

@@ -28,7 +28,7 @@ _NO_BUCKET: Final = (
     "The specified container does not exist",
 )
 _NO_KEY: Final = {"NoSuchKey", "NoSuchVersion", "NotFound", "BlobNotFound", "ResourceNotFound"}
-_NOBODY: Final = {
+_CREDENTIAL_CODES: Final = {
     "ExpiredToken",
     "ExpiredTokenException",
     "InvalidAccessKeyId",
@@ -37,7 +37,7 @@ _NOBODY: Final = {
     "TokenRefreshRequired",
     "XAdminUserNotFound",
 }  # codes of invalid credentials, whatever the status is
-_CLOCK: Final = {"RequestTimeTooSkewed", "RequestExpired"}
+_CLOCK_CODES: Final = {"RequestTimeTooSkewed", "RequestExpired"}
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _NO_BLOB: Final = re.compile(r"Bulk delete request failed for key .*: The specified blob does not exist", re.DOTALL)
@@ -116,21 +116,21 @@ def failure(error: Exception, what: str, key: str, url: str) -> StoreError:
     """The final error of a request. what: such as "could not be read"; url: of the store, without secrets."""
     text, kind = str(error), type(error).__name__
     status, code = _status(text), _CODE.search(text) or _OF_ONE_KEY.search(text)
-    said = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
+    answer = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
     hint: str | None
     if any(name in text for name in _NO_BUCKET):
         reason, hint = "the bucket or container does not exist", _HINTS["bucket"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be obtained", _HINTS["token"]
-    elif code and code[1] in _CLOCK:
-        reason, hint = f"the server does not permit it ({said})", _HINTS["clock"]
-    elif code and (code[1] in _NOBODY or (code[1] == "AccessDenied" and not status)):
-        reason, hint = f"the server does not permit it ({said})", _HINTS["403"]
+    elif code and code[1] in _CLOCK_CODES:
+        reason, hint = f"the server does not permit it ({answer})", _HINTS["clock"]
+    elif code and (code[1] in _CREDENTIAL_CODES or (code[1] == "AccessDenied" and not status)):
+        reason, hint = f"the server does not permit it ({answer})", _HINTS["403"]
     elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
-        reason, hint = f"the server does not permit it ({said or kind})", _HINTS["401" if status == 401 else "403"]
+        reason, hint = f"the server does not permit it ({answer or kind})", _HINTS["401" if status == 401 else "403"]
     elif status:
         reason, hint = (
-            f"the server answered {said}",
+            f"the server answered {answer}",
             _HINTS[_HINT_OF.get(status, "lost" if status >= 500 else "else")],
         )
     elif _never_sent(text):
@@ -162,17 +162,17 @@ def no_answer_error(error: OSError | InvalidInputError, key: str, url: str) -> t
     """The error for a web server that did not respond, or not with HTTP (EPROTO); and whether the same request may succeed later."""
     again = False
     number = getattr(error, "errno", None)
-    said = error.message if isinstance(error, FrazilError) else getattr(error, "strerror", None) or str(error)
+    message = error.message if isinstance(error, FrazilError) else getattr(error, "strerror", None) or str(error)
     if isinstance(error, ssl.SSLError) and not isinstance(error, _BROKEN_OFF):
         reason, hint = "the request could not be made", _HINTS["tls"]
     elif isinstance(error, InvalidInputError):
-        reason, hint = first_line(said), error.hint or _HINTS["nonsense"]
+        reason, hint = first_line(message), error.hint or _HINTS["nonsense"]
     elif number == EPROTO:
-        reason, hint = first_line(said), _HINTS["nonsense"]
+        reason, hint = first_line(message), _HINTS["nonsense"]
     elif number == ETIMEDOUT or isinstance(error, TimeoutError):
         reason, hint, again = "the server did not answer in time", _HINTS["time"], True
     else:
-        reason, hint, again = first_line(said), _HINTS["lost"], True
+        reason, hint, again = first_line(message), _HINTS["lost"], True
     return StoreError(f"an object of {url} could not be read: {reason}", key=key or None, hint=hint), again
 
 

@@ -131,8 +131,8 @@ def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -
         decider = _built(kind, bucket, whole, writing, {**retry, "max_retries": 0})
         return Connection(reader, writer, decider, requests_in_flight)
 
-    told, settings = environment(*_BEGINNINGS.get(kind, ())), None if profile is None else profile.settings
-    key = [kind, bucket, given, client, retry, requests_in_flight, told, settings]
+    variables, settings = environment(*_BEGINNINGS.get(kind, ())), None if profile is None else profile.settings
+    key = [kind, bucket, given, client, retry, requests_in_flight, variables, settings]
     connection = shared_connection(key, connected)
     if kind == "HTTPStore":
         return Clients(connection, kind, f"{bucket}/{prefix}".rstrip("/"), backoff, web=url)
@@ -223,12 +223,12 @@ def identity_of(clients: Clients) -> str | None:
 def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
     """What options, or else the environment, define of server and account. Each value has one name, so that one server has one result however it was given."""
     beginnings = _BEGINNINGS.get(kind, ())
-    told: list[tuple[str, object]] = [one for one in os.environ.items() if one[0].lower().startswith(beginnings)]
+    settings: list[tuple[str, object]] = [one for one in os.environ.items() if one[0].lower().startswith(beginnings)]
     for given in (options.get("config"), options):
         if isinstance(given, Mapping):
-            told += [(f"{name}".lower(), value) for name, value in given.items()]
+            settings += [(f"{name}".lower(), value) for name, value in given.items()]
     where: dict[str, str] = {}
-    for name, value in told:
+    for name, value in settings:
         plain = name.lower()
         for beginning in beginnings:
             plain = plain.removeprefix(beginning)

@@ -80,9 +80,9 @@ class RequestThreads:
         with self._changed:
             while not self._tasks:
                 self._idle += 1
-                told = self._changed.wait(_IDLE_SECONDS)
+                notified = self._changed.wait(_IDLE_SECONDS)
                 self._idle -= 1
-                if not told and not self._tasks:
+                if not notified and not self._tasks:
                     self._count -= 1
                     return None
             return self._tasks.popleft()
@@ -208,10 +208,10 @@ def check_process(store: object) -> None:
 
 def environment(*beginnings: str) -> tuple[tuple[str, str], ...]:
     """What the environment now defines of servers, credentials and proxies: part of what a client is created from."""
-    wanted = tuple(one.lower() for one in beginnings)
+    starts = tuple(one.lower() for one in beginnings)
     return tuple(
         sorted(
-            one for one in os.environ.items() if one[0].lower().startswith(wanted) or one[0].lower().endswith("_proxy")
+            one for one in os.environ.items() if one[0].lower().startswith(starts) or one[0].lower().endswith("_proxy")
         )
     )
 

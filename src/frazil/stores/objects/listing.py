@@ -83,20 +83,20 @@ class _Listing:
         """Rows after a text, ascending: at least one more than the limit, or all rows, and whether these are all. Without order the list is read completely."""
         rows, self._rest = self._rest, []
         ordered = True
-        known: set[str] = set()  # keys received since the order was lost
+        keys: set[str] = set()  # keys received since the order was lost
         while not ordered or len(rows) <= limit:
             chunk = self._next_chunk(ordered=ordered)
             if chunk is None:
                 return (rows if ordered else sorted(dict(rows).items(), key=itemgetter(0))), True
-            told = [one["path"] for one in chunk]
-            if told and len(known.union(told)) - len(known) <= len(told) // 2:  # each key comes once
+            listed = [one["path"] for one in chunk]
+            if listed and len(keys.union(listed)) - len(keys) <= len(listed) // 2:  # each key comes once
                 raise self._refused("its pages repeat the same keys")
-            ordered = ordered and _ascend([*self._last, *told])
+            ordered = ordered and _ascend([*self._last, *listed])
             if not ordered:
-                known.update(told)
+                keys.update(listed)
                 if self._continued:
                     raise self._refused("its pages are not sorted, and the listing is too long to be sorted here")
-            self._last = told[-1:] or self._last
+            self._last = listed[-1:] or self._last
             # a server may not support a starting point, or ignore it: so rows are filtered again
             rows += [row for row in _below(chunk, self._root, self._prefix) if row[0] > after]
         return rows, False

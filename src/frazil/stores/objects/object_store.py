@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
-from frazil.metadata.warnings import tell
+from frazil.metadata.warnings import warn_caller
 from frazil.stores.objects.client_errors import failure, is_too_busy, meaning_of
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.connections import check_process, client_panics
@@ -26,7 +26,7 @@ from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.port import StorePort
 from frazil.stores.store import Store
 from frazil.stores.transfer.content import is_large, parts_of, taken
-from frazil.stores.transfer.large_buffers import joined_value
+from frazil.stores.transfer.large_buffers import value_buffers
 from frazil.stores.transfer.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
@@ -103,7 +103,7 @@ class ObjectStore(Store):
             if isinstance(objects, str)
             else clients_of(objects, requests_in_flight)
         )
-        self._urls: Final = (objects, options)
+        self._urls: Final[tuple[ObjectClient | str, dict[str, Any]]] = (objects, options)
         self.requests_in_flight: Final = requests_in_flight
         self.bytes_in_flight: Final = bytes_in_flight
         self.redirects: Final = None if redirects is None else checked_folders(redirects)
@@ -123,14 +123,17 @@ class ObjectStore(Store):
                 "a store in the memory of this process cannot be sent to another process",
                 hint="use a store on a server",
             )
-        return _again, (objects, self.requests_in_flight, self.bytes_in_flight, self.redirects, options)
+        return partial(ObjectStore, **self._limits(), redirects=self.redirects, **options), (objects,)
+
+    def _limits(self) -> dict[str, Any]:
+        return {"requests_in_flight": self.requests_in_flight, "bytes_in_flight": self.bytes_in_flight}
 
     def redirected_below(self, folders: Sequence[str]) -> ObjectStore:
         """This store, with redirects to these addresses alone; itself if its user chose them, or if it is not a web server's."""
         if self._web is None or self.redirects is not None:
             return self
         objects, options = self._urls
-        return _again(objects, self.requests_in_flight, self.bytes_in_flight, folders, options)
+        return ObjectStore(objects, **self._limits(), redirects=folders, **options)
 
     @property
     def url(self) -> str:
@@ -175,15 +178,15 @@ class ObjectStore(Store):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        wanted: list[Version | None] = [None] * len(names) if expect is None else list(expect)
+        expected: list[Version | None] = [None] * len(names) if expect is None else list(expect)
         if continue_from is not None:
             # an object without a version cannot be expected: see responses.py
-            wanted = [
+            expected = [
                 one if one is not None or (version is None and status == FOUND) else version or ABSENT
-                for one, version, status in zip(wanted, continue_from.versions, continue_from.status, strict=True)
+                for one, version, status in zip(expected, continue_from.versions, continue_from.status, strict=True)
             ]
-        asked = [
-            RangeRequest(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
+        requests = [
+            RangeRequest(names[name], start, 0 if expected[name] == ABSENT else length, expected[name] or None)
             for name, start, length in spans.tolist()
         ]
         of_name: list[list[int]] = [[] for _ in names]
@@ -192,37 +195,37 @@ class ObjectStore(Store):
         count = len(spans)
         for name, rows in enumerate(of_name):
             if not rows and continue_from is None:
-                of_name[name] = [len(asked)]
-                asked.append(RangeRequest(names[name], 0, 0, wanted[name] or None))
-        answers = self._answers(asked, of_name)
-        self._tell_redirects()
+                of_name[name] = [len(requests)]
+                requests.append(RangeRequest(names[name], 0, 0, expected[name] or None))
+        answers = self._answers(requests, of_name)
+        self._warn_of_redirects()
         # find the present version of changed objects: it is returned in Changed
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
         for i, now in zip(
-            stale, self._all(self._reader.answer, [RangeRequest(asked[i].key) for i in stale]), strict=True
+            stale, self._all(self._reader.answer, [RangeRequest(requests[i].key) for i in stale]), strict=True
         ):
             answers[i] = now._replace(state="changed")
-        return put_together(names, spans, answers[:count], of_name, answers, wanted, continue_from)
+        return put_together(names, spans, answers[:count], of_name, answers, expected, continue_from)
 
-    def _tell_redirects(self) -> None:
+    def _warn_of_redirects(self) -> None:
         """Warns of servers that sent answers after a redirect, once for each."""
-        for asked, found in () if self._web is None else self._web.take_moved():
-            tell(
-                f"{asked} was redirected: it is read from {found}. If you trust that server, open it there, or give the store redirects=[...]",
+        for requested, found in () if self._web is None else self._web.take_moved():
+            warn_caller(
+                f"{requested} was redirected: it is read from {found}. If you trust that server, open it there, or give the store redirects=[...]",
                 RedirectWarning,
             )
 
-    def _answers(self, asked: Sequence[RangeRequest], of_name: Sequence[Sequence[int]]) -> list[Answer]:
+    def _answers(self, requests: Sequence[RangeRequest], of_name: Sequence[Sequence[int]]) -> list[Answer]:
         """The answers to all requests, those of one object from one version of it."""
-        answers = self._all(self._reader.answer, asked)
+        answers = self._all(self._reader.answer, requests)
         for _ in attempts(READS):
             again: dict[int, RangeRequest] = {}
             for rows in of_name:
-                if len(rows) > 1 and not asked[rows[0]].expect and are_of_several([answers[i] for i in rows]):
+                if len(rows) > 1 and not requests[rows[0]].expect and are_of_several([answers[i] for i in rows]):
                     # of the newest version seen; an earlier answer has it too if only one object was replaced
                     newest = answers[rows[-1]].version
                     again |= {
-                        i: asked[i]._replace(expect=newest)
+                        i: requests[i]._replace(expect=newest)
                         for i in rows
                         if newest is None or answers[i].version != newest
                     }
@@ -231,10 +234,12 @@ class ObjectStore(Store):
             for i, answer in zip(again, self._all(self._reader.answer, list(again.values())), strict=True):
                 answers[i] = answer
             for rows in of_name:  # do not wait for a version that is replaced already
-                if any(answers[i].state == "changed" and not asked[i].expect for i in rows):
-                    for i, answer in zip(rows, self._all(self._reader.answer, [asked[i] for i in rows]), strict=True):
+                if any(answers[i].state == "changed" and not requests[i].expect for i in rows):
+                    for i, answer in zip(
+                        rows, self._all(self._reader.answer, [requests[i] for i in rows]), strict=True
+                    ):
                         answers[i] = answer
-        raise replaced("an object was", asked[0].key)
+        raise replaced("an object was", requests[0].key)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -245,18 +250,18 @@ class ObjectStore(Store):
         self.require("writable")
         if pieces.parts is not None and names:
             return [self._put_stream(names[0], pieces.parts)]
-        wanted = [(key, pieces, value, version) for value, (key, version) in enumerate(zip(names, expect, strict=True))]
-        return self._all(self._put_value, wanted)
+        writes = [(key, pieces, value, version) for value, (key, version) in enumerate(zip(names, expect, strict=True))]
+        return self._all(self._put_value, writes)
 
-    def _put_value(self, wanted: tuple[str, Pieces, int, Version | None]) -> Version | Changed:
-        key, pieces, number, expect = wanted
+    def _put_value(self, write: tuple[str, Pieces, int, Version | None]) -> Version | Changed:
+        key, pieces, number, expect = write
         if "\\" in key and self._clients.kind == "AzureStore":
             raise StoreError(
                 "Azure stores no key with a backslash", key=key, hint="Azure treats it as a slash: choose another key"
             )
         value = taken(pieces, number)
         if expect is not None:
-            return self._put_if(key, joined_value(value), expect)
+            return self._put_if(key, value_buffers(value), expect)
         at_once, path = min(8, self.requests_in_flight), self._clients.below + key
         mark = _new_mark() if value.rows[:, 2].sum() >= _MULTIPART else None  # of what goes in parts
         try:
@@ -269,7 +274,7 @@ class ObjectStore(Store):
             result = obstore.put(
                 self._clients.connection.writer,
                 path,
-                joined_value(value),
+                value_buffers(value),
                 use_multipart=mark is not None,
                 chunk_size=_PART,
                 max_concurrency=at_once,
@@ -305,7 +310,9 @@ class ObjectStore(Store):
             raise self._in_the_way(key) from None
         raise failure(error, "could not be written", key, self.url) from None
 
-    def _put_if(self, key: str, value: bytes | memoryview, expect: Version) -> Version | Changed:
+    def _put_if(
+        self, key: str, value: bytes | memoryview | list[bytes | memoryview], expect: Version
+    ) -> Version | Changed:
         """A write under a condition. If an answer is lost, the same write is repeated under the same condition. If that is refused, the mark of the present
         object says whether the lost request wrote it. (Versions and bytes do not say that: another process may have written the same.)"""
         import obstore
@@ -393,10 +400,10 @@ class ObjectStore(Store):
             )
             if answer.version is not None
         }
-        gone = [name for name, version in zip(names, expect, strict=True) if version is None]
+        unconditional = [name for name, version in zip(names, expect, strict=True) if version is None]
         # except for S3, the first missing key ends the call, and the other keys stay
         each = _ERASED_AT_ONCE if self._clients.kind == "S3Store" else 1
-        parts = [gone[first : first + each] for first in range(0, len(gone), each)]
+        parts = [unconditional[first : first + each] for first in range(0, len(unconditional), each)]
         self._all(self._erase, parts)
         return [present.get(name) for name in names]
 
@@ -428,15 +435,15 @@ class ObjectStore(Store):
         self.require("writable")
         return [0 if found else -1 for found in self._all(self._copy, list(zip(sources, names, strict=True)))]
 
-    def _copy(self, wanted: tuple[str, str]) -> bool:
+    def _copy(self, pair: tuple[str, str]) -> bool:
         import obstore
 
         try:
-            obstore.copy(self._clients.connection.writer, *(self._clients.below + key for key in wanted))
+            obstore.copy(self._clients.connection.writer, *(self._clients.below + key for key in pair))
         except Exception as error:
             if meaning_of(error) == "absent":
                 return False
-            raise failure(error, "could not be copied", wanted[0], self.url) from None
+            raise failure(error, "could not be copied", pair[0], self.url) from None
         return True
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
@@ -464,19 +471,3 @@ class ObjectStore(Store):
 
 def _new_mark() -> str:
     return os.urandom(12).hex()
-
-
-def _again(
-    objects: ObjectClient | str,
-    requests_in_flight: int,
-    bytes_in_flight: int,
-    redirects: Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> ObjectStore:
-    return ObjectStore(
-        objects,
-        requests_in_flight=requests_in_flight,
-        bytes_in_flight=bytes_in_flight,
-        redirects=redirects,
-        **options,
-    )

@@ -59,7 +59,7 @@ _CHANGED: Final = Answer("changed")
 
 
 def read_suffix(
-    asked: RangeRequest,
+    request: RangeRequest,
     get: Callable[[int], Answer] | None,
     look_up: Callable[[RangeRequest], Answer],
     read_range: Callable[[RangeRequest], Answer],
@@ -70,29 +70,29 @@ def read_suffix(
     get         requests that many last bytes; None: the server does not support such ranges, and the size is requested first
     look_up     returns size and version of the object
     read_range  reads a range that begins at an offset counted from the start"""
-    count, length = min(-asked.start, _LAST_BYTE), asked.length
+    count, length = min(-request.start, _LAST_BYTE), request.length
     whole = length < 0 or length >= count
     if get is not None and (whole or count <= _LONG_SUFFIX):
         found = get(count)
         if found.state != "found" or whole:
             return found
-        return found._replace(data=found.data[: clip_span(asked.start, length, found.size)[1]])
+        return found._replace(data=found.data[: clip_span(request.start, length, found.size)[1]])
     for _ in attempts(READS):
-        seen = look_up(asked._replace(length=0))
-        if seen.state != "found":
-            return seen
-        start, length = clip_span(asked.start, asked.length, seen.size)
+        head = look_up(request._replace(length=0))
+        if head.state != "found":
+            return head
+        start, length = clip_span(request.start, request.length, head.size)
         if length == 0:
-            return seen
-        part = read_range(RangeRequest(asked.key, start, length, seen.version))
-        if part.state == "found" or asked.expect is not None:
+            return head
+        part = read_range(RangeRequest(request.key, start, length, head.version))
+        if part.state == "found" or request.expect is not None:
             return part
     return _CHANGED
 
 
-def most_bytes(asked: RangeRequest, limit: int) -> int | None:
+def most_bytes(request: RangeRequest, limit: int) -> int | None:
     """How many bytes a span up to the end may have: as many as its caller expects, or the store's limit if that is more; None: any number."""
-    return max(-1 - asked.length, limit) if asked.length < -1 else None
+    return max(-1 - request.length, limit) if request.length < -1 else None
 
 
 def check_length(length: int, most: int | None, key: str, url: str) -> None:
@@ -169,18 +169,18 @@ class ObjectReader:
         self._reader, self._below = clients.connection.reader, clients.below
         self._suffixes = clients.kind != "AzureStore"
 
-    def answer(self, asked: RangeRequest) -> Answer:
+    def answer(self, request: RangeRequest) -> Answer:
         """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
-        if asked.length == 0:
-            return self._look_up(asked)
-        if asked.start >= 0:
-            return self._range(asked)
-        return self._suffix(asked)
+        if request.length == 0:
+            return self._look_up(request)
+        if request.start >= 0:
+            return self._range(request)
+        return self._suffix(request)
 
-    def _look_up(self, asked: RangeRequest) -> Answer:
+    def _look_up(self, request: RangeRequest) -> Answer:
         """By its first byte: the response to a HEAD has no body, which tells whether the key is absent, or the bucket, or the whole object store."""
-        seen = self._range(RangeRequest(asked.key, 0, 1))
-        if seen.state == "found" and asked.expect not in {None, seen.version}:
+        seen = self._range(RangeRequest(request.key, 0, 1))
+        if seen.state == "found" and request.expect not in {None, seen.version}:
             return _CHANGED
         return seen._replace(data=b"")
 
@@ -210,59 +210,59 @@ class ObjectReader:
                 return None
             raise failure(error, "could not be read", key, self._clients.url) from None
 
-    def _range(self, asked: RangeRequest) -> Answer:
-        if asked.length < 0:
-            return self._tail(asked)
-        return self._get(asked, {"range": (asked.start, min(asked.start + asked.length, _LAST_BYTE))})
+    def _range(self, request: RangeRequest) -> Answer:
+        if request.length < 0:
+            return self._tail(request)
+        return self._get(request, {"range": (request.start, min(request.start + request.length, _LAST_BYTE))})
 
-    def _tail(self, asked: RangeRequest) -> Answer:
+    def _tail(self, request: RangeRequest) -> Answer:
         """All bytes from an offset on: in one request if they are no more than the limit, else in parts of one version."""
         for _ in attempts(READS):
-            first = self._range(asked._replace(length=self._limit))
-            length = first.size - asked.start
+            first = self._range(request._replace(length=self._limit))
+            length = first.size - request.start
             if first.state != "found" or length <= self._limit:
                 if first.state == "found":
-                    check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.url)
+                    check_length(length, most_bytes(request, self._limit), request.key, self._clients.url)
                 return first
-            check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.url)
+            check_length(length, most_bytes(request, self._limit), request.key, self._clients.url)
             whole = empty_buffer(length)
             whole[: self._limit] = np.frombuffer(first.data, np.uint8)
             for at in range(self._limit, length, self._limit):
                 count = min(self._limit, length - at)
-                part = self._range(RangeRequest(asked.key, asked.start + at, count, first.version))
+                part = self._range(RangeRequest(request.key, request.start + at, count, first.version))
                 if part.state != "found" or len(part.data) != count:
                     break
                 whole[at : at + count] = np.frombuffer(part.data, np.uint8)
             else:
                 return first._replace(data=whole.data)
-            if asked.expect is not None:
+            if request.expect is not None:
                 break
         return _CHANGED
 
-    def _suffix(self, asked: RangeRequest) -> Answer:
+    def _suffix(self, request: RangeRequest) -> Answer:
         def get(count: int) -> Answer:
-            return self._get(asked, {"range": {"suffix": count}})
+            return self._get(request, {"range": {"suffix": count}})
 
-        return read_suffix(asked, get if self._suffixes else None, self._look_up, self._range)
+        return read_suffix(request, get if self._suffixes else None, self._look_up, self._range)
 
-    def _get(self, asked: RangeRequest, options: Mapping[str, object]) -> Answer:
+    def _get(self, request: RangeRequest, options: Mapping[str, object]) -> Answer:
         import obstore
 
-        if asked.expect is not None and (condition := condition_of(asked.expect)) is not None:
+        if request.expect is not None and (condition := condition_of(request.expect)) is not None:
             options = {**options, "if_match": condition}
         lost = StoreError("")
         for _ in attempts(self._clients.backoff):
             try:
-                result = obstore.get(self._reader, self._below + asked.key, options=options or None)  # type: ignore[arg-type]
+                result = obstore.get(self._reader, self._below + request.key, options=options or None)  # type: ignore[arg-type]
             except Exception as error:
-                return self._refused(error, asked)
+                return self._refused(error, request)
             try:
-                answer = self._received(result, asked)
+                answer = self._received(result, request)
             except StoreError:
                 raise
             except Exception as error:
                 # the body broke off; the client only repeats requests whose body has not begun
-                lost = failure(error, "could not be read", asked.key, self._clients.url)
+                lost = failure(error, "could not be read", request.key, self._clients.url)
                 if meaning_of(error) != "lost":
                     raise lost from None
             else:
@@ -271,45 +271,45 @@ class ObjectReader:
                     return answer
                 lost = StoreError(
                     f"an object of {self._clients.url} could not be read: {SHORT}",
-                    key=asked.key,
+                    key=request.key,
                     hint="check the server, and proxies before it",
                 )
         raise lost
 
-    def _received(self, result: GetResult, asked: RangeRequest) -> Answer | None:
+    def _received(self, result: GetResult, request: RangeRequest) -> Answer | None:
         """None if the body has fewer bytes than its headers announce, or more."""
         meta = result.meta
-        version = self._version(meta, asked.key)
-        if asked.expect is not None and version != asked.expect:
+        version = self._version(meta, request.key)
+        if request.expect is not None and version != request.expect:
             return _CHANGED
         first, last = result.range  # never more than requested: the client checks it
-        if asked.start < 0:
-            check_length(last - first, None, asked.key, self._clients.url)
+        if request.start < 0:
+            check_length(last - first, None, request.key, self._clients.url)
         data = _collected(result, last - first)
         if data is None:
             return None
         return Answer("found", data, version, meta["size"])
 
-    def _refused(self, error: Exception, asked: RangeRequest) -> Answer:
+    def _refused(self, error: Exception, request: RangeRequest) -> Answer:
         """The answer that an error stands for; else raises."""
         meaning = meaning_of(error)
         if meaning == "absent":
             self._clients.connection.answered_as_a_store = True
             return _ABSENT
-        if meaning == "changed" and asked.expect is not None:
+        if meaning == "changed" and request.expect is not None:
             return _CHANGED
-        if meaning == "range" and asked.start == 0:  # as of every empty object
-            result = self._opened(asked.key)
+        if meaning == "range" and request.start == 0:  # as of every empty object
+            result = self._opened(request.key)
             if result is None:
                 return _ABSENT
-            return Answer("found", b"", self._version(result.meta, asked.key), result.meta["size"])
-        if meaning == "range" or (meaning == "no suffix" and asked.start < 0):
-            seen = self._look_up(asked._replace(length=0))
-            if asked.start >= 0 or seen.size <= 0:
-                return seen
+            return Answer("found", b"", self._version(result.meta, request.key), result.meta["size"])
+        if meaning == "range" or (meaning == "no suffix" and request.start < 0):
+            head = self._look_up(request._replace(length=0))
+            if request.start >= 0 or head.size <= 0:
+                return head
             self._suffixes = False  # a suffix of existing bytes always exists: this server does not support suffixes
-            return self._suffix(asked)
-        raise failure(error, "could not be read", asked.key, self._clients.url) from None
+            return self._suffix(request)
+        raise failure(error, "could not be read", request.key, self._clients.url) from None
 
 
 def _collected(result: GetResult, count: int) -> bytes | memoryview | None:

@@ -31,7 +31,7 @@ def put_together(
     of_spans: Sequence[Answer],
     of_name: Sequence[Sequence[int]],
     answers: Sequence[Answer],
-    wanted: Sequence[Version | None],
+    expect: Sequence[Version | None],
     continue_from: Fetched | None,
 ) -> Fetched:
     status = [FOUND] * len(names)
@@ -48,7 +48,7 @@ def put_together(
             )
             continue
         first = answers[rows[0]]
-        expected = wanted[name]
+        expected = expect[name]
         if expected is not None and (
             (first.state != "absent") if expected == ABSENT else any(answers[i].state != "found" for i in rows)
         ):

@@ -174,7 +174,7 @@ class WebClient:
             raise StoreError("a web server cannot be asked for this key", key=key, hint='it has a part "." or ".."')
         return f"{self._base}/{quote(key, _SAFE)}"
 
-    def ask(self, method: str, key: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T]) -> T:
+    def request(self, method: str, key: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T]) -> T:
         """Requests a key, again if no response came or the server is busy, and passes the response to `take`, which reads as much of the body as it needs. If
         `take` raises an OSError without a key, the response was lost, except for EPROTO: then it is invalid.
 
@@ -183,10 +183,10 @@ class WebClient:
         failed: StoreError | None = None
         wait = 0.0
 
-        def asked() -> float:
+        def least_pause() -> float:
             return wait
 
-        for attempt in attempts(self.options.backoff, asked):
+        for attempt in attempts(self.options.backoff, least_pause):
             wait = 0.0
             try:
                 try:
@@ -317,10 +317,10 @@ def _head(response: urllib3.BaseHTTPResponse) -> Head:
 
 def _retry_after(headers: Mapping[str, str]) -> float:
     """How many seconds a server asks to wait: a number, or a time by its own clock (RFC 9110, section 10.2.3). 0 if it asks for nothing, or for something else."""
-    told = headers.get("retry-after", "").strip()
-    if _SIZE.fullmatch(told):
-        return float(told)
-    then, now = http_time(told), http_time(headers.get("date"))
+    value = headers.get("retry-after", "").strip()
+    if _SIZE.fullmatch(value):
+        return float(value)
+    then, now = http_time(value), http_time(headers.get("date"))
     return 0.0 if then is None else max(then - (time.time() if now is None else now), 0.0)
 
 

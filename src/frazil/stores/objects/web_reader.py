@@ -61,85 +61,85 @@ class WebReader:
         self._client, self._limit = client, limit
         self._suffixes = True
 
-    def answer(self, asked: RangeRequest) -> Answer:
+    def answer(self, request: RangeRequest) -> Answer:
         """Raises StoreError where the server cannot be reached, refuses the request, or sends something else than it announced."""
-        start, length = asked.start, asked.length
+        start, length = request.start, request.length
         if length == 0:
-            return self._look_up(asked)
+            return self._look_up(request)
         if start < 0:
-            return self._suffix(asked)
+            return self._suffix(request)
         if start == 0 and length < 0:
-            return self._get(asked, None)
+            return self._get(request, None)
         last = "" if length < 0 else f"{min(start + length, _LAST_BYTE) - 1}"
-        return self._get(asked, f"bytes={start}-{last}")
+        return self._get(request, f"bytes={start}-{last}")
 
-    def _look_up(self, asked: RangeRequest) -> Answer:
+    def _look_up(self, request: RangeRequest) -> Answer:
         def take(answer: WebAnswer) -> Answer | None:
             if answer.head.status in _NO_HEADS:
                 return None
-            refused = self._refusal(answer, asked)
+            refused = self._refusal(answer, request)
             if refused is not None:
                 return refused
             if answer.head.length is None:  # generated while it is sent: only the headers of a range have its size
                 return None
-            return self._found(answer, asked, b"", answer.head.length)
+            return self._found(answer, request, b"", answer.head.length)
 
-        return self._client.ask("HEAD", asked.key, {}, take) or self._client.ask(
-            "GET", asked.key, {"Range": "bytes=0-0"}, lambda answer: self._seen(answer, asked)
+        return self._client.request("HEAD", request.key, {}, take) or self._client.request(
+            "GET", request.key, {"Range": "bytes=0-0"}, lambda answer: self._look_up_by_get(answer, request)
         )
 
-    def _seen(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
+    def _look_up_by_get(self, answer: WebAnswer, request: RangeRequest) -> Answer:
         """The answer for an object from the headers of a range."""
         if answer.head.status == 416:
-            return self._found(answer, asked, b"", 0)
-        refused = self._refusal(answer, asked)
-        told = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
-        if refused is None and answer.head.status == 206 and told is None:
+            return self._found(answer, request, b"", 0)
+        refused = self._refusal(answer, request)
+        content_range = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
+        if refused is None and answer.head.status == 206 and content_range is None:
             raise StoreError("a part of the object came without saying which", errno=EPROTO)
-        return refused or self._found(answer, asked, b"", -1 if told is None else int(told[3]))
+        return refused or self._found(answer, request, b"", -1 if content_range is None else int(content_range[3]))
 
-    def _suffix(self, asked: RangeRequest) -> Answer:
+    def _suffix(self, request: RangeRequest) -> Answer:
         def get(count: int) -> Answer:
-            return self._get(asked, f"bytes=-{count}")
+            return self._get(request, f"bytes=-{count}")
 
-        return read_suffix(asked, get if self._suffixes else None, self._look_up, self.answer)
+        return read_suffix(request, get if self._suffixes else None, self._look_up, self.answer)
 
-    def _get(self, asked: RangeRequest, ranged: str | None) -> Answer:
+    def _get(self, request: RangeRequest, ranged: str | None) -> Answer:
         headers = {} if ranged is None else {"Range": ranged}
-        if asked.expect is not None and (condition := condition_of(asked.expect)) is not None:
+        if request.expect is not None and (condition := condition_of(request.expect)) is not None:
             headers["If-Match"] = condition
 
         def take(answer: WebAnswer) -> Answer | None:
             status = answer.head.status
             if status == 416 and ranged is not None:
                 return None
-            refused = self._refusal(answer, asked)
+            refused = self._refusal(answer, request)
             if refused is not None:
                 return refused
-            return self._part(answer, asked, ranged is not None) if status == 206 else self._cut(answer, asked)
+            return self._part(answer, request, ranged is not None) if status == 206 else self._cut(answer, request)
 
-        found = self._client.ask("GET", asked.key, headers, take)
+        found = self._client.request("GET", request.key, headers, take)
         if found is not None:
             return found
-        seen = self._look_up(asked._replace(length=0))
-        if asked.start >= 0 or seen.size <= 0:
-            return seen
+        head = self._look_up(request._replace(length=0))
+        if request.start >= 0 or head.size <= 0:
+            return head
         self._suffixes = False  # a suffix of existing bytes always exists: this server does not support suffixes
-        return self._suffix(asked)
+        return self._suffix(request)
 
-    def _refusal(self, answer: WebAnswer, asked: RangeRequest) -> Answer | None:
+    def _refusal(self, answer: WebAnswer, request: RangeRequest) -> Answer | None:
         """The answer for a status without bytes; None for a status with bytes."""
         status = answer.head.status
         if status in {404, 410}:
             return _ABSENT
-        if status == 412 and asked.expect is not None:
+        if status == 412 and request.expect is not None:
             return _CHANGED
         if status in {200, 206}:
-            self._check_encoding(answer, asked)
+            self._check_encoding(answer, request)
             return None
-        raise status_failure(status, "could not be read", asked.key, self._client.url)
+        raise status_failure(status, "could not be read", request.key, self._client.url)
 
-    def _check_encoding(self, answer: WebAnswer, asked: RangeRequest) -> None:
+    def _check_encoding(self, answer: WebAnswer, request: RangeRequest) -> None:
         """Raises StoreError for a body that is encoded, as it differs from the object's bytes: every request refuses encodings. Values that are no encodings,
         which some servers keep from an upload, are ignored."""
         named = answer.head.headers.get("content-encoding", "").lower().split(",")
@@ -147,60 +147,60 @@ class WebReader:
         if encoding is not None:
             raise StoreError(
                 f"an object of {self._client.url} could not be read: the server sends it encoded (Content-Encoding: {encoding}), which was not requested",
-                key=asked.key,
+                key=request.key,
                 hint="let the server send the stored bytes, without a content encoding",
             )
 
     # --- bodies --------------------------------------------------------------------------------------------------------------------
 
-    def _part(self, answer: WebAnswer, asked: RangeRequest, ranged: bool) -> Answer:
+    def _part(self, answer: WebAnswer, request: RangeRequest, ranged: bool) -> Answer:
         """From a response with a range: the requested one, and nothing else."""
-        told = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
-        if told is None:
+        content_range = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
+        if content_range is None:
             raise StoreError("a part of the object came without saying which", errno=EPROTO)
-        first, last, size = map(int, told.groups())
+        first, last, size = map(int, content_range.groups())
         if not ranged:
-            wanted = (0, size)
-        elif asked.start < 0:
-            wanted = clip_span(asked.start, -1, size)
+            expected = (0, size)
+        elif request.start < 0:
+            expected = clip_span(request.start, -1, size)
         else:
-            wanted = clip_span(asked.start, asked.length, size)
-        if (first, last + 1 - first) != wanted:
+            expected = clip_span(request.start, request.length, size)
+        if (first, last + 1 - first) != expected:
             raise StoreError(f"bytes {first} to {last} of the object came, which were not requested", errno=EPROTO)
-        if answer.head.length not in {None, wanted[1]}:
+        if answer.head.length not in {None, expected[1]}:
             raise StoreError(SHORT, errno=ECONNRESET)
-        return self._found(answer, asked, self._body(answer, asked, wanted[1]), size)
+        return self._found(answer, request, self._body(answer, request, expected[1]), size)
 
-    def _cut(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
+    def _cut(self, answer: WebAnswer, request: RangeRequest) -> Answer:
         """From a response with the whole object: the requested range. Bytes before it are read and dropped, bytes after it are never read."""
         size = answer.head.length
         if size is None:
-            return self._grown(answer, asked)
-        start, length = clip_span(asked.start, asked.length, size)
+            return self._grown(answer, request)
+        start, length = clip_span(request.start, request.length, size)
         if (
             start > self._limit
         ):  # dropping that many bytes takes long, and a server that announces more bytes than the memory has is not believed
-            check_length(size, None, asked.key, self._client.url)
+            check_length(size, None, request.key, self._client.url)
         if answer.skip(start) != start:
             raise StoreError(SHORT, errno=ECONNRESET)
-        return self._found(answer, asked, self._body(answer, asked, length), size)
+        return self._found(answer, request, self._body(answer, request, length), size)
 
-    def _body(self, answer: WebAnswer, asked: RangeRequest, length: int) -> memoryview:
+    def _body(self, answer: WebAnswer, request: RangeRequest, length: int) -> memoryview:
         """`length` bytes, which are no more than the caller wants."""
-        if asked.length < 0:
-            check_length(length, most_bytes(asked, self._limit), asked.key, self._client.url)
+        if request.length < 0:
+            check_length(length, most_bytes(request, self._limit), request.key, self._client.url)
         data = empty_buffer(length).data
         if answer.fill(data) != length:
             raise StoreError(SHORT, errno=ECONNRESET)
         return data
 
-    def _grown(self, answer: WebAnswer, asked: RangeRequest) -> Answer:
+    def _grown(self, answer: WebAnswer, request: RangeRequest) -> Answer:
         """_cut for a body without a known length."""
-        start, length = asked.start, asked.length
+        start, length = request.start, request.length
         if start > 0 and answer.skip(start) != start:
-            return self._found(answer, asked, b"", -1)
+            return self._found(answer, request, b"", -1)
         bounded = start >= 0 and length >= 0
-        most = length if bounded else (most_bytes(asked, self._limit) or self._limit)
+        most = length if bounded else (most_bytes(request, self._limit) or self._limit)
         pieces: list[bytes] = []
         count = 0
         while count < most + (not bounded):
@@ -211,18 +211,18 @@ class WebReader:
             if found < len(block):
                 break
         if not bounded:
-            check_length(count, most, asked.key, self._client.url)
+            check_length(count, most, request.key, self._client.url)
         data = b"".join(pieces)
         if bounded:
-            return self._found(answer, asked, data, start + count if count < length else -1)
+            return self._found(answer, request, data, start + count if count < length else -1)
         size = max(start, 0) + len(data)  # the whole body was read
         begin, kept = clip_span(start, length, size) if start < 0 else (0, len(data))
-        return self._found(answer, asked, data[begin : begin + kept], size)
+        return self._found(answer, request, data[begin : begin + kept], size)
 
-    def _found(self, answer: WebAnswer, asked: RangeRequest, data: memoryview | bytes, size: int) -> Answer:
+    def _found(self, answer: WebAnswer, request: RangeRequest, data: memoryview | bytes, size: int) -> Answer:
         head = answer.head
-        told = -1 if head.status == 200 and head.length is None else size  # not by how far this body was read
-        version, version_may_repeat = web_version(head.headers, told)
-        if asked.expect is not None and version != asked.expect:
+        web_size = -1 if head.status == 200 and head.length is None else size  # not by how far this body was read
+        version, version_may_repeat = web_version(head.headers, web_size)
+        if request.expect is not None and version != request.expect:
             return _CHANGED
         return Answer("found", data, version, size, version_may_repeat)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from frazil.stores.keys.listing import page_of, with_details
 from frazil.stores.keys.locks import GuardState, guard_of
 from frazil.stores.keys.names import is_prefix
 from frazil.stores.operations import fallbacks
-from frazil.stores.operations.fallbacks import Seen, Span
+from frazil.stores.operations.fallbacks import ReadValue, Span
 from frazil.stores.operations.partial_access import PartialWriter, write_by_put
 from frazil.stores.operations.protocols import (
     MISSING_ERRORS,
@@ -42,6 +43,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    continued,
     resolve_span,
 )
 
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
     Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]
-    Objects = Mapping[str, Seen | None]
+    Objects = Mapping[str, ReadValue | None]
 
 _AT_ONCE: Final = 1000  # keys of one erase_values
 
@@ -95,7 +97,9 @@ class AdaptedStore(Store, PartialWriter):
         return f"AdaptedStore({inner}{', sole_writer=True' if self.sole_writer else ''})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.inner, self.sole_writer, self.guard_name, self._guard.state())
+        state = self._guard.state()
+        make = partial(AdaptedStore, sole_writer=self.sole_writer, guard_name=self.guard_name, _state=state)
+        return make, (self.inner,)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -120,28 +124,26 @@ class AdaptedStore(Store, PartialWriter):
         """As the port says. If the object has partial values but no versions, the bytes of the earlier answer are compared with the present ones, and the name
         is STALE if they differ."""
         self.require("readable")
-        wanted: dict[str, dict[Span, None]] = {name: {} for name in names}
+        requested: dict[str, dict[Span, None]] = {name: {} for name in names}
         for name, start, length in spans.tolist():
-            wanted[names[name]][start, length] = None
+            requested[names[name]][start, length] = None
         stale: Collection[str] = ()
         has_parts = self._ops.get_partial_values is not None
-        if single_read and expect is None and continue_from is None and (has_parts or all(wanted.values())):
-            for spans_of in wanted.values():
+        if single_read and expect is None and continue_from is None and (has_parts or all(requested.values())):
+            for spans_of in requested.values():
                 if not spans_of:
                     spans_of[0, 1] = None  # to find out whether it exists
-            objects = self._look(wanted, sized=False, versioned=False)
+            objects = self._look(requested, sized=False, versioned=False)
         elif continue_from is None:
-            objects = self._look(wanted)
+            objects = self._look(requested)
         else:
-            if not isinstance(continue_from.sources.buffers, _Buffers):
-                raise InvalidInputError("the Fetched to hold came from another store")
-            objects, stale = self._look_again(wanted, continue_from.sources.buffers.objects)
+            objects, stale = self._look_again(requested, continued(continue_from, _Buffers).objects)
         status = [STALE if name in stale else ABSENT_KEY if objects[name] is None else FOUND for name in names]
         if expect is not None:
             now = self._versions_after(objects, names, expect) if continue_from is None else {}
             for i, (name, version) in enumerate(zip(names, expect, strict=True)):
-                seen = objects[name]
-                if version is not None and version != now.get(name, ABSENT if seen is None else seen.version):
+                entry = objects[name]
+                if version is not None and version != now.get(name, ABSENT if entry is None else entry.version):
                     status[i] = STALE
         return self._answer(names, spans, objects, status)
 
@@ -150,74 +152,74 @@ class AdaptedStore(Store, PartialWriter):
         numbers: dict[tuple[str, Span], int] = {}
         rows = np.empty((len(spans), 3), np.int64)
         for i, (name, start, length) in enumerate(spans.tolist()):
-            seen = objects[names[name]]
-            if status[name] != FOUND or seen is None:
+            entry = objects[names[name]]
+            if status[name] != FOUND or entry is None:
                 rows[i] = (MISSING, 0, 0)
                 continue
-            part = (0, -1) if seen.whole is not None else (start, length)
-            value = seen.value(part)
+            part = (0, -1) if entry.whole is not None else (start, length)
+            value = entry.value(part)
             number = numbers.setdefault((names[name], part), len(buffers))
             if number == len(buffers):
                 buffers.append(value)
-            if seen.whole is not None:
+            if entry.whole is not None:
                 rows[i] = (-1 - number, *resolve_span(start, length, len(value)))
             else:
                 rows[i] = (-1 - number, 0, length if start >= 0 and length >= 0 else len(value))
         found = [objects[name] for name in names]
-        versions = [None if seen is None else seen.version for seen in found]
-        sizes = np.array([-1 if seen is None else seen.size for seen in found], np.int64)
-        version_may_repeat = None if self._exact else [seen is not None for seen in found]
+        versions = [None if entry is None else entry.version for entry in found]
+        sizes = np.array([-1 if entry is None else entry.size for entry in found], np.int64)
+        version_may_repeat = None if self._exact else [entry is not None for entry in found]
         return Fetched(Sources(None, buffers), status, versions, sizes, rows, version_may_repeat)
 
-    def _look(self, wanted: Mapping[str, Iterable[Span]], *, sized: bool = True, versioned: bool = True) -> Objects:
+    def _look(self, requested: Mapping[str, Iterable[Span]], *, sized: bool = True, versioned: bool = True) -> Objects:
         """Objects as they are between two writes of this process. If a writer interferes, they are read again while writers are excluded."""
-        before = self._guard.versions(wanted.keys())
+        before = self._guard.versions(requested.keys())
         if before is not None:
-            objects = self._look_now(wanted, sized, versioned)
-            if self._guard.versions(wanted.keys()) == before:
+            objects = self._look_now(requested, sized, versioned)
+            if self._guard.versions(requested.keys()) == before:
                 return objects
-        with self._guard.reading(wanted):
-            return self._look_now(wanted, sized, versioned)
+        with self._guard.reading(requested):
+            return self._look_now(requested, sized, versioned)
 
-    def _look_now(self, wanted: Mapping[str, Iterable[Span]], sized: bool, versioned: bool) -> Objects:
+    def _look_now(self, requested: Mapping[str, Iterable[Span]], sized: bool, versioned: bool) -> Objects:
         """Versions are read before the values: they may be older than these, never newer, so that an expected old version is noticed."""
         if not versioned:
-            return fallbacks.look(self._ops, wanted, sized=sized)
+            return fallbacks.look(self._ops, requested, sized=sized)
         for _ in attempts(READS):
-            versions = {key: self._version(key) for key in wanted}
-            found = fallbacks.look(self._ops, wanted, sized=sized)
-            if all(versions[key] is not None for key, seen in found.items() if seen is not None):
-                return {key: seen and seen._replace(version=versions[key]) for key, seen in found.items()}
+            versions = {key: self._version(key) for key in requested}
+            found = fallbacks.look(self._ops, requested, sized=sized)
+            if all(versions[key] is not None for key, entry in found.items() if entry is not None):
+                return {key: entry and entry._replace(version=versions[key]) for key, entry in found.items()}
         raise StoreError(
-            "a value without a version", key=next(iter(wanted), None), hint="`version` must know all keys of `get`"
+            "a value without a version", key=next(iter(requested), None), hint="`version` must know all keys of `get`"
         )
 
     def _look_again(
-        self, wanted: Mapping[str, dict[Span, None]], continue_from: Objects
+        self, requested: Mapping[str, dict[Span, None]], continue_from: Objects
     ) -> tuple[Objects, Collection[str]]:
-        """The objects of an earlier answer, with the spans that are wanted now, and those that changed since. Without exact versions, the spans read before are
+        """The objects of an earlier answer, with the spans that are requested now, and those that changed since. Without exact versions, the spans read before are
         read again last, and must be the same."""
-        if not wanted.keys() <= continue_from.keys():
+        if not requested.keys() <= continue_from.keys():
             raise InvalidInputError("the Fetched to hold has other keys")
-        objects = {key: continue_from[key] for key in wanted}
-        asked = {
-            key: {**spans, **({} if self._exact else dict.fromkeys(seen.parts))}
-            for key, spans in wanted.items()
-            if (seen := continue_from[key]) is not None and not all(map(seen.has, spans))
+        objects = {key: continue_from[key] for key in requested}
+        pending = {
+            key: {**spans, **({} if self._exact else dict.fromkeys(entry.parts))}
+            for key, spans in requested.items()
+            if (entry := continue_from[key]) is not None and not all(map(entry.has, spans))
         }
         stale: set[str] = set()
-        for key, now in self._look(asked, versioned=False).items() if asked else ():
-            seen = continue_from[key]
+        for key, now in self._look(pending, versioned=False).items() if pending else ():
+            entry = continue_from[key]
             if (
-                seen is None
+                entry is None
                 or now is None
-                or seen.version != self._version(key)
-                or now.size != seen.size
-                or any(now.has(span) and now.value(span) != part for span, part in seen.parts.items())
+                or entry.version != self._version(key)
+                or now.size != entry.size
+                or any(now.has(span) and now.value(span) != part for span, part in entry.parts.items())
             ):
                 stale.add(key)
             else:
-                objects[key] = now._replace(version=seen.version)
+                objects[key] = now._replace(version=entry.version)
         return objects, stale
 
     def _versions_after(
@@ -226,8 +228,8 @@ class AdaptedStore(Store, PartialWriter):
         """Versions of the values that were read, once more, if other processes may change them."""
         if self._ops.version is None:
             return {}
-        wanted = {name for name, version in zip(names, expect, strict=True) if version is not None}
-        return {name: self._version(name) or ABSENT for name in wanted if objects[name] is not None}
+        conditional = {name for name, version in zip(names, expect, strict=True) if version is not None}
+        return {name: self._version(name) or ABSENT for name in conditional if objects[name] is not None}
 
     def _version(self, key: str) -> Version | None:
         """The version of an existing key; None if it is known to be missing."""
@@ -254,20 +256,20 @@ class AdaptedStore(Store, PartialWriter):
         have been stored."""
         self.require("writable")
         values = dict(zip(names, join_pieces(pieces), strict=True))
-        wanted = dict(zip(names, expect, strict=True))
+        expected = dict(zip(names, expect, strict=True))
         with self._guard.writing(names) as fresh:
             if self._ops.set_if is not None and self._ops.version is not None:
-                return [self._put_if(key, values[key], wanted[key]) for key in names]
-            changed = self._changed(wanted, fresh)
+                return [self._put_if(key, values[key], expected[key]) for key in names]
+            changed = self._changed(expected, fresh)
             fallbacks.put(self._ops, {key: values[key] for key in fresh})
-            told = {} if self._ops.version is None else {key: self._version(key) for key in fresh}
-        return [changed[key] if key in changed else told.get(key) or fresh[key] for key in names]
+            versions = {} if self._ops.version is None else {key: self._version(key) for key in fresh}
+        return [changed[key] if key in changed else versions.get(key) or fresh[key] for key in names]
 
-    def _put_if(self, key: str, value: bytes, wanted: Version | None) -> Version | Changed:
-        if self._ops.set_if is None or wanted is ANY:
+    def _put_if(self, key: str, value: bytes, expected: Version | None) -> Version | Changed:
+        if self._ops.set_if is None or expected is ANY:
             fallbacks.put(self._ops, {key: value})
             return self._version(key) or ABSENT
-        version = self._ops.set_if(key, value, wanted)
+        version = self._ops.set_if(key, value, expected)
         return Changed(self._version(key) or ABSENT) if version is None else version
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
@@ -276,27 +278,27 @@ class AdaptedStore(Store, PartialWriter):
             self._erase_below(names[0])
             return [None]
         self.require("erasable")
-        wanted = dict(zip(names, expect, strict=True))
+        expected = dict(zip(names, expect, strict=True))
         with self._guard.writing(names) as fresh:
             if self._ops.erase_if is not None and self._ops.version is not None:
-                return [self._erase_if(key, wanted[key]) for key in names]
-            changed = self._changed(wanted, fresh)
+                return [self._erase_if(key, expected[key]) for key in names]
+            changed = self._changed(expected, fresh)
             fallbacks.erase(self._ops, list(fresh))
         return [changed.get(key) for key in names]
 
-    def _erase_if(self, key: str, wanted: Version | None) -> Changed | None:
-        if self._ops.erase_if is None or wanted is ANY:
+    def _erase_if(self, key: str, expected: Version | None) -> Changed | None:
+        if self._ops.erase_if is None or expected is ANY:
             fallbacks.erase(self._ops, [key])
             return None
         present = self._version(key) or ABSENT
-        if wanted == present and (present == ABSENT or self._ops.erase_if(key, wanted)):
+        if expected == present and (present == ABSENT or self._ops.erase_if(key, expected)):
             return None
         return Changed(self._version(key) or ABSENT)
 
-    def _changed(self, wanted: Mapping[str, Version | None], fresh: dict[str, Version]) -> dict[str, Changed]:
-        """Of keys that no other thread here writes, those that do not have the wanted version; they are removed from `fresh`."""
+    def _changed(self, expected: Mapping[str, Version | None], fresh: dict[str, Version]) -> dict[str, Changed]:
+        """Of keys that no other thread here writes, those that do not have the expected version; they are removed from `fresh`."""
         changed: dict[str, Changed] = {}
-        for key, version in wanted.items():
+        for key, version in expected.items():
             if version is not ANY:
                 there = self._ops.version is not None or fallbacks.exists(self._ops, key)
                 present = (self._version(key) or ABSENT) if there else ABSENT
@@ -436,7 +438,3 @@ def adapt(inner: Adaptable | Store, *, sole_writer: bool = False) -> Store:
     without
     any operation, or with asynchronous ones."""
     return inner if isinstance(inner, Store) else AdaptedStore(inner, sole_writer=sole_writer)
-
-
-def _rebuilt(inner: Adaptable, sole_writer: bool, guard_name: str | None, state: GuardState) -> AdaptedStore:
-    return AdaptedStore(inner, sole_writer=sole_writer, guard_name=guard_name, _state=state)

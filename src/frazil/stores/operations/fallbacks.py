@@ -30,7 +30,7 @@ _DEEPEST: Final = 4096  # the most levels of a listing
 _LISTINGS: Final = "it needs one of `list`, `list_prefix`, `list_dir`"
 
 
-class Seen(Record):
+class ReadValue(Record):
     """The values read of an existing key: its size (-1: not requested), the whole value or the requested spans, and its version."""
 
     size: int
@@ -52,31 +52,33 @@ class Seen(Record):
 # --- reading -------------------------------------------------------------------------------------------------------------------------
 
 
-def look(can: Operations, wanted: Mapping[str, Iterable[Span]], *, sized: bool) -> dict[str, Seen | None]:
+def look(can: Operations, requested: Mapping[str, Iterable[Span]], *, sized: bool) -> dict[str, ReadValue | None]:
     """Spans of keys, in as few calls as the operations allow; None for a missing key.
 
-    sized  whether sizes are wanted too. They are not known if all spans of a key are plain ranges and the object does not return sizes.
+    sized  whether sizes are requested too. They are not known if all spans of a key are plain ranges and the object does not return sizes.
     A span from the end is requested as such if the object supports it, else found by the size, else cut from the whole value."""
-    each = {key: dict.fromkeys(spans) for key, spans in wanted.items()}
+    each = {key: dict.fromkeys(spans) for key, spans in requested.items()}
     for _ in attempts(READS):
         found = _look_now(can, each, sized)
         if found is not None:
             return found
     raise StoreError(
         "values change faster than they can be read, or ranges of them are not what was asked for",
-        key=next(iter(wanted), None),
+        key=next(iter(requested), None),
         hint="try again when no process writes to it; check that the server knows ranges",
     )
 
 
-def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bool) -> dict[str, Seen | None] | None:
+def _look_now(
+    can: Operations, requested: Mapping[str, Collection[Span]], sized: bool
+) -> dict[str, ReadValue | None] | None:
     """None if a value changed between two calls."""
-    sizes = _known_sizes(can, wanted, sized)
+    sizes = _sizes_if_needed(can, requested, sized)
     by_key: dict[str, dict[Span, bytes]] = {}
     whole: list[str] = []
     ranges: list[tuple[str, Span, tuple[int, int | None]]] = []  # key, wanted span, requested span
     counts: list[int] = []  # bytes to be received, if known
-    for key, spans in wanted.items():
+    for key, spans in requested.items():
         if _is_whole(can, spans, sized):
             whole.append(key)
             continue
@@ -92,9 +94,9 @@ def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bo
             ranges += [(key, span, (span[0], span[1] if span[1] >= 0 else None)) for span in spans]
             counts += [-1] * len(spans)
     values = dict(zip(whole, _whole_values(can, whole), strict=True))
-    parts = _ranges(can, [(key, asked) for key, _, asked in ranges])
-    found: dict[str, Seen | None] = {
-        key: None if value is None else Seen(len(value), value, {}) for key, value in values.items()
+    parts = _ranges(can, [(key, byte_range) for key, _, byte_range in ranges])
+    found: dict[str, ReadValue | None] = {
+        key: None if value is None else ReadValue(len(value), value, {}) for key, value in values.items()
     }
     for (key, span, _), count, part in zip(ranges, counts, parts, strict=True):
         if count >= 0 and (part is None or len(part) != count):
@@ -103,10 +105,10 @@ def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bo
             return None
         if part is not None:
             by_key.setdefault(key, {})[span] = part
-    for key in wanted:
+    for key in requested:
         if key not in found:
             size = sizes.get(key, -1)
-            found[key] = None if key not in by_key or size is None else Seen(size, None, by_key[key])
+            found[key] = None if key not in by_key or size is None else ReadValue(size, None, by_key[key])
     return found
 
 
@@ -119,13 +121,13 @@ def _is_plausible(can: Operations, key: str, span: Span, part: bytes) -> bool:
     return size is not None and len(part) == clip_span(start, length, size)[1]
 
 
-def _known_sizes(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bool) -> dict[str, int | None]:
+def _sizes_if_needed(can: Operations, requested: Mapping[str, Collection[Span]], sized: bool) -> dict[str, int | None]:
     """The sizes of the keys for which reading parts needs them."""
     if can.size is None:
         return {}
     keys = [
         key
-        for key, spans in wanted.items()
+        for key, spans in requested.items()
         if not _is_whole(can, spans, sized) and (sized or not all(_is_native(can, span) for span in spans))
     ]
     if can.sizes is None or len(keys) < 2:
@@ -161,23 +163,23 @@ def _whole_values(can: Operations, keys: Sequence[str]) -> list[bytes | None]:
     return _ranges(can, [(key, (0, None)) for key in keys])
 
 
-def _ranges(can: Operations, asked: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
+def _ranges(can: Operations, ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
     """get_partial_values, with its results checked. For an empty range one byte is requested: only the object knows whether the key exists."""
-    ask = can.get_partial_values
-    if not asked:
+    get_ranges = can.get_partial_values
+    if not ranges:
         return []
-    if ask is None:
-        raise StoreError("the store cannot be read", key=asked[0][0])
+    if get_ranges is None:
+        raise StoreError("the store cannot be read", key=ranges[0][0])
     try:
-        answers = list(ask([(key, (start, 1 if length == 0 else length)) for key, (start, length) in asked]))
+        answers = list(get_ranges([(key, (start, 1 if length == 0 else length)) for key, (start, length) in ranges]))
     except MISSING_ERRORS:  # one of them is missing, which should have been returned as None
-        if len(asked) == 1:
+        if len(ranges) == 1:
             return [None]
-        return [_ranges(can, [one])[0] for one in asked]
-    if len(answers) != len(asked):
-        raise StoreError(f"get_partial_values gave {len(answers)} values for {len(asked)} ranges", key=asked[0][0])
-    values = [_bytes(key, answer) for (key, _), answer in zip(asked, answers, strict=True)]
-    for i, ((key, (start, length)), value) in enumerate(zip(asked, values, strict=True)):
+        return [_ranges(can, [one])[0] for one in ranges]
+    if len(answers) != len(ranges):
+        raise StoreError(f"get_partial_values gave {len(answers)} values for {len(ranges)} ranges", key=ranges[0][0])
+    values = [_bytes(key, answer) for (key, _), answer in zip(ranges, answers, strict=True)]
+    for i, ((key, (start, length)), value) in enumerate(zip(ranges, values, strict=True)):
         most = length if length is not None else -start if start < 0 else None
         if length == 0 and value is not None:
             values[i] = b""
@@ -355,9 +357,9 @@ def _below(name: str, prefix: str, keys: Iterable[str]) -> set[str]:
 # --- values --------------------------------------------------------------------------------------------------------------------------
 
 
-def _or_none(ask: Callable[[str], R | None], key: str) -> R | None:
+def _or_none(call: Callable[[str], R | None], key: str) -> R | None:
     try:
-        return ask(key)
+        return call(key)
     except MISSING_ERRORS:
         return None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HINT: Final = '(fsspec.filesystem("s3"), "bucket/sea.zarr")'
 
-_GONE: Final = (
+_MISSING: Final = (
     None,
     404,
     410,
@@ -124,7 +124,7 @@ class FileSystemOperations:
         for key, answer in zip(keys, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, self._missing):
                 _fail("info", answer, key)
-            if isinstance(answer, Exception) and getattr(answer.__cause__, "status", answer.__cause__) not in _GONE:
+            if isinstance(answer, Exception) and getattr(answer.__cause__, "status", answer.__cause__) not in _MISSING:
                 doubtful.append(key)
         if not doubtful:
             return

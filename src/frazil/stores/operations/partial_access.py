@@ -46,19 +46,19 @@ class PartialWriter(ABC):
 def get_partial_values(store: _Store, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
     """Store.get_partial_values."""
     store.require("readable")
-    asked = checked_ranges(key_ranges)
+    requested = checked_ranges(key_ranges)
     single_read = not store.capabilities.local  # neither sizes nor versions are needed
     ranges: dict[str, list[int]] = {}  # for each key, by their numbers
-    for number, (key, _, _) in enumerate(asked):
+    for number, (key, _, _) in enumerate(requested):
         ranges.setdefault(key, []).append(number)
-    values: list[bytes | None] = [None] * len(asked)
+    values: list[bytes | None] = [None] * len(requested)
     keys = list(ranges)
     for page in pages(keys):
         names = keys[page]
         numbers = [number for key in names for number in ranges[key]]
         rows = {key: row for row, key in enumerate(names)}
         spans = np.array(
-            [(rows[key], start, length) for key, start, length in map(asked.__getitem__, numbers)], np.int64
+            [(rows[key], start, length) for key, start, length in map(requested.__getitem__, numbers)], np.int64
         )
         found = read_values(store.fetch(names, spans, single_read=single_read), names, spans)
         for number, value in zip(numbers, found, strict=True):

@@ -32,7 +32,7 @@ def _integer(key: str, what: str, value: int) -> int:
 
 def checked_ranges(key_ranges: Iterable[KeyRange]) -> list[tuple[str, int, int]]:
     """(key, (start, length)) as (key, start, length), a length of None as -1. Raises InvalidInputError for an invalid one."""
-    asked: list[tuple[str, int, int]] = []
+    checked: list[tuple[str, int, int]] = []
     for item in key_ranges:
         try:
             key, (start, length) = item
@@ -44,8 +44,8 @@ def checked_ranges(key_ranges: Iterable[KeyRange]) -> list[tuple[str, int, int]]
             raise InvalidInputError(
                 f"the length of a range is {length}", key=key, hint="0 or more, or None for all up to the end"
             )
-        asked.append((key, start, -1 if length is None else index(length)))
-    return asked
+        checked.append((key, start, -1 if length is None else index(length)))
+    return checked
 
 
 def grouped_writes(items: Iterable[KeyStartValue]) -> dict[str, list[tuple[int, bytes]]]:

@@ -31,12 +31,12 @@ def append_by_put(
     pending = np.arange(len(names))
     pieces = pieces._replace(append=False)
     for _ in attempts(WRITES):
-        wanted = [expect[i] if conditional else ANY for i in pending.tolist()]
-        asked = [names[i] for i in pending.tolist()]
-        old_values = store.fetch(asked, whole_spans(len(asked)), expect=wanted)  # kept until versions are compared
+        expected = [expect[i] if conditional else ANY for i in pending.tolist()]
+        keys = [names[i] for i in pending.tolist()]
+        old_values = store.fetch(keys, whole_spans(len(keys)), expect=expected)  # kept until versions are compared
         present = [version or ABSENT for version in old_values.versions]
         fits = np.array([state != STALE for state in old_values.status], np.bool_)
-        again = [number for number in np.flatnonzero(~fits).tolist() if wanted[number] is ANY]
+        again = [number for number in np.flatnonzero(~fits).tolist() if expected[number] is ANY]
         for number in np.flatnonzero(~fits).tolist():
             answers[pending[number]] = Changed(present[number])
         going = np.flatnonzero(fits)
@@ -50,7 +50,7 @@ def append_by_put(
         )
         for number, answer in zip(going.tolist(), put, strict=True):
             answers[pending[number]] = answer
-            if isinstance(answer, Changed) and wanted[number] is ANY:
+            if isinstance(answer, Changed) and expected[number] is ANY:
                 check_not_lost(names[int(pending[number])], answer)
                 again.append(number)
         if not again:

@@ -28,7 +28,7 @@ def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[b
     values: list[bytes | memoryview | None] = []
     from_files: list[tuple[int, int, int, int]] = []
     sizes = fetched.sizes.tolist()
-    for i, ((blob, start, length), (name, asked, count)) in enumerate(
+    for i, ((blob, start, length), (name, begin, count)) in enumerate(
         zip(fetched.rows.tolist(), spans.tolist(), strict=True)
     ):
         value: bytes | memoryview | None = None
@@ -37,20 +37,20 @@ def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[b
                 raise StoreError("only the kernel reads a fetch with `single_read`", key=names[name])
         elif blob < 0:
             value = _view(fetched.sources.buffers[-1 - blob], start, length)
-            if len(value) != count and sizes[name] >= 0 and len(value) != clip_span(asked, count, sizes[name])[1]:
+            if len(value) != count and sizes[name] >= 0 and len(value) != clip_span(begin, count, sizes[name])[1]:
                 raise StoreError(
-                    f"the store returned {len(value)} bytes of {clip_span(asked, count, sizes[name])[1]}",
+                    f"the store returned {len(value)} bytes of {clip_span(begin, count, sizes[name])[1]}",
                     key=names[name],
                     hint="read it again; check the server, and proxies before it",
                 )
         else:
-            first, count = clip_span(asked, count, sizes[name])
+            first, count = clip_span(begin, count, sizes[name])
             # the start of the row counts, as an object may be a part of a file; but rows of suffixes may still have the requested start
             from_files.append((i, blob, start if start >= 0 and count else first, count))
         values.append(value)
     if from_files:
-        asked_of = [names[spans[row[0], 0]] for row in from_files]
-        found = _read_files(fetched.sources, [row[1:] for row in from_files], asked_of)
+        file_names = [names[spans[row[0], 0]] for row in from_files]
+        found = _read_files(fetched.sources, [row[1:] for row in from_files], file_names)
         for (i, *_), value in zip(from_files, found, strict=True):
             values[i] = value
     return values

@@ -42,10 +42,10 @@ def fetch_in_pages(
         position[:] = -1
         position[page] = np.arange(len(page))
         mine = position[spans[:, 0]] >= 0
-        asked = spans[mine]
-        asked[:, 0] = position[asked[:, 0]]
-        wanted = None if expect is None else [expect[row] for row in part]
-        fetched = fetch([names[row] for row in part], asked, wanted)
+        part_spans = spans[mine]
+        part_spans[:, 0] = position[part_spans[:, 0]]
+        expected = None if expect is None else [expect[row] for row in part]
+        fetched = fetch([names[row] for row in part], part_spans, expected)
         found = fetched.rows.copy()
         found[(found[:, 0] != MISSING), 0] -= len(buffers)
         rows[mine] = found

@@ -1,10 +1,11 @@
-"""Memory for whole values in flight: large ones get pages of their own, which are returned to the system as soon as they are dropped.
+"""Whole values in flight: their pieces as a few buffers, and memory for large ones, which is returned to the system as soon as it is dropped.
 
 The C library keeps freed memory in one arena for each of many threads, and reuses it only there: with values of 8 MiB these were 200 MiB. Small buffers are
 NumPy's."""
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +13,12 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.stores.transfer.content import read_error
-from frazil.stores.values import Pieces
+from frazil.stores.values import Columns, Pieces, flat_buffer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SHORT: Final = 2**12  # bytes of a piece below which it is copied
 _LARGE: Final = 2**19
 
 
@@ -28,6 +30,42 @@ def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
         return np.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
     except OSError:
         return np.empty(nbytes, np.uint8)  # which raises MemoryError if memory is short
+
+
+def value_buffers(pieces: Pieces) -> bytes | memoryview | list[bytes | memoryview]:
+    """The bytes of one value: one buffer, or several to be sent one after the other. Pieces of at least SHORT bytes are not copied if they are in memory.
+    Raises StoreError for a piece that cannot be read."""
+    rows = _merged(pieces.rows)
+    if len(rows) < 2 or (rows[:, 0] >= 0).any():
+        return joined_value(pieces._replace(rows=rows))
+    large = rows[:, 2] >= SHORT
+    bounds = [0, *(np.flatnonzero(large[1:] | large[:-1]) + 1).tolist(), len(rows)]
+    buffers: list[bytes | memoryview] = []
+    for low, high in itertools.pairwise(bounds):
+        blob, start, length = rows[low].tolist()
+        buffer = flat_buffer(pieces.sources.buffers[-1 - blob])
+        if large[low] and start + length <= len(buffer):
+            buffers.append(memoryview(buffer)[start : start + length])
+        else:
+            buffers.append(joined_value(pieces._replace(rows=rows[low:high])))
+    return buffers
+
+
+def short_bytes(rows: Columns) -> int:
+    """Bytes of the pieces that value_buffers copies, if all are in memory."""
+    lengths = _merged(rows)[:, 2]
+    return int(lengths[lengths < SHORT].sum())
+
+
+def _merged(rows: Columns) -> Columns:
+    """Rows of which none continues the one before."""
+    if len(rows) < 2:
+        return rows
+    follows = (rows[1:, 0] == rows[:-1, 0]) & (rows[1:, 1] == rows[:-1, 1] + rows[:-1, 2])
+    first = np.concatenate(([0], np.flatnonzero(~follows) + 1))
+    merged = rows[first]
+    merged[:, 2] = np.add.reduceat(rows[:, 2], first)
+    return merged
 
 
 def joined_value(pieces: Pieces) -> bytes | memoryview:

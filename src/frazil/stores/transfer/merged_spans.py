@@ -30,11 +30,11 @@ class Merged(Record):
 
     def cut(self, rows: Columns) -> Columns:
         """The rows of the wanted spans (int64[n, 3]), from those that were fetched (int64[k, 3])."""
-        wanted = rows[self.part]
-        inside = (self.length >= 0) & (wanted[:, 0] != MISSING)
-        wanted[inside, 1] += self.lead[inside]
-        wanted[inside, 2] = self.length[inside]
-        return wanted
+        part_rows = rows[self.part]
+        inside = (self.length >= 0) & (part_rows[:, 0] != MISSING)
+        part_rows[inside, 1] += self.lead[inside]
+        part_rows[inside, 2] = self.length[inside]
+        return part_rows
 
 
 def merge_spans(spans: Columns, gap: int = GAP, largest: int = LARGEST) -> Merged | None:

@@ -35,11 +35,11 @@ FREE_FILES: Final = FILES._replace(
 REQUESTS: Final = Backoff(6, 0.1, 5.0, 180.0)  # to a server that is busy, or whose response was lost
 
 
-def attempts(backoff: Backoff, asked: Callable[[], float] = lambda: 0.0) -> Iterator[int]:
-    """The numbers of the attempts, from 0. Waits before each but the first. asked: called after each attempt, returns how many seconds the other side asks to
-    wait; no attempt follows if that is longer than `within`."""
+def attempts(backoff: Backoff, least: Callable[[], float] = lambda: 0.0) -> Iterator[int]:
+    """The numbers of the attempts, from 0. Waits before each but the first. least: called after each attempt, returns the seconds of the next
+    pause at least, as the other side asks; no attempt follows if that is longer than `within`."""
     yield 0
-    for attempt, pause in enumerate(_pauses(backoff, asked), 1):
+    for attempt, pause in enumerate(_pauses(backoff, least), 1):
         time.sleep(pause)
         yield attempt
 
@@ -56,14 +56,14 @@ def retry(call: Callable[[], T], backoff: Backoff, again: Callable[[Exception], 
         time.sleep(pause)
 
 
-def _pauses(backoff: Backoff, asked: Callable[[], float] = lambda: 0.0) -> Iterator[float]:
+def _pauses(backoff: Backoff, least: Callable[[], float] = lambda: 0.0) -> Iterator[float]:
     """The pause after each attempt, seconds, as long as another attempt follows."""
     end, longest = time.monotonic() + backoff.within, backoff.first
     for _ in range(backoff.attempts - 1):
-        least = asked()
-        if time.monotonic() + least > end:
+        shortest = least()
+        if time.monotonic() + shortest > end:
             return
-        yield max(least, longest * (1 + time.monotonic_ns() % 997 / 997) / 2)
+        yield max(shortest, longest * (1 + time.monotonic_ns() % 997 / 997) / 2)
         longest = min(2 * longest, backoff.last)
 
 

@@ -17,7 +17,6 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, as_buffers, read_values
 from frazil.stores.transformer.shard_keys import ChunkRows
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
     MISSING,
@@ -27,6 +26,7 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
+    mark_stale,
 )
 
 if TYPE_CHECKING:
@@ -118,20 +118,18 @@ def fetch_chunks(
     since it was opened is STALE."""
     first = opened.fetched
     status, versions, sizes = _described(located, first)
-    for row, wanted in enumerate(() if expect is None else expect):
-        if wanted is not None and wanted != (versions[row] or ABSENT):
-            status[row] = STALE
+    mark_stale(status, versions, expect)
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    asked = np.flatnonzero((np.array(status, np.int64) == FOUND)[spans[:, 0]])
+    found_rows = np.flatnonzero((np.array(status, np.int64) == FOUND)[spans[:, 0]])
     sources = Sources(None, ())
-    if len(asked):
-        moved = np.ascontiguousarray(object_spans(located, spans[asked]))
+    if len(found_rows):
+        moved = np.ascontiguousarray(object_spans(located, spans[found_rows]))
         second = fetch_spans(inner, located.names, moved, continue_from=first)
         if second.sources.files is not None:  # its numbers are not those of our names
             second = as_buffers(second, located.names, moved)
-        sources, rows[asked] = second.sources, second.rows
+        sources, rows[found_rows] = second.sources, second.rows
         replaced = np.array(second.status, np.int64)[located.object] == STALE
-        replaced[spans[asked, 0][second.rows[:, 0] == MISSING]] = True  # removed, and no version can show it
+        replaced[spans[found_rows, 0][second.rows[:, 0] == MISSING]] = True  # removed, and no version can show it
         for row in np.flatnonzero(replaced & (np.array(status, np.int64) == FOUND)).tolist():
             status[row] = STALE
         rows[replaced[spans[:, 0]]] = MISSING, 0, 0

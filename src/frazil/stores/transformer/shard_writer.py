@@ -58,7 +58,7 @@ class Values(Record):
     length: Columns
 
 
-class Wanted(Protocol):
+class ChunkChanges(Protocol):
     """The changes that a call makes to its chunks, which are numbered as in the call."""
 
     replaces_all: bool  # whether the old chunks are not needed
@@ -70,7 +70,7 @@ class Wanted(Protocol):
         """old: bytes of each old chunk (-1: none), and the chunk, if it was requested. May raise: then nothing was written."""
 
 
-class Given:
+class NewChunks:
     """New chunks that do not depend on the old ones."""
 
     replaces_all = True
@@ -86,7 +86,7 @@ class Given:
         return Values(picked(self._pieces, rows), self._length[rows])
 
 
-class Erased:
+class ErasedChunks:
     """Chunks to erase."""
 
     replaces_all = True
@@ -99,7 +99,7 @@ class Erased:
         return Values(none, np.full(len(rows), -1))
 
 
-class Made:
+class ModifiedChunks:
     """Chunks made from the old ones. make: gets the number of a chunk in the call, the bytes of the old one (-1: none), and the old one, if `reads`
     requests it; returns None for a chunk that stays."""
 
@@ -167,7 +167,7 @@ class ShardWriter(Record):
     append: bool
     unused: float
 
-    def change(self, chunk_rows: ChunkRows, expect: Sequence[Version | None], wanted: Wanted) -> list[Answer]:
+    def change(self, chunk_rows: ChunkRows, expect: Sequence[Version | None], changes: ChunkChanges) -> list[Answer]:
         """Changes chunks. Returns for each its new version (None: it was erased, or left unchanged), or the change of another writer."""
         answers: list[Answer] = [None] * len(expect)
         published: dict[int, Version] = {}
@@ -178,7 +178,7 @@ class ShardWriter(Record):
             batches = list(in_batches(self.level, len(shards)))
             for batch in batches:
                 part = pending if len(batches) == 1 else pending[np.isin(chunk_rows.group[pending], shards[batch])]
-                again.append(self._attempt(chunk_rows, part, expect, wanted, answers, published))
+                again.append(self._attempt(chunk_rows, part, expect, changes, answers, published))
             pending = np.concatenate(again)
             if not len(pending):
                 for row, answer in enumerate(answers):
@@ -196,18 +196,18 @@ class ShardWriter(Record):
         chunk_rows: ChunkRows,
         part: Columns,
         expect: Sequence[Version | None],
-        wanted: Wanted,
+        changes: ChunkChanges,
         answers: list[Answer],
         published: dict[int, Version],
     ) -> Columns:
         """One attempt, for some chunks of the call. Returns the chunks to be tried again."""
-        batch = self._judged(self._opened(chunk_rows, part, expect, wanted), expect, answers)
+        batch = self._judged(self._opened(chunk_rows, part, expect, changes), expect, answers)
         appends = self._appends(batch)
-        kept = self._kept(batch, appends, wanted)
+        kept = self._kept(batch, appends, changes)
         if kept is None:
             return batch.rows
         old = zip(batch.entries()[:, 1].tolist(), kept.values, strict=True)
-        values = wanted.values(batch.rows, list(old))
+        values = changes.values(batch.rows, list(old))
         left = values.length == -2
         carried = kept.carried
         if left.any():
@@ -229,17 +229,19 @@ class ShardWriter(Record):
                 published[int(chunk_rows.group[row])] = answer
         return batch.rows[again]
 
-    def _opened(self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], wanted: Wanted) -> _Batch:
+    def _opened(
+        self, chunk_rows: ChunkRows, part: Columns, expect: Sequence[Version | None], changes: ChunkChanges
+    ) -> _Batch:
         """The shards of some chunks. Shards whose chunks are all given, under any version, are not read."""
         shards, group = np.unique(chunk_rows.group[part], return_inverse=True)
         free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
-        given = np.bincount(group[free], minlength=len(shards)) == self.level.total
-        replaces_all = wanted.replaces_all
+        is_whole = np.bincount(group[free], minlength=len(shards)) == self.level.total
+        replaces_all = changes.replaces_all
         if (
-            isinstance(wanted, Erased) and not self.inner.capabilities.erasable
+            isinstance(changes, ErasedChunks) and not self.inner.capabilities.erasable
         ):  # whether a shard exists decides whether it is replaced
             replaces_all = False
-        which = np.flatnonzero(~(given & replaces_all))
+        which = np.flatnonzero(~(is_whole & replaces_all))
         names = [chunk_rows.shards[row] for row in shards.tolist()]
         opened = open_shards(self.inner, self.level, [names[row] for row in which.tolist()])
         tables = np.full((len(shards), self.level.total, 2), -1, np.int64)
@@ -278,12 +280,12 @@ class ShardWriter(Record):
             opened &= batch.there & (batch.sizes - live <= most)
         return opened
 
-    def _kept(self, batch: _Batch, appends: Flags, wanted: Wanted) -> _Kept | None:
+    def _kept(self, batch: _Batch, appends: Flags, changes: ChunkChanges) -> _Kept | None:
         """Fetches the parts that are kept, in one fetch; None if a shard was replaced meanwhile."""
         entries = batch.entries()
         sizes = entries[:, 1].tolist()
         reads = np.array(
-            [size >= 0 and wanted.reads(row, size) for row, size in zip(batch.rows.tolist(), sizes, strict=True)],
+            [size >= 0 and changes.reads(row, size) for row, size in zip(batch.rows.tolist(), sizes, strict=True)],
             np.bool_,
         )
         group, number = StackedIndex(batch.tables, np.arange(len(batch.tables))).others(batch.group, batch.number)
@@ -319,12 +321,12 @@ class ShardWriter(Record):
         outcome: dict[int, Answer] = dict.fromkeys(np.flatnonzero(touched).tolist())
         changes = np.zeros(len(after), np.bool_)  # erasing a missing chunk changes nothing
         changes[new.shard[(new.length >= 0) | (batch.tables[new.shard, new.number, 0] >= 0)]] = True
-        given = np.ones(len(after), np.bool_)
-        given[batch.which] = False
+        is_whole = np.ones(len(after), np.bool_)
+        is_whole[batch.which] = False
         ways = (
             (full & changes & ~appends, self._rebuild),
             (full & changes & appends, self._append),
-            (~full & batch.there & (changes | given), self._erase),
+            (~full & batch.there & (changes | is_whole), self._erase),
         )
         for chosen, act in ways:
             chosen &= touched

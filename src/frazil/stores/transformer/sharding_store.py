@@ -6,6 +6,7 @@ codecs/sharding/shard.py. The array engine does not use this: it plans the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -31,7 +32,7 @@ from frazil.stores.transformer.shard_reader import (
     locate_chunks,
     open_shards,
 )
-from frazil.stores.transformer.shard_writer import Erased, Given, Made, ShardWriter, Wanted
+from frazil.stores.transformer.shard_writer import ChunkChanges, ErasedChunks, ModifiedChunks, NewChunks, ShardWriter
 from frazil.stores.values import (
     OPEN_AT_ONCE,
     Capabilities,
@@ -102,12 +103,9 @@ class ShardingStore(WrappedStore):
 
     def __reduce__(self) -> tuple[object, ...]:
         keys, writer = self._keys, self._writer
-        return _again, (
-            (self.inner, keys.prefix, keys.keys, keys.counts),
-            keys.grid,
-            "append" if writer.append else "rebuild",
-            writer.unused,
-        )
+        writing: Literal["rebuild", "append"] = "append" if writer.append else "rebuild"
+        make = partial(ShardingStore, grid_shape=keys.grid, writing=writing, unused=writer.unused)
+        return make, (self.inner, keys.prefix, keys.keys, keys.counts)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -168,7 +166,7 @@ class ShardingStore(WrappedStore):
         return self._changed(  # type: ignore[return-value] # every given chunk then has a version
             names,
             expect,
-            lambda rows: Given(picked(pieces, rows)),
+            lambda rows: NewChunks(picked(pieces, rows)),
             lambda plain: self.inner.put_many(
                 [names[row] for row in plain.tolist()], picked(pieces, plain), [expect[row] for row in plain.tolist()]
             ),
@@ -186,7 +184,7 @@ class ShardingStore(WrappedStore):
         return self._changed(  # type: ignore[return-value] # an erased chunk has no version
             names,
             expect,
-            lambda _: Erased(),
+            lambda _: ErasedChunks(),
             lambda plain: self.inner.erase_many(
                 [names[row] for row in plain.tolist()], [expect[row] for row in plain.tolist()]
             ),
@@ -196,7 +194,7 @@ class ShardingStore(WrappedStore):
         self,
         names: Sequence[str],
         expect: Sequence[Version | None],
-        wanted: Callable[[Columns], Wanted],
+        make_changes: Callable[[Columns], ChunkChanges],
         relayed: Callable[[Columns], Sequence[Version | Changed | None]],
     ) -> list[Version | Changed | None]:
         """The result for each name, of chunks and of other keys, whose rows the functions get."""
@@ -204,7 +202,9 @@ class ShardingStore(WrappedStore):
         answers: list[Version | Changed | None] = [None] * len(names)
         plain = np.setdiff1d(np.arange(len(names)), rows)
         if rows:
-            chunks = self._writer.change(chunk_rows, [expect[row] for row in rows], wanted(np.array(rows, np.int64)))
+            chunks = self._writer.change(
+                chunk_rows, [expect[row] for row in rows], make_changes(np.array(rows, np.int64))
+            )
             for row, answer in zip(rows, chunks, strict=True):
                 answers[row] = answer
         if len(plain):
@@ -245,7 +245,7 @@ class ShardingStore(WrappedStore):
             check_starts(key, writes[key], max(size, 0))
             return patched(key, old or b"", writes[key])
 
-        self._writer.change(self._chunk_rows(names)[1], [None] * len(names), Made(make, reads))
+        self._writer.change(self._chunk_rows(names)[1], [None] * len(names), ModifiedChunks(make, reads))
 
     def _erase_below(self, prefix: str) -> None:
         """Erases the chunks of shards that have chunks elsewhere too one by one; so for all shards if `inner` cannot erase."""
@@ -293,12 +293,3 @@ def _extents(values: Sequence[int], what: str, least: int) -> tuple[int, ...]:
     if isinstance(values, str | bytes) or any(not least <= extent < 2**63 for extent in extents):
         raise InvalidInputError(f"{what} is {values!r}; it must be a list of whole numbers, each {least} or more")
     return extents
-
-
-def _again(
-    arguments: tuple[Store, str, ChunkKeys, tuple[int, ...]],
-    grid: tuple[int, ...] | None,
-    writing: Literal["rebuild", "append"],
-    unused: float,
-) -> ShardingStore:
-    return ShardingStore(*arguments, grid_shape=grid, writing=writing, unused=unused)

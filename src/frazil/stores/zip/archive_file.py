@@ -92,10 +92,10 @@ class ArchiveFile:
         """Whether the file has no bytes."""
         return os.fstat(self.fd).st_size == 0
 
-    def heads(self, places: Sequence[int]) -> list[bytes]:
-        """The first 30 bytes at each place: local headers."""
+    def heads(self, offsets: Sequence[int]) -> list[bytes]:
+        """The first 30 bytes at each offset: local headers."""
         with _store_errors(self.path, "read"):
-            return [os.pread(self.fd, FIXED, place) for place in places]
+            return [os.pread(self.fd, FIXED, offset) for offset in offsets]
 
     def version(self) -> Version:
         stat = os.fstat(self.fd)

@@ -19,17 +19,16 @@ from frazil.stores.store import Store
 from frazil.stores.transfer.content import ResumableBuffers, read_error, read_values
 from frazil.stores.transfer.merged_spans import GAP
 from frazil.stores.values import (
-    ABSENT,
     ABSENT_KEY,
     FOUND,
     MISSING,
-    STALE,
     WHOLE,
     Columns,
     Fetched,
     Sources,
     Version,
     flat_buffer,
+    mark_stale,
     resolve_span,
     resolve_spans,
 )
@@ -70,17 +69,17 @@ class AnsweredEntries(ResumableBuffers):
 # --- the directory -----------------------------------------------------------------------------------------------------------------------
 
 
-def load_directory(archive: Object, seen: Fetched) -> Directory | None:
+def load_directory(archive: Object, head: Fetched) -> Directory | None:
     """The directory of the version of the object that was seen; None if the object changed meanwhile. Raises FormatError for a refused directory,
     StoreError."""
-    version, size = seen.versions[0], int(seen.sizes[0])
+    version, size = head.versions[0], int(head.sizes[0])
     journal = _journal(archive, version) if archive.store.capabilities.local and version is not None else None
     if journal is not None:
         start, tail = journal.start, journal.tail
         size = start + len(tail)
     else:
         span = np.array([[0, -TAIL, TAIL]], np.int64)
-        found = archive.fetch(span, version, seen if archive.store.capabilities.direct else None)
+        found = archive.fetch(span, version, head if archive.store.capabilities.direct else None)
         if found is None:
             return None
         tail = read_values(found, [archive.key], span)[0] or b""
@@ -97,7 +96,7 @@ def load_directory(archive: Object, seen: Fetched) -> Directory | None:
         raw = tail[end.start - start : end.start - start + end.length]
     else:
         span = np.array([[0, end.start, end.length]], np.int64)
-        found = archive.fetch(span, version, seen if archive.store.capabilities.direct else None)
+        found = archive.fetch(span, version, head if archive.store.capabilities.direct else None)
         if found is None:
             return None
         raw = read_values(found, [archive.key], span)[0] or b""
@@ -135,20 +134,18 @@ def fetch_entries(
     versions = entries.versions(found)
     sizes = found.table[:, SIZE].copy()
     status = [ABSENT_KEY if size < 0 else FOUND for size in sizes.tolist()]
-    for i, wanted in enumerate(expect or ()):
-        if wanted is not None and wanted != (versions[i] or ABSENT):
-            status[i] = STALE
+    mark_stale(status, versions, expect)
     there = np.array(status, np.int64) == FOUND
-    asked = spans[there[spans[:, 0]]]
+    requested = spans[there[spans[:, 0]]]
     reader = _Reader(archive, entries, found, names, version, held)
-    _check_most(asked, sizes, names)
-    if len(asked) and not reader.prepare(asked[:, 0]):
+    _check_most(requested, sizes, names)
+    if len(requested) and not reader.prepare(requested[:, 0]):
         return None
-    rows = reader.rows(asked, sizes)
+    rows = reader.rows(requested, sizes)
     if rows is None or reader.held is None:
         return None
-    reader.check_whole(asked[:, 0], rows, sizes)
-    if len(asked) < len(spans):
+    reader.check_whole(requested[:, 0], rows, sizes)
+    if len(requested) < len(spans):
         answered, rows = rows, np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
         rows[there[spans[:, 0]]] = answered
     recent = reader.held.version_may_repeat
@@ -157,15 +154,15 @@ def fetch_entries(
     return Fetched(Sources(files, buffers), status, versions, sizes, rows, [True] * len(names) if recent else None)
 
 
-def _check_most(asked: Columns, sizes: Columns, names: Sequence[str]) -> None:
+def _check_most(spans: Columns, sizes: Columns, names: Sequence[str]) -> None:
     """A length below -1 gives the most bytes that are expected of a value (values.up_to)."""
-    size, most = sizes[asked[:, 0]], -1 - asked[:, 2]
+    size, most = sizes[spans[:, 0]], -1 - spans[:, 2]
     beyond = np.flatnonzero((most > 0) & (size > most))
     if beyond.size:
         row = int(beyond[0])
         raise StoreError(
             f"a value of {size[row]} bytes, where at most {most[row]} are expected",
-            key=names[int(asked[row, 0])],
+            key=names[int(spans[row, 0])],
             hint="find out what it is",
         )
 
@@ -215,11 +212,11 @@ class _Reader:
             raise read_error(code, text, names[row])
         return out, offsets
 
-    def prepare(self, wanted: Columns) -> bool:
+    def prepare(self, rows: Columns) -> bool:
         """Finds where the data of entries begins, from their headers, which must agree with the directory. Small entries of remote objects are read whole with
         their headers. Returns whether the object has the version of the entries."""
         table = self.found.table
-        new = wanted[table[wanted, DATA] < 0]
+        new = rows[table[rows, DATA] < 0]
         if not len(new):
             return True
         new = np.unique(new)
@@ -236,7 +233,7 @@ class _Reader:
         names = [self.names[row] for row in new.tolist()]
         out, offsets = self._bytes(answer[1], names)
         heads = out[offsets[:-1, None] + np.arange(FIXED)]
-        told = {
+        expected = {
             key: table[new, at]
             for key, at in (
                 ("flags", FLAGS),
@@ -247,7 +244,7 @@ class _Reader:
                 ("name", NAME),
             )
         }
-        fault = head_fault(heads, told)
+        fault = head_fault(heads, expected)
         if fault is not None:
             raise FormatError(f"an entry of the zip archive is damaged: {fault.problem}", key=names[fault.row])
         self._check_names(new, out, offsets[:-1] + FIXED)
@@ -275,14 +272,14 @@ class _Reader:
                     "an entry of the zip archive is damaged: its header has another name", key=self.names[row]
                 )
 
-    def rows(self, asked: Columns, sizes: Columns) -> Columns | None:
+    def rows(self, requested: Columns, sizes: Columns) -> Columns | None:
         """Rows of spans in entries; None if the object has another version now."""
-        table, name = self.found.table, asked[:, 0]
-        rows = _resolved(asked, sizes)
+        table, name = self.found.table, requested[:, 0]
+        rows = _resolved(requested, sizes)
         start, length = rows[:, 1], rows[:, 2]
         inside = np.minimum(length, np.maximum(sizes[name] - start, 0))
         spans = np.stack(
-            (np.zeros(len(asked), np.int64), table[name, DATA] + np.minimum(start, sizes[name]), inside), axis=1
+            (np.zeros(len(requested), np.int64), table[name, DATA] + np.minimum(start, sizes[name]), inside), axis=1
         )
         deflated = table[name, METHOD] != 0
         if not self.near and not deflated.any():
@@ -354,13 +351,13 @@ class _Reader:
         self.buffers.append(inflate(packed, size, checksum, self.names[row]))
 
 
-def _resolved(asked: Columns, sizes: Columns) -> Columns:
+def _resolved(spans: Columns, sizes: Columns) -> Columns:
     """Spans in entries, with starts and lengths relative to their begin; not clipped to the entry."""
-    rows = asked.copy()
-    if len(asked) > _FEW:
-        rows[:, 1], rows[:, 2] = resolve_spans(asked[:, 1], asked[:, 2], sizes[asked[:, 0]])
+    rows = spans.copy()
+    if len(spans) > _FEW:
+        rows[:, 1], rows[:, 2] = resolve_spans(spans[:, 1], spans[:, 2], sizes[spans[:, 0]])
         return rows
-    for i, (name, start, length) in enumerate(asked.tolist()):
+    for i, (name, start, length) in enumerate(spans.tolist()):
         if start < 0 or length < 0:
             rows[i, 1:] = resolve_span(start, length, int(sizes[name]))
     return rows

@@ -34,17 +34,17 @@ class Found(Record):
 class Entries:
     """The entries of one version of an archive. One thread changes them; others may look entries up meanwhile.
 
-    directory  as it was read
-    version    of the archive: of the file, or of the object
-    changed    the entries written since, by key; None for an erased one
-    end        where the next entry is written
-    settled    whether a change of the archive since it was read must have changed its version"""
+    directory          as it was read
+    version            of the archive: of the file, or of the object
+    changed            the entries written since, by key; None for an erased one
+    end                where the next entry is written
+    version_is_unique  whether a change of the archive since it was read must have changed its version"""
 
-    __slots__ = ("_sorted", "changed", "directory", "end", "live", "mark", "settled", "version")
+    __slots__ = ("_sorted", "changed", "directory", "end", "live", "mark", "version_is_unique", "version")
 
-    def __init__(self, directory: Directory, version: Version | None, mark: bytes, *, settled: bool) -> None:
+    def __init__(self, directory: Directory, version: Version | None, mark: bytes, *, version_is_unique: bool) -> None:
         """mark: the beginning of the versions of entries."""
-        self.directory, self.version, self.mark, self.settled = directory, version, mark, settled
+        self.directory, self.version, self.mark, self.version_is_unique = directory, version, mark, version_is_unique
         self.changed: dict[str, Entry | None] = {}
         self.end = directory.end
         self.live = int(
@@ -135,13 +135,13 @@ class Entries:
     def directory_bytes(self) -> bytes:
         """The directory to be written at `end`, with its end records."""
         here = self.directory
-        gone = [here.rows[key] for key in list(self.changed) if key in here.rows]
-        if not gone and here.records == len(here.keys):
+        replaced = [here.rows[key] for key in list(self.changed) if key in here.rows]
+        if not replaced and here.records == len(here.keys):
             parts = [here.raw]
             count = here.records
         else:
             kept = np.ones(len(here.keys), np.bool_)
-            kept[gone] = False
+            kept[replaced] = False
             records = here.record[kept]
             records = records[np.argsort(records[:, 0])]
             parts = [here.raw[a:b] for a, b, _ in records.tolist()]

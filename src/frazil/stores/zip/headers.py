@@ -93,8 +93,8 @@ class HeadFault(Record):
     problem: str
 
 
-def head_fault(heads: NDArray[np.uint8], told: dict[str, Columns]) -> HeadFault | None:
-    """The first local header that disagrees with the directory. heads: uint8[n, 30]; told: of the directory flags, method, crc, stored, size and name (bytes), int64[n].
+def head_fault(heads: NDArray[np.uint8], expected: dict[str, Columns]) -> HeadFault | None:
+    """The first local header that disagrees with the directory. heads: uint8[n, 30]; expected: of the directory flags, method, crc, stored, size and name (bytes), int64[n].
 
     Numbers after the data, or in a zip64 field, are not compared: the directory has them too."""
     fields = np.ascontiguousarray(heads).view(_HEAD)[:, 0]
@@ -102,13 +102,13 @@ def head_fault(heads: NDArray[np.uint8], told: dict[str, Columns]) -> HeadFault 
     checks = [
         ("its header is missing", fields["signature"] != b"PK\3\4"),
         ("it is encrypted", (fields["flags"] & _ENCRYPTED) != 0),
-        ("its header has another compression method", fields["method"] != told["method"]),
-        ("its header has a name of another length", fields["name"] != told["name"]),
-        ("its header has another checksum", ~behind & (fields["crc"] != told["crc"])),
+        ("its header has another compression method", fields["method"] != expected["method"]),
+        ("its header has a name of another length", fields["name"] != expected["name"]),
+        ("its header has another checksum", ~behind & (fields["crc"] != expected["crc"])),
     ]
     for name in ("stored", "size"):
         open_ones = behind | (fields[name] == _FULL)
-        checks.append(("its header has another size", ~open_ones & (fields[name] != told[name])))
+        checks.append(("its header has another size", ~open_ones & (fields[name] != expected[name])))
     for problem, wrong in checks:
         if wrong.any():
             return HeadFault(int(np.flatnonzero(wrong)[0]), problem)

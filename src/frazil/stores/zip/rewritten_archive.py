@@ -31,13 +31,13 @@ def rewrite_archive(file: ArchiveFile, tail: bytes, start: int) -> None:
 
 def _moved(directory: Directory, order: Columns, lengths: Columns) -> bytes:
     """The directory of the entries, in this order, one after the other."""
-    places = np.concatenate(([0], np.cumsum(lengths))).tolist()
+    offsets = np.concatenate(([0], np.cumsum(lengths))).tolist()
     records: list[bytes] = []
-    for row, place in zip(order.tolist(), places[:-1], strict=True):
+    for row, offset in zip(order.tolist(), offsets[:-1], strict=True):
         first, last, at = directory.record[row].tolist()
         record, at = bytearray(directory.raw[first:last]), at - first
         width = 4 if at < CENTRAL.size else 8
-        record[at : at + width] = place.to_bytes(width, "little")
+        record[at : at + width] = offset.to_bytes(width, "little")
         records.append(bytes(record))
     raw = b"".join(records)
-    return raw + end_records(places[-1], len(raw), len(records))
+    return raw + end_records(offsets[-1], len(raw), len(records))

@@ -10,6 +10,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final, Self
@@ -41,6 +42,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    continued,
 )
 from frazil.stores.zip.archive_file import ArchiveFile, open_archive
 from frazil.stores.zip.archive_object import object_of
@@ -101,8 +103,9 @@ class ZipStore(Store):
                 path=self.path,
                 hint="leave the `with` block first",
             )
-        path, store, options = self._made
-        return _again, (path, store, self.sync, self.read_only, options)
+        path, store, given = self._made
+        options: dict[str, Any] = given
+        return partial(ZipStore, store=store, sync=self.sync, read_only=self.read_only, **options), (path,)
 
     @property
     def identity(self) -> str | None:
@@ -211,7 +214,7 @@ class ZipStore(Store):
                     if attempt or self._look().status[0] == ABSENT_KEY:
                         return self._nothing(names, spans, expect)
                     continue
-                if not (entries.settled or attempt):
+                if not (entries.version_is_unique or attempt):
                     continue
                 fetched = fetch_entries(self._object, entries, found, names, spans, expect, version, None)
                 if fetched is not None:
@@ -220,8 +223,8 @@ class ZipStore(Store):
 
     def _nothing(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         """The answer without an archive."""
-        entries = Entries(NO_ENTRIES, ABSENT, b"", settled=True)
-        status = [STALE if wanted else ABSENT_KEY for wanted in expect or [None] * len(names)]
+        entries = Entries(NO_ENTRIES, ABSENT, b"", version_is_unique=True)
+        status = [STALE if expected else ABSENT_KEY for expected in expect or [None] * len(names)]
         rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
         held = Fetched(Sources(None, ()), [ABSENT_KEY], [None], np.full(1, -1, np.int64), NO_SPANS)
         buffers = AnsweredEntries((), held, entries, entries.find(names))
@@ -230,9 +233,7 @@ class ZipStore(Store):
     def _continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, before: Fetched
     ) -> Fetched:
-        answer = before.sources.buffers
-        if not isinstance(answer, AnsweredEntries):
-            raise InvalidInputError("the Fetched to hold came from another store")
+        answer = continued(before, AnsweredEntries)
         version = answer.inner.versions[0]
         if version is None and answer.inner.status[0] == ABSENT_KEY:
             return self._nothing(names, spans, expect)
@@ -246,12 +247,12 @@ class ZipStore(Store):
 
     def _look(self) -> Fetched:
         """The archive as it is now. Raises StoreError if a folder is in its place."""
-        seen = self._object.store.fetch([self._object.key], NO_SPANS)
-        if seen.status[0] == FOLDER:
+        head = self._object.store.fetch([self._object.key], NO_SPANS)
+        if head.status[0] == FOLDER:
             raise StoreError(
                 "there is a folder where a zip archive is expected", path=self.path, hint="open it as a folder"
             )
-        return seen
+        return head
 
     def _refreshed(self) -> Entries:
         """The entries of the archive as it is now. Needs the lock of this store."""
@@ -259,31 +260,31 @@ class ZipStore(Store):
         if self._file is not None and entries is not None:
             return entries  # no other process changes it
         for _ in attempts(READS):
-            seen = self._look()
-            version = seen.versions[0] if seen.status[0] == FOUND else ABSENT
-            if entries is not None and entries.settled and entries.version == version and version is not None:
+            head = self._look()
+            version = head.versions[0] if head.status[0] == FOUND else ABSENT
+            if entries is not None and entries.version_is_unique and entries.version == version and version is not None:
                 return entries
-            loaded = self._loaded(seen, version)
+            loaded = self._loaded(head, version)
             if loaded is not None:
                 self._entries = loaded
                 return loaded
         raise replaced("the zip archive was", self._object.key)
 
-    def _loaded(self, seen: Fetched, version: Version | None) -> Entries | None:
+    def _loaded(self, head: Fetched, version: Version | None) -> Entries | None:
         """None if the archive changed meanwhile."""
         if version == ABSENT:
-            return Entries(NO_ENTRIES, ABSENT, b"", settled=True)
+            return Entries(NO_ENTRIES, ABSENT, b"", version_is_unique=True)
         try:
-            directory = load_directory(self._object, seen)
+            directory = load_directory(self._object, head)
         except FormatError as error:
-            if self._look().versions[0] != seen.versions[0]:
+            if self._look().versions[0] != head.versions[0]:
                 return None
             error.path = self.path
             raise
-        if directory is None or self._look().versions[0] != seen.versions[0]:
+        if directory is None or self._look().versions[0] != head.versions[0]:
             return None
-        recent = bool(seen.version_may_repeat and seen.version_may_repeat[0])
-        return Entries(directory, version, self._mark(version), settled=not recent)
+        recent = bool(head.version_may_repeat and head.version_may_repeat[0])
+        return Entries(directory, version, self._mark(version), version_is_unique=not recent)
 
     def _mark(self, version: Version | None) -> bytes:
         """The beginning of the versions of entries: for a file, which is appended to, its inode; else a digest of the version of the object, as caches on disk
@@ -335,8 +336,8 @@ class ZipStore(Store):
             answers: list[Version | Changed] = []
             at = entries.end
             present = _present(entries, names)
-            for name, value, wanted, version in zip(names, values, expect, present, strict=True):
-                if wanted is not None and wanted != version:
+            for name, value, expected, version in zip(names, values, expect, present, strict=True):
+                if expected is not None and expected != version:
                     answers.append(Changed(version))
                     continue
                 entry, header = _entry(name.encode(), value, at, stamp)
@@ -357,22 +358,22 @@ class ZipStore(Store):
         """As the port says; also of prefixes."""
         self.require("erasable")
         if self._file is None and self._look().status[0] == ABSENT_KEY:
-            return [None if not wanted else Changed(ABSENT) for wanted in expect]
+            return [None if not expected else Changed(ABSENT) for expected in expect]
         with self._writing() as (file, entries):
             if is_prefix(names):
-                gone = list(entries.keys_below(names[0]))
+                erased = list(entries.keys_below(names[0]))
                 answers: list[Changed | None] = [None]
             else:
                 answers = [
-                    None if wanted is None or wanted == version else Changed(version)
-                    for wanted, version in zip(expect, _present(entries, names), strict=True)
+                    None if expected is None or expected == version else Changed(version)
+                    for expected, version in zip(expect, _present(entries, names), strict=True)
                 ]
-                gone = [
+                erased = [
                     name for name, answer in zip(names, answers, strict=True) if answer is None and entries.has(name)
                 ]
-            if gone:
+            if erased:
                 file.begin(entries.end)
-                for name in gone:
+                for name in erased:
                     entries.erase(name)
         return answers
 
@@ -429,7 +430,7 @@ class ZipStore(Store):
             raise
         self._file = None
         try:
-            entries.version, entries.settled = file.version(), True
+            entries.version, entries.version_is_unique = file.version(), True
             if entries.end - entries.live > entries.live + _ROOM:
                 with suppress(StoreError):  # such as a full disk: then the archive is not made smaller
                     rewrite_archive(file, directory, entries.end)
@@ -464,9 +465,3 @@ def _keys_after(entries: Entries, keys: Sequence[str], prefix: str, after: str) 
         return entries.keys_below(prefix)
     first = bisect_right(keys, after)
     return (key for key in islice(keys, first, None) if key.startswith(prefix))
-
-
-def _again(
-    path: str | os.PathLike[str], store: Store | None, sync: bool, read_only: bool, options: dict[str, Any]
-) -> ZipStore:
-    return ZipStore(path, store=store, sync=sync, read_only=read_only, **options)

@@ -16,7 +16,7 @@ from frazil.testing.simulation.collectors import WAIT_NS
 from frazil.testing.simulation.condemned_refs import Rescuer
 from frazil.testing.simulation.hierarchy import Act, act_on, choose, difference, read, shapes
 from frazil.testing.simulation.ledger import Ledger, Request, Reset
-from frazil.testing.simulation.merged_changes import Side, lost, merged, moved, places, state_of
+from frazil.testing.simulation.merged_changes import Side, lost, merged, moved, paths_of, state_of
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Program"]
 
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, MemoryError)
-_TOLD: Final = (StoreError, CommitUnknownError, *_INTERRUPTS)  # errors that faults may cause
+_SIMULATED_ERRORS: Final = (StoreError, CommitUnknownError, *_INTERRUPTS)  # errors that faults may cause
 _TRIES: Final = 3
 
 
@@ -67,7 +67,7 @@ class Program:
             try:
                 repo = self.open() if repo is None else repo
                 self.random.choice(tasks)(repo)
-            except _TOLD as error:
+            except _SIMULATED_ERRORS as error:
                 if error is self.client.death:
                     raise
                 assert self.plan.faults or self._is_old(), f"an error without a fault: {error!r}"
@@ -119,8 +119,8 @@ class Program:
         self.session = session, Side(state, state)
 
     def _compare(self, session: Session, side: Side) -> None:
-        told = difference(read(session.root), side.state)
-        assert told is None, f"a session of {self.client.name} shows something else than it did: {told}"
+        deviation = difference(read(session.root), side.state)
+        assert deviation is None, f"a session of {self.client.name} shows something else than it did: {deviation}"
 
     def _change(self, session: Session, side: Side, token: str) -> Side:
         """Up to four changes. Some are made in a fork, others by two threads."""
@@ -194,11 +194,11 @@ class Program:
         if tip is side.base:
             return side
         found = read(session.root)
-        told = {}
+        by_deviation = {}
         for state in merged(side, tip):
-            told[difference(found, state)] = state
-        assert None in told, f"a rebase of {self.client.name} shows something else: {list(told)[:1]}"
-        return side._replace(base=tip, state=told[None])
+            by_deviation[difference(found, state)] = state
+        assert None in by_deviation, f"a rebase of {self.client.name} shows something else: {list(by_deviation)[:1]}"
+        return side._replace(base=tip, state=by_deviation[None])
 
     def _solve(self, session: Session, side: Side) -> Side:
         """Rebases the session to the tip of the branch, and solves conflicts: a conflict that is solved with a side has the values of this side, all else those
@@ -223,10 +223,13 @@ class Program:
         tip = self.ledger.state(session.snapshot_id)
         found = read(session.root)
         states = side.base, side.state, tip
-        given_up = places(answered["theirs"], *states)
-        overruled = places(answered["ours"] | moved(answered["theirs"], side.base, side.state), *states)
-        gone = [*lost(side.base, side.state, tip, found, given_up), *lost(side.base, tip, side.state, found, overruled)]
-        assert not gone, f"{name!r} was answered by {self.client.name} to {answered}, and {gone[0]}"
+        conceded = paths_of(answered["theirs"], *states)
+        overruled = paths_of(answered["ours"] | moved(answered["theirs"], side.base, side.state), *states)
+        losses = [
+            *lost(side.base, side.state, tip, found, conceded),
+            *lost(side.base, tip, side.state, found, overruled),
+        ]
+        assert not losses, f"{name!r} was answered by {self.client.name} to {answered}, and {losses[0]}"
         state = state_of(found, side.state, tip)
         if state is None:
             session.discard()
@@ -328,17 +331,17 @@ class Program:
             return
         source, target = self.random.sample(arrays, 2)
         reader = session.fork() if "fork_reads" in self.plan.tasks and self.random.random() < 0.5 else session
-        seen = np.asarray(reader.root[source][:1])  # type: ignore[index] # an array
+        read_values = np.asarray(reader.root[source][:1])  # type: ignore[index] # an array
         values = state[source].values
         assert values is not None
-        assert np.array_equal(seen, values[:1]), f"{source} shows {seen.tolist()}"
+        assert np.array_equal(read_values, values[:1]), f"{source} shows {read_values.tolist()}"
         box = tuple((0, 1) for _ in state[target].values.shape)  # type: ignore[union-attr] # an array
-        act = Act("write", target, box=box, value=int(seen.flat[0]) + 1)
+        act = Act("write", target, box=box, value=int(read_values.flat[0]) + 1)
         act_on(reader.root, act)
         if reader is not session:
             session.merge(reader)
         request = self.ledger.begin(Request(token, began, Side(state, state).after(act, token, 0)))
-        request.saw(state[source].uid, seen)
+        request.saw(state[source].uid, read_values)
         self._commit(session, request)
 
     # --- readers and tags ------------------------------------------------------------------------------------------------------------
@@ -351,12 +354,12 @@ class Program:
         try:
             found = read(session.root)
         except (NotFoundError, DataError, StoreError):
-            if not self.ledger.may_be_gone(snapshot):
+            if not self.ledger.may_be_removed(snapshot):
                 raise
             self.readers.remove(reader)
             return
-        told = difference(found, self.ledger.state(snapshot))
-        assert told is None, f"{self.client.name} reads {snapshot} otherwise: {told}"
+        deviation = difference(found, self.ledger.state(snapshot))
+        assert deviation is None, f"{self.client.name} reads {snapshot} otherwise: {deviation}"
 
     def _rescue(self, repo: Repository) -> None:
         self.rescuer.rescue(repo, self._token())
@@ -374,7 +377,7 @@ class Program:
             reset.status = "refused"
         except NotFoundError:
             reset.status = "refused"
-            if not self.ledger.may_be_gone(reset.target):
+            if not self.ledger.may_be_removed(reset.target):
                 raise
         except BaseException:
             reset.status = "unknown"
@@ -388,7 +391,7 @@ class Program:
         try:
             repo.create_tag(name, snapshot)
         except (NotFoundError, ConflictError):
-            if not self.ledger.may_be_gone(snapshot):
+            if not self.ledger.may_be_removed(snapshot):
                 raise
             return
         self.ledger.tags[name] = snapshot

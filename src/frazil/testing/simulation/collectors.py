@@ -29,7 +29,7 @@ _MINUTE: Final = 60_000_000_000  # nanoseconds
 WAIT_NS: Final = 60 * _MINUTE
 _PAUSES: Final = (1, 20, 40, 61, 61, 150)  # minutes
 _KINDS: Final = ("snapshots/", "attributes/", "manifests/", "chunks/")
-_TOLD: Final = (StoreError, CommitUnknownError, KeyboardInterrupt, SystemExit, MemoryError)
+_SIMULATED_ERRORS: Final = (StoreError, CommitUnknownError, KeyboardInterrupt, SystemExit, MemoryError)
 _EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)  # later than all writes
 
 
@@ -61,7 +61,7 @@ class Collector:
             else:
                 scheduler.note("collects")
                 scheduler.note(str(self.open().garbage_collect(wait=WAIT)).replace("\n", "; "))
-        except _TOLD as error:
+        except _SIMULATED_ERRORS as error:
             if error is self.client.death:
                 raise
             assert self.world.plan.faults, f"an error without a fault: {error!r}"

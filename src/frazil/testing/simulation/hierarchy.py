@@ -99,7 +99,7 @@ def choose(random: Random, names: Sequence[str], present: Shapes) -> Act | None:
     if name == "attribute":
         return Act(name, random.choice(sorted(present)), random.choice(NAMES), value=value)
     if name in ("remove", "move", "swap"):
-        return _choose_place(random, present, name)
+        return _choose_node_change(random, present, name)
     arrays = sorted(path for path, shape in present.items() if shape)
     if not arrays:
         return None
@@ -120,7 +120,7 @@ def choose(random: Random, names: Sequence[str], present: Shapes) -> Act | None:
     return Act(name, path, box=box, value=value)
 
 
-def _choose_place(random: Random, present: Shapes, name: str) -> Act | None:
+def _choose_node_change(random: Random, present: Shapes, name: str) -> Act | None:
     paths = sorted(path for path in present if path)
     if not paths:
         return None
@@ -204,11 +204,11 @@ def difference(found: Found, state: State) -> str | None:
         if (values is None) != (node.values is None):
             return f"{path!r} is of another kind"
         if values is not None and node.values is not None and not np.array_equal(values, node.values):
-            return f"values of {path!r} are {_told(values)}, not {_told(node.values)}"
+            return f"values of {path!r} are {_values_text(values)}, not {_values_text(node.values)}"
     return None
 
 
-def _told(values: Values) -> str:
+def _values_text(values: Values) -> str:
     if values.ndim == 1 and values.size > 20:  # in runs
         edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
         return "[" + ", ".join(f"{values[low]} x {high - low}" for low, high in pairwise(edges)) + "]"

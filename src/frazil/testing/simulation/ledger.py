@@ -130,10 +130,10 @@ class Ledger:
         found = read(self.repository.readonly_session(snapshot=commit.id).root)
         first = f"it was committed in spite of a conflict, and holds {found}"
         for number, state in enumerate(request.outcomes(parent, lambda began: self._ways(began, before))):
-            told = difference(found, state)
-            if told is None:
+            deviation = difference(found, state)
+            if deviation is None:
                 break
-            first = first if number else told
+            first = first if number else deviation
         else:
             raise AssertionError(f"{commit.id} of {token} is not what was asked for: {first}")
         self._check_reads(request, commit, parent)
@@ -149,11 +149,11 @@ class Ledger:
 
     def _check_reads(self, request: Request, commit: Commit, parent: State) -> None:
         by_uid = {node.uid: node for node in parent.values()}
-        for seen in request.reads:
-            node = by_uid.get(seen.uid)
-            now = None if node is None or node.values is None else node.values[: len(seen.values)]
-            assert now is not None and np.array_equal(now, seen.values), (
-                f"{commit.id} of {request.token} is serializable, and rests on {seen.values.tolist()}, which is {None if now is None else now.tolist()} before it"
+        for observed in request.reads:
+            node = by_uid.get(observed.uid)
+            now = None if node is None or node.values is None else node.values[: len(observed.values)]
+            assert now is not None and np.array_equal(now, observed.values), (
+                f"{commit.id} of {request.token} is serializable, and rests on {observed.values.tolist()}, which is {None if now is None else now.tolist()} before it"
             )
 
     def _ways(self, began: str, parent: str) -> Iterator[list[State]]:
@@ -202,12 +202,12 @@ class Ledger:
         for snapshot, state in self.states.items():
             if snapshot not in there:
                 continue
-            told = difference(read(repository.readonly_session(snapshot=snapshot).root), state)
-            assert told is None, f"{snapshot} cannot be read as it was: {told}"
-        known = ids | self._dropped(self._resets())
+            deviation = difference(read(repository.readonly_session(snapshot=snapshot).root), state)
+            assert deviation is None, f"{snapshot} cannot be read as it was: {deviation}"
+        allowed = ids | self._dropped(self._resets())
         for token, request in self.requests.items():
             assert request.status != "refused" or token not in self.tokens, f"{token} was refused, and is there"
-            assert request.status != "committed" or request.snapshot in known, (
+            assert request.status != "committed" or request.snapshot in allowed, (
                 f"{token} was acknowledged, and is not there"
             )
         for reset in self.resets:
@@ -223,7 +223,7 @@ class Ledger:
         assert own == self._line(own[0])[: len(own)], f"the history is {own}"
         return {*own, *tagged}
 
-    def may_be_gone(self, snapshot: str) -> bool:
+    def may_be_removed(self, snapshot: str) -> bool:
         """Whether a collection may have removed a snapshot."""
         return self.collected and snapshot not in self.reachable(self.repository)
 

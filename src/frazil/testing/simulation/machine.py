@@ -85,14 +85,14 @@ def simulated_machine(scheduler: Scheduler) -> Iterator[None]:
         return urandom(size) if task is None else task.client.random.randbytes(size)
 
     def simulated_lock() -> object:
-        real = scheduler.current() is None or _asked_by_python()
+        real = scheduler.current() is None or _is_python_lock()
         return lock() if real else SimulatedLock(scheduler, reentrant=False)
 
     def simulated_rlock() -> object:
-        real = scheduler.current() is None or _asked_by_python()
+        real = scheduler.current() is None or _is_python_lock()
         return rlock() if real else SimulatedLock(scheduler, reentrant=True)
 
-    places: list[tuple[ModuleType, str, Callable[..., object], Callable[..., object]]] = [
+    patches: list[tuple[ModuleType, str, Callable[..., object], Callable[..., object]]] = [
         (time, "time_ns", time_ns, simulated_ns),
         (time, "time", seconds, simulated_seconds),
         (time, "sleep", sleep, simulated_sleep),
@@ -102,15 +102,15 @@ def simulated_machine(scheduler: Scheduler) -> Iterator[None]:
     ]
     with _one_at_a_time:
         try:
-            for module, name, _, simulated in places:
+            for module, name, _, simulated in patches:
                 setattr(module, name, simulated)
             yield
         finally:
-            for module, name, before, _ in places:
+            for module, name, before, _ in patches:
                 setattr(module, name, before)
 
 
-def _asked_by_python() -> bool:
+def _is_python_lock() -> bool:
     """Whether Python's own modules create the lock for themselves."""
     module = str(sys._getframe(2).f_globals.get("__name__"))
     return module.partition(".")[0] in sys.stdlib_module_names

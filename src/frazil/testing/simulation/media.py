@@ -83,19 +83,19 @@ class Disk(Medium):
         folder = _folder(key)
         for name in self._unsynced():
             if _folder(name) == folder:
-                self._settle(name)
+                self._persist(name)
 
     def crash(self, random: Random) -> None:
         for name in self._unsynced():
             if random.random() < 0.5:
-                self._settle(name)
+                self._persist(name)
         self.values = dict(self._lasting)
 
     def _unsynced(self) -> list[str]:
         names = sorted({*self.values, *self._lasting})
         return [name for name in names if self.values.get(name) != self._lasting.get(name)]
 
-    def _settle(self, name: str) -> None:
+    def _persist(self, name: str) -> None:
         found = self.values.get(name)
         if found is None:
             self._lasting.pop(name, None)

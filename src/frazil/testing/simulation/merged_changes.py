@@ -17,7 +17,7 @@ from frazil.testing.simulation.hierarchy import Act, Node, State, acted
 if TYPE_CHECKING:
     from frazil.testing.simulation.hierarchy import Found, Uid, Values
 
-__all__ = ["Side", "lost", "merged", "moved", "outcomes", "places", "state_of"]
+__all__ = ["Side", "lost", "merged", "moved", "outcomes", "paths_of", "state_of"]
 
 
 class Side(Record):
@@ -63,7 +63,7 @@ def merged(side: Side, theirs: State) -> Iterator[dict[str, Node]]:
     """The possible results of a side on another state, if nothing conflicts: one, or several if an array was both appended to and resized."""
     unclear = sorted(side.appended & side.resized)
     for choice in product((True, False), repeat=len(unclear)):
-        appended = (side.appended - side.resized) | {uid for uid, said in zip(unclear, choice, strict=True) if said}
+        appended = (side.appended - side.resized) | {uid for uid, adds in zip(unclear, choice, strict=True) if adds}
         state = _merged(side, theirs, appended)
         if state is not None:
             yield state
@@ -158,7 +158,7 @@ def lost(base: State, state: State, other: State, found: Found, spared: Collecti
                 yield f"{path} was made, and holds something else"
 
 
-def places(paths: Collection[str], *states: State) -> set[str]:
+def paths_of(paths: Collection[str], *states: State) -> set[str]:
     """All paths, in any of the states, of nodes that are at one of `paths` in one of the states."""
     uids = {state[path].uid for state in states for path in paths if path in state}
     return {*paths, *(path for state in states for path, node in state.items() if node.uid in uids)}

@@ -81,8 +81,8 @@ class Plan(Record):
     steps: int
 
     def __str__(self) -> str:
-        said = f"{self.kind}, format {self.format!r}, {self.clients} clients, packing {self.packing!r}, faults {list(self.faults)}"
-        return f"{said}, acts {sorted(set(self.acts))}, tasks {sorted(set(self.tasks))}"
+        text = f"{self.kind}, format {self.format!r}, {self.clients} clients, packing {self.packing!r}, faults {list(self.faults)}"
+        return f"{text}, acts {sorted(set(self.acts))}, tasks {sorted(set(self.tasks))}"
 
 
 def make_plan(seed: int, kind: Kind | None = None, without: Collection[str] = ()) -> Plan:

@@ -44,12 +44,12 @@ class Client:
 class Task:
     """One thread of a client. waits: the condition for which it waits, if there is one"""
 
-    __slots__ = ("action", "client", "done", "error", "turn", "waits")
+    __slots__ = ("action", "client", "done", "error", "run_lock", "waits")
 
     def __init__(self, client: Client, action: Callable[[], None]) -> None:
         self.client, self.action = client, action
-        self.turn = allocate_lock()
-        self.turn.acquire()
+        self.run_lock = allocate_lock()
+        self.run_lock.acquire()
         self.done = False
         self.error: BaseException | None = None
         self.waits: Callable[[], bool] | None = None
@@ -158,8 +158,8 @@ class Scheduler:
         if following is None:  # no task can run: locks that wait for each other
             self.stop("no task can run: each waits for another")
         elif following is not task:
-            following.turn.release()
-            task.turn.acquire()
+            following.run_lock.release()
+            task.run_lock.acquire()
 
     def _choose(self) -> Task | None:
         able = [task for task in self.tasks if task.can_run]
@@ -172,12 +172,12 @@ class Scheduler:
             self.stop("no task can run: each waits for another")
             following = self._choose()
         if following is not None:
-            following.turn.release()
+            following.run_lock.release()
         else:
             self._end.release()
 
     def _run(self, task: Task) -> None:
-        task.turn.acquire()
+        task.run_lock.acquire()
         self._of_thread[get_ident()] = task
         try:
             if task.client.death is None:

@@ -77,7 +77,7 @@ class Simulation:
                     self._live(world, ledger, life)
                     if not world.crashed:
                         break
-                world.settle()
+                world.finish_writes()
                 ledger.check(self._observe(world))
                 if "collect" in self.plan.tasks:
                     check_collected(world, self._observe(world))
@@ -150,10 +150,10 @@ class Simulation:
                 raise task.error
 
     def _failure(self, scheduler: Scheduler, error: Exception) -> AssertionError:
-        told = error if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        text = error if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         lines = "\n".join(_lines(scheduler)[-_BEFORE:])
         again = f"python -m frazil.testing.simulation {self._again}"
-        return AssertionError(f"{told}\n\nseed {self.plan.seed}: {self.plan}; the last steps:\n{lines}\nagain: {again}")
+        return AssertionError(f"{text}\n\nseed {self.plan.seed}: {self.plan}; the last steps:\n{lines}\nagain: {again}")
 
 
 # the nodes of the first commit

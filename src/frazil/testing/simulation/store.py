@@ -106,7 +106,7 @@ class World:
         key, action = self.sent.pop(number)
         self.scheduler.note(f"arrives late: {key}: {action()!r}")
 
-    def settle(self) -> None:
+    def finish_writes(self) -> None:
         """Does each write that is under way, or drops it for ever."""
         while self.sent:
             number = self.random.randrange(len(self.sent))
@@ -170,8 +170,8 @@ class SimulatedStore(Store):
         else:
             sources, versions, sizes = continue_from.sources, list(continue_from.versions), continue_from.sizes
         status = [ABSENT_KEY if version is None else FOUND for version in versions]
-        for i, wanted in enumerate(expect or ()):
-            if wanted is not None and wanted != (versions[i] or ABSENT):
+        for i, expected in enumerate(expect or ()):
+            if expected is not None and expected != (versions[i] or ABSENT):
                 status[i] = STALE
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
@@ -181,18 +181,18 @@ class SimulatedStore(Store):
         medium = self.world.medium
         values = [bytes(value) for value in join_pieces(pieces)]
         writes = [
-            _Write(name, lambda name=name, value=value, wanted=wanted: medium.put(name, value, wanted))  # type: ignore[misc]
-            for name, value, wanted in zip(names, values, expect, strict=True)
+            _Write(name, lambda name=name, value=value, expected=expected: medium.put(name, value, expected))  # type: ignore[misc]
+            for name, value, expected in zip(names, values, expect, strict=True)
         ]
-        answers = self._write("put", writes, conditional=any(wanted is not None for wanted in expect))
+        answers = self._write("put", writes, conditional=any(expected is not None for expected in expect))
         return answers  # type: ignore[return-value] # those of Medium.put
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         medium = self.world.medium
         can = medium.capabilities.conditional_erase
         writes = [
-            _Write(name, lambda name=name, wanted=wanted: medium.erase(name, wanted if can else None))  # type: ignore[misc]
-            for name, wanted in zip(names, expect, strict=True)
+            _Write(name, lambda name=name, expected=expected: medium.erase(name, expected if can else None))  # type: ignore[misc]
+            for name, expected in zip(names, expect, strict=True)
         ]
         return self._write("erase", writes, conditional=False)  # type: ignore[return-value] # those of Medium.erase
 
@@ -225,7 +225,7 @@ class SimulatedStore(Store):
         world.stall(client)
         world.scheduler.point()
         fault = world.fault(write=False, conditional=False)
-        world.scheduler.note(f"{what} {_told(names)}{f': {fault}' if fault else ''}")
+        world.scheduler.note(f"{what} {_names_text(names)}{f': {fault}' if fault else ''}")
         if fault is not None:
             raise self._error(fault, names)
 
@@ -240,7 +240,7 @@ class SimulatedStore(Store):
         world.stall(client, conditional=conditional)
         world.scheduler.point()
         fault = world.fault(write=True, conditional=conditional)
-        world.scheduler.note(f"{what} {_told(names)}{f': {fault}' if fault else ''}")
+        world.scheduler.note(f"{what} {_names_text(names)}{f': {fault}' if fault else ''}")
         if fault is not None:
             self._do_some(fault, writes)
             raise self._error(fault, names)
@@ -293,7 +293,7 @@ class SimulatedStore(Store):
         return StoreError("a simulated fault", done=done, key=names[0] if names else None, hint="try again")
 
 
-def _told(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     return " ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 

@@ -17,7 +17,7 @@ from frazil.operations.checksum import checksum_of_values
 OF_SEA, OF_TEMP = checksum_of_values(SEA), checksum_of_values(TEMP)
 
 
-def said(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     assert main(arguments) == 0
     out, err = capfd.readouterr()
     assert err == ""
@@ -25,28 +25,28 @@ def said(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
 
 
 def test_an_array_a_group_and_for_programs(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(["checksum", "sea.zarr"], capfd) == f"{OF_SEA}  .\n"
-    flat, temp = said(["checksum", "ocean.zarr"], capfd).splitlines()
+    assert output_of(["checksum", "sea.zarr"], capfd) == f"{OF_SEA}  .\n"
+    flat, temp = output_of(["checksum", "ocean.zarr"], capfd).splitlines()
     assert (flat[64:], temp[64:]) == ("  flat", "  level1/temp")
-    assert json.loads(said(["checksum", "ocean.zarr", "--json"], capfd)) == {
+    assert json.loads(output_of(["checksum", "ocean.zarr", "--json"], capfd)) == {
         "flat": flat[:64],
         "level1/temp": temp[:64],
     }
-    assert said(["checksum", "ocean.zarr", "level1/temp"], capfd) == f"{temp[:64]}  .\n"
+    assert output_of(["checksum", "ocean.zarr", "level1/temp"], capfd) == f"{temp[:64]}  .\n"
 
 
 def test_the_same_everywhere(
     place: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert said(["checksum", "sea.repo@v1"], capfd) == f"{OF_TEMP}  level1/temp\n"
-    assert said(["checksum", "old.zr3", "level1/temp"], capfd) == f"{OF_TEMP}  .\n"
+    assert output_of(["checksum", "sea.repo@v1"], capfd) == f"{OF_TEMP}  level1/temp\n"
+    assert output_of(["checksum", "old.zr3", "level1/temp"], capfd) == f"{OF_TEMP}  .\n"
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     bucket = s3.new_bucket()
     frazil.copy("sea.zarr", f"s3://{bucket}/sea.zarr")
-    assert said(["checksum", f"s3://{bucket}/sea.zarr"], capfd) == f"{OF_SEA}  .\n"
+    assert output_of(["checksum", f"s3://{bucket}/sea.zarr"], capfd) == f"{OF_SEA}  .\n"
     with web_server(place) as url:
-        assert said(["checksum", f"{url}/sea.zarr"], capfd) == f"{OF_SEA}  .\n"
+        assert output_of(["checksum", f"{url}/sea.zarr"], capfd) == f"{OF_SEA}  .\n"
 
 
 def test_a_damaged_chunk_is_an_error(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -58,4 +58,4 @@ def test_a_damaged_chunk_is_an_error(place: Path, capfd: pytest.CaptureFixture[s
 def test_a_name_is_one_line(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     group = frazil.create_group("odd.zarr")
     group.create_array("a\x1b[31m\nb", data=SEA)
-    assert said(["checksum", "odd.zarr"], capfd) == f"{OF_SEA}  a\\x1b[31m\\nb\n"
+    assert output_of(["checksum", "odd.zarr"], capfd) == f"{OF_SEA}  a\\x1b[31m\\nb\n"

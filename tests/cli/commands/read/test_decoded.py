@@ -66,21 +66,21 @@ def test_times_as_text(capfd: pytest.CaptureFixture[str]) -> None:
     days = [line[:10] for line in capfd.readouterr().out.split()]
     assert days == ["2000-02-28", "2000-02-29", "2000-03-01"]
     assert main(["get", "sea.zarr", "noleap", "1:3", "--decoded", "--json"]) == 0
-    said = json.loads(capfd.readouterr().out)
-    assert said == {"shape": [2], "data_type": "<U32", "values": ["2000-02-28T00:00:00", "2000-03-01T00:00:00"]}
+    output = json.loads(capfd.readouterr().out)
+    assert output == {"shape": [2], "data_type": "<U32", "values": ["2000-02-28T00:00:00", "2000-03-01T00:00:00"]}
 
 
 @pytest.mark.usefixtures("group")
 def test_view(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["view", "sea.zarr", "height", "--decoded", "--bare", "--json", "-o", "out.png"]) == 0
-    said = json.loads(capfd.readouterr().out)
-    assert (said["min"], said["max"]) == (97.0, 111.5)
+    output = json.loads(capfd.readouterr().out)
+    assert (output["min"], output["max"]) == (97.0, 111.5)
     pixels = decode_png((tmp_path / "out.png").read_bytes())
     assert (pixels[0, 5 * 85 + 40] == 190).all()  # -1, the last of the first row, is missing
     assert main(["view", "sea.zarr", "height", "--decoded", "--size", "3", "--json", "-o", "out.png"]) == 0
-    said = json.loads(capfd.readouterr().out)
+    output = json.loads(capfd.readouterr().out)
     means = [np.nanmean(np.where(square == -1, np.nan, square)) for square in (HEIGHT[:2, :2], HEIGHT[4:, 4:])]
-    assert [said["min"], said["max"]] == [mean * 0.5 + 100 for mean in means]
+    assert [output["min"], output["max"]] == [mean * 0.5 + 100 for mean in means]
 
 
 @pytest.mark.usefixtures("group")

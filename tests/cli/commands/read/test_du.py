@@ -14,7 +14,7 @@ import frazil
 from frazil.cli.main import main
 
 
-def told(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> dict[str, dict]:
+def nodes_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> dict[str, dict]:
     assert main([*arguments, "--json"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
@@ -27,16 +27,16 @@ def stored(folder: Path) -> tuple[int, int]:
 
 
 def test_bytes_of_every_node(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    nodes = told(["du", "ocean.zarr"], capfd)
+    nodes = nodes_of(["du", "ocean.zarr"], capfd)
     assert list(nodes) == ["", "flat", "level1", "level1/temp"]
     for path, node in nodes.items():
         assert (node["stored_nbytes"], node["objects"]) == stored(place / "ocean.zarr" / path)
     assert nodes["level1"]["nbytes"] == nodes["level1/temp"]["nbytes"] == TEMP.nbytes
     assert nodes[""]["nbytes"] == TEMP.nbytes + 12
     assert {node["kind"] for path, node in nodes.items() if path in ("", "level1")} == {"group"}
-    assert list(told(["du", "ocean.zarr", "--depth", "0"], capfd)) == [""]
-    assert list(told(["du", "ocean.zarr", "--depth", "1"], capfd)) == ["", "flat", "level1"]
-    assert told(["du", "ocean.zarr", "level1/temp"], capfd)[""]["objects"] == nodes["level1/temp"]["objects"]
+    assert list(nodes_of(["du", "ocean.zarr", "--depth", "0"], capfd)) == [""]
+    assert list(nodes_of(["du", "ocean.zarr", "--depth", "1"], capfd)) == ["", "flat", "level1"]
+    assert nodes_of(["du", "ocean.zarr", "level1/temp"], capfd)[""]["objects"] == nodes["level1/temp"]["objects"]
 
 
 def test_a_table(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ def test_a_table(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_what_cannot_be_read_is_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (place / "ocean.zarr" / "flat" / "zarr.json").write_text("{}")
-    nodes = told(["du", "ocean.zarr"], capfd)
+    nodes = nodes_of(["du", "ocean.zarr"], capfd)
     assert (nodes["flat"]["kind"], nodes["flat"]["unreadable"], nodes[""]["unreadable"]) == ("unreadable", 1, 1)
     assert nodes[""]["nbytes"] == TEMP.nbytes
     assert main(["du", "ocean.zarr"]) == 0
@@ -60,14 +60,14 @@ def test_what_cannot_be_read_is_told(place: Path, capfd: pytest.CaptureFixture[s
 def test_in_a_repository_a_draft_a_bucket_and_on_a_web_server(
     place: Path, s3: S3, web_server: WebServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert told(["du", "sea.repo@dev"], capfd)[""]["objects"] == 3
-    assert told(["du", "sea.repo", "salt"], capfd)[""]["nbytes"] == 32
-    assert told(["du", "old.zr3"], capfd)["level1/temp"]["nbytes"] == TEMP.nbytes
+    assert nodes_of(["du", "sea.repo@dev"], capfd)[""]["objects"] == 3
+    assert nodes_of(["du", "sea.repo", "salt"], capfd)[""]["nbytes"] == 32
+    assert nodes_of(["du", "old.zr3"], capfd)["level1/temp"]["nbytes"] == TEMP.nbytes
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     bucket = s3.new_bucket()
     frazil.copy("ocean.zarr", f"s3://{bucket}/ocean.zarr")
-    assert told(["du", f"s3://{bucket}/ocean.zarr"], capfd) == told(["du", "ocean.zarr"], capfd)
+    assert nodes_of(["du", f"s3://{bucket}/ocean.zarr"], capfd) == nodes_of(["du", "ocean.zarr"], capfd)
     with web_server(place) as url:
         assert main(["du", f"{url}/ocean.zarr"]) == 1
         assert "listable" in capfd.readouterr().err

@@ -17,7 +17,7 @@ from tests.cli.conftest import SEA, TEMP, THERE
 from frazil.cli.main import main
 
 
-def said(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> bytes:
+def output_of(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> bytes:
     assert main(arguments) == 0
     out, err = capfdbinary.readouterr()
     assert err == b""
@@ -27,19 +27,19 @@ def said(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> byt
 def test_what_follows_the_location(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A selection follows an array's location, a path follows a group's."""
     row = np.array2string(SEA[10], max_line_width=120).encode() + b"\n"
-    assert said(["get", "sea.zarr", "10"], capfdbinary) == row
+    assert output_of(["get", "sea.zarr", "10"], capfdbinary) == row
     flat = b"[ 0  1  2  3  4  5  6  7  8  9 10 11]\n"
-    assert said(["get", "ocean.zarr", "flat"], capfdbinary) == flat
-    assert said(["get", "ocean.zarr", "flat", "..."], capfdbinary) == flat
-    assert said(["get", "ocean.zarr", "flat", "-3::-5"], capfdbinary) == b"[9 4]\n"
-    assert said(["get", "ocean.zarr/flat", "[5, -1, 5]"], capfdbinary) == b"[ 5 11  5]\n"
-    assert said(["get", "ocean.zarr/flat", "7"], capfdbinary) == b"7\n"
-    assert said(["get", "sea.zarr", "-1,-1"], capfdbinary) == f"{SEA[-1, -1]}\n".encode()
+    assert output_of(["get", "ocean.zarr", "flat"], capfdbinary) == flat
+    assert output_of(["get", "ocean.zarr", "flat", "..."], capfdbinary) == flat
+    assert output_of(["get", "ocean.zarr", "flat", "-3::-5"], capfdbinary) == b"[9 4]\n"
+    assert output_of(["get", "ocean.zarr/flat", "[5, -1, 5]"], capfdbinary) == b"[ 5 11  5]\n"
+    assert output_of(["get", "ocean.zarr/flat", "7"], capfdbinary) == b"7\n"
+    assert output_of(["get", "sea.zarr", "-1,-1"], capfdbinary) == f"{SEA[-1, -1]}\n".encode()
 
 
 def test_a_folder_that_is_no_node(hierarchy: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert said(["get", str(hierarchy), "sea.zarr", "0, 1"], capfdbinary) == b"3\n"
-    assert said(["get", str(hierarchy), "ocean.zarr/flat"], capfdbinary).startswith(b"[ 0  1")
+    assert output_of(["get", str(hierarchy), "sea.zarr", "0, 1"], capfdbinary) == b"3\n"
+    assert output_of(["get", str(hierarchy), "ocean.zarr/flat"], capfdbinary).startswith(b"[ 0  1")
 
 
 def test_formats(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -50,25 +50,25 @@ def test_formats(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None
         [*select, "-o", "part.csv"],
         [*select, "-o", "x", "--format", "csv"],
     ):
-        out = said(arguments, capfdbinary)
+        out = output_of(arguments, capfdbinary)
         data = out or (place / arguments[arguments.index("-o") + 1]).read_bytes()
         np.testing.assert_array_equal(np.loadtxt(io.BytesIO(data), delimiter=","), part)
-    assert said([*select, "-o", "part.npy"], capfdbinary) == b""
+    assert output_of([*select, "-o", "part.npy"], capfdbinary) == b""
     read = np.load("part.npy")
     assert read.dtype == part.dtype
     np.testing.assert_array_equal(read, part)
-    np.testing.assert_array_equal(np.load(io.BytesIO(said([*select, "--format", "npy"], capfdbinary))), part)
-    document = json.loads(said([*select, "--json"], capfdbinary))
+    np.testing.assert_array_equal(np.load(io.BytesIO(output_of([*select, "--format", "npy"], capfdbinary))), part)
+    document = json.loads(output_of([*select, "--json"], capfdbinary))
     assert document == {"shape": list(part.shape), "data_type": "uint16", "values": part.tolist()}
-    assert said([*select, "-o", "part.json"], capfdbinary) == b""
+    assert output_of([*select, "-o", "part.json"], capfdbinary) == b""
     assert json.loads((place / "part.json").read_text()) == document
-    assert said([*select, "--full", "-o", "part.txt"], capfdbinary) == b""
+    assert output_of([*select, "--full", "-o", "part.txt"], capfdbinary) == b""
     assert b"..." not in (place / "part.txt").read_bytes()
-    assert (place / "part.txt").read_bytes() == said([*select, "--full"], capfdbinary)
+    assert (place / "part.txt").read_bytes() == output_of([*select, "--full"], capfdbinary)
 
 
 def test_nan_in_json(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    document = json.loads(said(["get", "ocean.zarr", "level1/temp", "0, 4:6, 0", "--json"], capfdbinary))
+    document = json.loads(output_of(["get", "ocean.zarr", "level1/temp", "0, 4:6, 0", "--json"], capfdbinary))
     assert document["values"] == ["NaN", float(str(TEMP[0, 5, 0]))]
 
 
@@ -77,17 +77,17 @@ def test_a_file_is_whole_or_not_there(place: Path, capfdbinary: pytest.CaptureFi
     assert main(["get", "ocean.zarr", "level1/temp", "-o", "out.csv"]) == 1
     assert b"two dimensions" in capfdbinary.readouterr().err
     assert (place / "out.csv").read_text() == "old"
-    assert said(["get", "ocean.zarr", "flat", "-o", "out.csv"], capfdbinary) == b""
+    assert output_of(["get", "ocean.zarr", "flat", "-o", "out.csv"], capfdbinary) == b""
     assert (place / "out.csv").read_text().split() == list(map(str, range(12)))
     (place / "link.csv").symlink_to("out.csv")
-    assert said(["get", "ocean.zarr", "flat", ":2", "-o", "link.csv"], capfdbinary) == b""
+    assert output_of(["get", "ocean.zarr", "flat", ":2", "-o", "link.csv"], capfdbinary) == b""
     assert (place / "link.csv").is_symlink()
     assert (place / "out.csv").read_text() == "0\n1\n"
     assert sorted(path.name for path in place.iterdir()) == sorted(["link.csv", "out.csv", *THERE])
 
 
 def test_to_a_device(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert said(["get", "ocean.zarr", "flat", "--format", "npy", "-o", "/dev/null"], capfdbinary) == b""
+    assert output_of(["get", "ocean.zarr", "flat", "--format", "npy", "-o", "/dev/null"], capfdbinary) == b""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")

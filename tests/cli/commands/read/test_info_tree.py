@@ -12,16 +12,16 @@ import frazil
 from frazil.cli.main import main
 
 
-def said(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     assert main(arguments) == 0
     return capfd.readouterr().out
 
 
 def test_info_of_an_array(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    text = said(["info", "sea.zarr"], capfd)
+    text = output_of(["info", "sea.zarr"], capfd)
     for words in ("600 x 700", "uint16", "64 x 64", "256 x 256", "Bytes", "y, x"):
         assert words in text
-    document = json.loads(said(["info", "sea.zarr", "--json"], capfd))
+    document = json.loads(output_of(["info", "sea.zarr", "--json"], capfd))
     assert document["kind"] == "array"
     assert document["shape"] == [600, 700]
     assert document["nbytes"] == SEA.nbytes
@@ -32,16 +32,16 @@ def test_info_of_an_array(place: Path, capfd: pytest.CaptureFixture[str]) -> Non
     "arguments", [["ocean.zarr", "level1/temp"], ["ocean.zarr/level1/temp"], ["ocean.zarr/level1", "temp"]]
 )
 def test_a_node_within(arguments: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    document = json.loads(said(["info", *arguments, "--json"], capfd))
+    document = json.loads(output_of(["info", *arguments, "--json"], capfd))
     assert document["shape"] == [3, 40, 50]
     assert document["fill_value"] == "NaN"
 
 
 def test_info_of_a_group(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    text = said(["info", "ocean.zarr"], capfd)
+    text = output_of(["info", "ocean.zarr"], capfd)
     for words in ("flat", "level1", "The sea"):
         assert words in text
-    document = json.loads(said(["info", "ocean.zarr", "--json"], capfd))
+    document = json.loads(output_of(["info", "ocean.zarr", "--json"], capfd))
     assert document == {
         "kind": "group",
         "path": "",
@@ -78,8 +78,8 @@ def test_what_cannot_be_read_is_told(place: Path, capfd: pytest.CaptureFixture[s
     assert "gridded (tree says why)" in output
     assert errors.startswith('frazil: warning: the data type "y" of the extension')
     assert errors.count("\n") == 1
-    assert json.loads(said(["info", "new.zr3", "--json"], capfd))["unreadable"] == ["gridded"]
-    assert "gridded (unreadable: the chunk grid" in said(["tree", "new.zr3"], capfd)
+    assert json.loads(output_of(["info", "new.zr3", "--json"], capfd))["unreadable"] == ["gridded"]
+    assert "gridded (unreadable: the chunk grid" in output_of(["tree", "new.zr3"], capfd)
     assert main(["get", "new.zr3", "fallen", ":"]) == 0
     output, errors = capfd.readouterr()
     assert output == "[0 0 0 0]\n"
@@ -90,20 +90,20 @@ def test_what_cannot_be_read_is_told(place: Path, capfd: pytest.CaptureFixture[s
 
 
 def test_tree(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(["tree", "ocean.zarr"], capfd) == (
+    assert output_of(["tree", "ocean.zarr"], capfd) == (
         "/\n├── flat (12,) int8\n└── level1/\n    └── temp (3, 40, 50) float32\n"
     )
-    assert said(["tree", "ocean.zarr", "--depth", "1"], capfd) == "/\n├── flat (12,) int8\n└── level1/\n"
-    assert said(["tree", "ocean.zarr", "--depth", "2"], capfd) == said(["tree", "ocean.zarr"], capfd)
-    nodes = json.loads(said(["tree", "ocean.zarr", "--json"], capfd))
+    assert output_of(["tree", "ocean.zarr", "--depth", "1"], capfd) == "/\n├── flat (12,) int8\n└── level1/\n"
+    assert output_of(["tree", "ocean.zarr", "--depth", "2"], capfd) == output_of(["tree", "ocean.zarr"], capfd)
+    nodes = json.loads(output_of(["tree", "ocean.zarr", "--json"], capfd))
     assert list(nodes) == ["", "flat", "level1", "level1/temp"]
     assert nodes["level1/temp"] == {"kind": "array", "shape": [3, 40, 50], "data_type": "float32"}
     assert nodes[""] == nodes["level1"] == {"kind": "group"}
 
 
 def test_tree_of_an_array(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(["tree", "sea.zarr"], capfd) == "/ (600, 700) uint16\n"
-    assert json.loads(said(["tree", "sea.zarr", "--json"], capfd)) == {
+    assert output_of(["tree", "sea.zarr"], capfd) == "/ (600, 700) uint16\n"
+    assert json.loads(output_of(["tree", "sea.zarr", "--json"], capfd)) == {
         "": {"kind": "array", "shape": [600, 700], "data_type": "uint16"}
     }
 
@@ -113,8 +113,8 @@ def test_what_would_break_the_table_is_escaped(tmp_path: Path, capfd: pytest.Cap
     frazil.create_array(tmp_path / "a.zarr", data=[1, 2], attributes=attributes)
     frazil.create_group(tmp_path / "b.zarr", attributes=attributes)
     for name in ("a.zarr", "b.zarr"):
-        lines = said(["info", str(tmp_path / name)], capfd).split("\n")
+        lines = output_of(["info", str(tmp_path / name)], capfd).split("\n")
         assert [line.split("  ")[0].rstrip() for line in lines[-3:]] == ["attribute title", "attribute na\\rme", ""]
         assert lines[-3].endswith("  one\\ntwo\\x1b[31m")
         assert lines[-2].endswith("  é")
-        assert json.loads(said(["info", str(tmp_path / name), "--json"], capfd))["attributes"] == attributes
+        assert json.loads(output_of(["info", str(tmp_path / name), "--json"], capfd))["attributes"] == attributes

@@ -11,31 +11,31 @@ import frazil
 from frazil.cli.main import main
 
 
-def said(capfd: pytest.CaptureFixture[str], *words: str) -> list[str]:
+def output_of(capfd: pytest.CaptureFixture[str], *words: str) -> list[str]:
     assert main(["ls", *words]) == 0
     return capfd.readouterr().out.splitlines()
 
 
-def told(capfd: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads("\n".join(said(capfd, *words, "--json")))
+def entries_of(capfd: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads("\n".join(output_of(capfd, *words, "--json")))
     return found
 
 
 def test_members_of_groups_and_arrays_themselves(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(capfd, "ocean.zarr") == ["flat     array  12  int8  chunks 12", "level1/  group"]
-    assert said(capfd, "ocean.zarr", "level1") == ["temp  array  3 x 40 x 50  float32  chunks 1 x 16 x 16"]
-    assert said(capfd, "sea.zarr") == [".  array  600 x 700  uint16  chunks 64 x 64 in shards 256 x 256"]
-    assert [entry["name"] for entry in told(capfd, "ocean.zarr", "-r")] == ["flat", "level1", "level1/temp"]
+    assert output_of(capfd, "ocean.zarr") == ["flat     array  12  int8  chunks 12", "level1/  group"]
+    assert output_of(capfd, "ocean.zarr", "level1") == ["temp  array  3 x 40 x 50  float32  chunks 1 x 16 x 16"]
+    assert output_of(capfd, "sea.zarr") == [".  array  600 x 700  uint16  chunks 64 x 64 in shards 256 x 256"]
+    assert [entry["name"] for entry in entries_of(capfd, "ocean.zarr", "-r")] == ["flat", "level1", "level1/temp"]
 
 
 def test_what_is_stored(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (entry,) = told(capfd, "sea.zarr", "--long")
+    (entry,) = entries_of(capfd, "sea.zarr", "--long")
     array = frazil.open_array("sea.zarr")
     assert entry == {
         "name": "", "kind": "array", "shape": [600, 700], "data_type": "uint16", "chunks": [64, 64], "shards": [256, 256],
         "objects": 9, "nbytes": array.nbytes_stored(),
     }  # fmt: skip
-    (line,) = said(capfd, "sea.zarr", "-l")
+    (line,) = output_of(capfd, "sea.zarr", "-l")
     assert line.endswith(" KiB in 9 shards")
 
 
@@ -52,7 +52,7 @@ def test_what_is_stored(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_repositories_and_drafts(
     place: Path, capfd: pytest.CaptureFixture[str], location: str, names: list[str]
 ) -> None:
-    assert [entry["name"] for entry in told(capfd, location)] == names
+    assert [entry["name"] for entry in entries_of(capfd, location)] == names
 
 
 def test_where_no_node_is(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -63,14 +63,14 @@ def test_where_no_node_is(place: Path, capfd: pytest.CaptureFixture[str]) -> Non
     (place / "data" / "bad" / "zarr.json").write_bytes(b"{")
     (place / "old.zr3").rename(place / "data" / "old.zr3")
     (place / "sea.repo").rename(place / "data" / "sea.repo")
-    entries = {entry["name"]: entry for entry in told(capfd, "data", "-l")}
+    entries = {entry["name"]: entry for entry in entries_of(capfd, "data", "-l")}
     assert {name: entry["kind"] for name, entry in entries.items()} == {
         "bad": "unreadable", "below/": "folder", "old.zr3": "group", "read\nme": "key", "sea.repo": "repository",
     }  # fmt: skip
     assert entries["read\nme"]["nbytes"] == 3
-    assert said(capfd, "data/below", "--long") == ["x  key  5 B"]
-    assert "below/x" in [entry["name"] for entry in told(capfd, "data", "--recursive")]
-    assert all(line.count("\n") == 0 for line in said(capfd, "data"))
+    assert output_of(capfd, "data/below", "--long") == ["x  key  5 B"]
+    assert "below/x" in [entry["name"] for entry in entries_of(capfd, "data", "--recursive")]
+    assert all(line.count("\n") == 0 for line in output_of(capfd, "data"))
 
 
 def test_members_that_cannot_be_read_are_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_members_that_cannot_be_read_are_told(place: Path, capfd: pytest.Capture
     document = json.loads((place / "g.zarr/bad/zarr.json").read_text())
     document["codecs"].append({"name": "of_nobody"})
     (place / "g.zarr/bad/zarr.json").write_text(json.dumps(document))
-    bad, good = told(capfd, "g.zarr", "--long")
+    bad, good = entries_of(capfd, "g.zarr", "--long")
     assert (bad["kind"], good["kind"]) == ("unreadable", "array")
     assert "of_nobody" in str(bad["reason"])
 

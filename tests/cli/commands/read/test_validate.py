@@ -19,8 +19,8 @@ def test_nothing_is_wrong(place: Path, capfd: pytest.CaptureFixture[str]) -> Non
         assert ": no problems\n  looked at " in out
         assert err == ""
     assert main(["validate", "ocean.zarr", "level1", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    assert (told["ok"], told["arrays"], told["decoded"], told["problems"]) == (True, 1, False, [])
+    document = json.loads(capfd.readouterr().out)
+    assert (document["ok"], document["arrays"], document["decoded"], document["problems"]) == (True, 1, False, [])
 
 
 def test_problems_are_lines_and_status_1(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -33,10 +33,10 @@ def test_problems_are_lines_and_status_1(place: Path, capfd: pytest.CaptureFixtu
     ]
     assert main(["validate", "ocean.zarr", "--decode", "--json"]) == 1
     out, err = capfd.readouterr()
-    told = json.loads(out)
+    document = json.loads(out)
     assert err == ""
-    assert [problem["kind"] for problem in told["problems"]] == ["key", "chunk"]
-    assert told["problems"][1]["chunk"] == [0]
+    assert [problem["kind"] for problem in document["problems"]] == ["key", "chunk"]
+    assert document["problems"][1]["chunk"] == [0]
     (place / "ocean.zarr" / "zarr.json").write_bytes(b"nonsense")
     assert main(["validate", "ocean.zarr"]) == 1
     assert capfd.readouterr().out.startswith("document: /: ")

@@ -114,8 +114,8 @@ def test_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
         "max": means.max(),
     }
     assert main(["view", "ocean.zarr", "level1/temp", "0, :5", "-o", "nan.PNG", "--json"]) == 0
-    said = json.loads(capfd.readouterr().out)
-    assert (said["width"], said["height"], said["min"], said["max"]) == (50, 5, None, None)
+    output = json.loads(capfd.readouterr().out)
+    assert (output["width"], output["height"], output["min"], output["max"]) == (50, 5, None, None)
     assert (place / "nan.PNG").exists()
 
 

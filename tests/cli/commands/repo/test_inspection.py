@@ -19,7 +19,7 @@ def made(folder: Path) -> str:
     return place
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     capsys.readouterr()
     assert main(["repo", *arguments]) == 0
     return capsys.readouterr().out
@@ -28,15 +28,15 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_they_print_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = made(tmp_path)
     repo = frazil.Repository.open(place)
-    assert "8,192" in said(capsys, "stats", place)
-    assert json.loads(said(capsys, "stats", place, "--json", "--largest", "1"))["live"]["chunks"] == {
+    assert "8,192" in output_of(capsys, "stats", place)
+    assert json.loads(output_of(capsys, "stats", place, "--json", "--largest", "1"))["live"]["chunks"] == {
         "objects": 4,
         "nbytes": 8192,
     }
-    assert said(capsys, "show", place).startswith(f"commit {repo.lookup('main')} (branch main)\n")
-    assert json.loads(said(capsys, "show", place, "main", "--json"))["message"] == "first"
-    assert said(capsys, "du", place).splitlines()[-1].split() == ["8,192", "8,192", "0", "4", "/g/a"]
-    assert [one["path"] for one in json.loads(said(capsys, "du", place, "g", "--at", "main", "--json"))] == [
+    assert output_of(capsys, "show", place).startswith(f"commit {repo.lookup('main')} (branch main)\n")
+    assert json.loads(output_of(capsys, "show", place, "main", "--json"))["message"] == "first"
+    assert output_of(capsys, "du", place).splitlines()[-1].split() == ["8,192", "8,192", "0", "4", "/g/a"]
+    assert [one["path"] for one in json.loads(output_of(capsys, "du", place, "g", "--at", "main", "--json"))] == [
         "/g",
         "/g/a",
     ]

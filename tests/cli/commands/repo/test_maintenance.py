@@ -12,7 +12,7 @@ import frazil
 from frazil.cli.main import main
 
 
-def said(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     assert main(arguments) == 0
     out, err = capfd.readouterr()
     assert err == ""
@@ -23,30 +23,30 @@ def test_gc(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     repo = frazil.Repository.open("sea.repo", durable=False)
     repo.reset_branch("main", "v1")
     repo.reset_branch("dev", "v1")
-    dry = json.loads(said(["repo", "gc", "sea.repo", "--dry-run", "--json"], capfd))
+    dry = json.loads(output_of(["repo", "gc", "sea.repo", "--dry-run", "--json"], capfd))
     assert dry["dry_run"]
     assert dry["condemned"]["snapshots"] == 3
-    assert "condemned: 3 snapshots" in said(["repo", "gc", "sea.repo"], capfd)
+    assert "condemned: 3 snapshots" in output_of(["repo", "gc", "sea.repo"], capfd)
     for path in Path("sea.repo/gc/condemned").iterdir():
         os.utime(path, (0, 0))
-    assert said(["repo", "gc", "sea.repo", "--wait", "1"], capfd).startswith("removed: 3 snapshots")
-    assert "snapshots" in said(["repo", "gc", "sea.repo", "--now"], capfd)
+    assert output_of(["repo", "gc", "sea.repo", "--wait", "1"], capfd).startswith("removed: 3 snapshots")
+    assert "snapshots" in output_of(["repo", "gc", "sea.repo", "--now"], capfd)
     assert frazil.Repository.open("sea.repo").readonly_session(tag="v1").root["level1/temp"].shape == (3, 40, 50)
 
 
 def test_expire(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    dry = json.loads(said(["repo", "expire", "sea.repo", "--older-than", "0d", "--dry-run", "--json"], capfd))
+    dry = json.loads(output_of(["repo", "expire", "sea.repo", "--older-than", "0d", "--dry-run", "--json"], capfd))
     assert len(dry["snapshots"]) == 2
-    assert said(["repo", "expire", "sea.repo", "--older-than", "30d"], capfd) == "expired snapshots: 0, left: 5\n"
-    told = said(["repo", "expire", "sea.repo", "--older-than", "0h", "--branches"], capfd)
-    assert told.startswith("expired snapshots: ")
-    assert "deleted: branch dev" in told
-    assert len(said(["repo", "log", "sea.repo"], capfd).splitlines()) == 1
+    assert output_of(["repo", "expire", "sea.repo", "--older-than", "30d"], capfd) == "expired snapshots: 0, left: 5\n"
+    output = output_of(["repo", "expire", "sea.repo", "--older-than", "0h", "--branches"], capfd)
+    assert output.startswith("expired snapshots: ")
+    assert "deleted: branch dev" in output
+    assert len(output_of(["repo", "log", "sea.repo"], capfd).splitlines()) == 1
 
 
 def test_verify(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(["repo", "verify", "sea.repo", "--decode"], capfd).endswith("sound\n")
-    assert json.loads(said(["repo", "verify", "sea.repo", "--json"], capfd))["ok"]
+    assert output_of(["repo", "verify", "sea.repo", "--decode"], capfd).endswith("sound\n")
+    assert json.loads(output_of(["repo", "verify", "sea.repo", "--json"], capfd))["ok"]
     next(Path("sea.repo/manifests").iterdir()).unlink()
     assert main(["repo", "verify", "sea.repo", "--json"]) == 1
     out, _ = capfd.readouterr()
@@ -56,16 +56,16 @@ def test_verify(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_repair(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(["repo", "repair", "sea.repo"], capfd) == "problems: 0 before, 0 left\n"
+    assert output_of(["repo", "repair", "sea.repo"], capfd) == "problems: 0 before, 0 left\n"
     repo = frazil.Repository.open("sea.repo")
     tip, parent = [commit.id for commit in repo.history()][:2]
     Path("sea.repo/snapshots", tip).unlink()
     assert main(["repo", "repair", "sea.repo", "--dry-run", "--json"]) == 1
-    told = json.loads(capfd.readouterr().out)
-    assert told["dry_run"]
-    assert told["created"] == {"main-repaired": parent}
-    assert json.loads(said(["repo", "repair", "sea.repo", "--tips", "--json"], capfd))["moved"] == {"main": parent}
-    assert said(["repo", "verify", "sea.repo", "--no-history"], capfd).endswith("sound\n")
+    document = json.loads(capfd.readouterr().out)
+    assert document["dry_run"]
+    assert document["created"] == {"main-repaired": parent}
+    assert json.loads(output_of(["repo", "repair", "sea.repo", "--tips", "--json"], capfd))["moved"] == {"main": parent}
+    assert output_of(["repo", "verify", "sea.repo", "--no-history"], capfd).endswith("sound\n")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from frazil.cli.main import main
 from frazil.formats.alpha.refs import branch_key
 
 
-def said(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+def output_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     assert main(arguments) == 0
     out, err = capfd.readouterr()
     assert err == ""
@@ -31,15 +31,15 @@ def repo(place: Path) -> frazil.Repository:
 
 @pytest.mark.parametrize("options", [[], ["--compatible", "alpha-library"]])
 def test_init(options: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    text = said(["repo", "init", "new.repo", *options], capfd)
+    text = output_of(["repo", "init", "new.repo", *options], capfd)
     made = frazil.Repository.open("new.repo")
     assert text == f"main  {made.lookup_branch('main')}\n"
-    assert said(["tree", "new.repo"], capfd) == "/\n"
-    assert said(["repo", "tag", "new.repo"], capfd) == ""
+    assert output_of(["tree", "new.repo"], capfd) == "/\n"
+    assert output_of(["repo", "tag", "new.repo"], capfd) == ""
 
 
 def test_init_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    document = json.loads(said(["repo", "init", "new.repo", "--json"], capfd))
+    document = json.loads(output_of(["repo", "init", "new.repo", "--json"], capfd))
     assert document == {"branch": "main", "snapshot": frazil.Repository.open("new.repo").lookup_branch("main")}
 
 
@@ -47,7 +47,7 @@ def test_init_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_log(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
-    lines = said(["repo", "log", "sea.repo"], capfd).splitlines()
+    lines = output_of(["repo", "log", "sea.repo"], capfd).splitlines()
     commits = list(repo.history("main"))
     assert [line.split()[0] for line in lines] == [commit.id for commit in commits]
     assert [line.split("Z  ", 1)[1] for line in lines] == [
@@ -61,15 +61,15 @@ def test_log(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None
 
 def test_log_of_a_reference(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
     assert [
-        line.rpartition("  ")[2] for line in said(["repo", "log", "sea.repo@dev", "-n", "1"], capfd).splitlines()
+        line.rpartition("  ")[2] for line in output_of(["repo", "log", "sea.repo@dev", "-n", "1"], capfd).splitlines()
     ] == ["(dev) warmer"]
     first = repo.lookup("v1")
     for reference in ("v1", first, first[:8].lower()):
-        assert len(said(["repo", "log", f"sea.repo@{reference}"], capfd).splitlines()) == 2
+        assert len(output_of(["repo", "log", f"sea.repo@{reference}"], capfd).splitlines()) == 2
 
 
 def test_log_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(said(["repo", "log", "sea.repo", "--json"], capfd))
+    found = json.loads(output_of(["repo", "log", "sea.repo", "--json"], capfd))
     assert [commit["branches"] for commit in found] == [["main"], [], ["old"], []]
     assert [commit["tags"] for commit in found] == [[], [], ["v1"], []]
     assert [commit["parent"] for commit in found] == [*(commit["id"] for commit in found[1:]), None]
@@ -83,17 +83,17 @@ def test_the_first_snapshot_has_the_id_that_opens_it(tmp_path: Path, capfd: pyte
     with tarfile.open(data("icechunk-alpha-repo.tar.gz")) as archive:
         archive.extractall(tmp_path, filter="data")
     location = next(str(path.parent) for path in tmp_path.glob("**/refs"))
-    commits = json.loads(said(["repo", "log", location, "--json"], capfd))
+    commits = json.loads(output_of(["repo", "log", location, "--json"], capfd))
     assert [commit["parent"] for commit in commits] == [*(commit["id"] for commit in commits[1:]), None]
-    assert said(["tree", f"{location}@{commits[-1]['id']}"], capfd) == "/\n"
+    assert output_of(["tree", f"{location}@{commits[-1]['id']}"], capfd) == "/\n"
     count = len(commits) - 1
-    assert json.loads(said(["repo", "log", location, "--json", "-n", str(count)], capfd)) == commits[:count]
-    text = said(["repo", "log", location, "--graph"], capfd)
+    assert json.loads(output_of(["repo", "log", location, "--json", "-n", str(count)], capfd)) == commits[:count]
+    text = output_of(["repo", "log", location, "--graph"], capfd)
     assert text.splitlines()[-1].startswith(f"* {commits[-1]['id']}")
 
 
 def test_graph(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
-    lines = said(["repo", "log", "sea.repo", "--graph"], capfd).splitlines()
+    lines = output_of(["repo", "log", "sea.repo", "--graph"], capfd).splitlines()
     drawn = [(line[: line.find(word)] if (word := name(line)) else line, line.split("Z  ")[-1]) for line in lines]
     assert drawn == [
         ("* ", "(main) name it"),
@@ -103,9 +103,9 @@ def test_graph(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> No
         ("* ", "(old, tag v1) first data ..."),
         ("* ", "Repository initialized"),
     ]
-    document = json.loads(said(["repo", "log", "sea.repo", "--graph", "--json"], capfd))
+    document = json.loads(output_of(["repo", "log", "sea.repo", "--graph", "--json"], capfd))
     assert [commit["id"] for commit in document] == [name(line) for line in lines if name(line)]
-    assert len(said(["repo", "log", "sea.repo", "--graph", "-n", "2"], capfd).splitlines()) == 2
+    assert len(output_of(["repo", "log", "sea.repo", "--graph", "-n", "2"], capfd).splitlines()) == 2
 
 
 def name(line: str) -> str:
@@ -114,32 +114,36 @@ def name(line: str) -> str:
 
 def test_a_graph_has_what_no_branch_leads_to(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
     lost = repo.lookup_branch("dev")
-    said(["repo", "branch", "sea.repo", "dev", "--reset", "v1"], capfd)
-    assert lost not in said(["repo", "log", "sea.repo", "--graph"], capfd)
-    assert lost in said(["repo", "log", f"sea.repo@{lost}", "--graph"], capfd)
+    output_of(["repo", "branch", "sea.repo", "dev", "--reset", "v1"], capfd)
+    assert lost not in output_of(["repo", "log", "sea.repo", "--graph"], capfd)
+    assert lost in output_of(["repo", "log", f"sea.repo@{lost}", "--graph"], capfd)
 
 
 def test_messages_stay_on_their_lines(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
     with repo.transaction(message="red\x1b[31m\ttab") as root:
         root.attrs["a"] = 1
-    assert said(["repo", "log", "sea.repo", "-n", "1"], capfd).endswith("(main) red\\x1b[31m\\ttab\n")
+    assert output_of(["repo", "log", "sea.repo", "-n", "1"], capfd).endswith("(main) red\\x1b[31m\\ttab\n")
 
 
 # --- diff ------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_diff(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(["repo", "diff", "sea.repo", "v1", "dev"], capfd) == "~ /level1/temp  2 chunks written\n"
-    assert said(["repo", "diff", "sea.repo", "v1"], capfd) == said(["repo", "diff", "sea.repo", "v1", "main"], capfd)
-    assert said(["repo", "diff", "sea.repo", "v1"], capfd).splitlines() == str(repo.diff("v1", "main")).splitlines()
-    assert said(["repo", "diff", "sea.repo", "v1", "old"], capfd) == ""
+    assert output_of(["repo", "diff", "sea.repo", "v1", "dev"], capfd) == "~ /level1/temp  2 chunks written\n"
+    assert output_of(["repo", "diff", "sea.repo", "v1"], capfd) == output_of(
+        ["repo", "diff", "sea.repo", "v1", "main"], capfd
+    )
+    assert (
+        output_of(["repo", "diff", "sea.repo", "v1"], capfd).splitlines() == str(repo.diff("v1", "main")).splitlines()
+    )
+    assert output_of(["repo", "diff", "sea.repo", "v1", "old"], capfd) == ""
 
 
 def test_diff_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
-    document = json.loads(said(["repo", "diff", "sea.repo", "v1", "dev", "--json"], capfd))
+    document = json.loads(output_of(["repo", "diff", "sea.repo", "v1", "dev", "--json"], capfd))
     assert document == repo.diff("v1", "dev").as_json()
     assert document["chunks"][0]["written_chunks"] == [[0, 0, 0], [1, 0, 0]]
-    assert json.loads(said(["repo", "diff", "sea.repo", "v1", "old", "--json"], capfd))["chunks"] == []
+    assert json.loads(output_of(["repo", "diff", "sea.repo", "v1", "old", "--json"], capfd))["chunks"] == []
 
 
 # --- branches and tags -----------------------------------------------------------------------------------------------------------------
@@ -147,40 +151,45 @@ def test_diff_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]
 
 def test_branches(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
     first, tip = repo.lookup("v1"), repo.lookup("main")
-    assert said(["repo", "branch", "sea.repo"], capfd) == (f"dev   {repo.lookup('dev')}\nmain  {tip}\nold   {first}\n")
-    assert said(["repo", "branch", "sea.repo", "trial"], capfd) == f"trial  {tip}\n"
-    assert said(["repo", "branch", "sea.repo", "back", "--at", "v1"], capfd) == f"back  {first}\n"
-    assert said(["repo", "branch", "sea.repo", "trial", "--reset", "v1", "--expect", tip], capfd) == f"trial  {first}\n"
-    assert said(["repo", "branch", "sea.repo", "back", "--delete"], capfd) == f"deleted  back  {first}\n"
+    assert output_of(["repo", "branch", "sea.repo"], capfd) == (
+        f"dev   {repo.lookup('dev')}\nmain  {tip}\nold   {first}\n"
+    )
+    assert output_of(["repo", "branch", "sea.repo", "trial"], capfd) == f"trial  {tip}\n"
+    assert output_of(["repo", "branch", "sea.repo", "back", "--at", "v1"], capfd) == f"back  {first}\n"
+    assert (
+        output_of(["repo", "branch", "sea.repo", "trial", "--reset", "v1", "--expect", tip], capfd)
+        == f"trial  {first}\n"
+    )
+    assert output_of(["repo", "branch", "sea.repo", "back", "--delete"], capfd) == f"deleted  back  {first}\n"
     assert repo.branches == ["dev", "main", "old", "trial"]
     assert repo.lookup_branch("trial") == first
 
 
 def test_branches_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
     first = repo.lookup("v1")
-    found = json.loads(said(["repo", "branch", "sea.repo", "--json"], capfd))
+    found = json.loads(output_of(["repo", "branch", "sea.repo", "--json"], capfd))
     assert found == [{"name": branch, "snapshot": repo.lookup(branch)} for branch in ("dev", "main", "old")]
     made = {"name": "a", "snapshot": first}
-    assert json.loads(said(["repo", "branch", "sea.repo", "a", "--at", "v1", "--json"], capfd)) == made
-    done = json.loads(said(["repo", "branch", "sea.repo", "a", "--delete", "--json"], capfd))
+    assert json.loads(output_of(["repo", "branch", "sea.repo", "a", "--at", "v1", "--json"], capfd)) == made
+    done = json.loads(output_of(["repo", "branch", "sea.repo", "a", "--delete", "--json"], capfd))
     assert done == {**made, "deleted": True}
 
 
 def test_a_branch_that_makes_no_sense_is_told(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
     Path("sea.repo", branch_key("dev", 1000)).write_bytes(b"nonsense")
-    lines = said(["repo", "branch", "sea.repo"], capfd).splitlines()
+    lines = output_of(["repo", "branch", "sea.repo"], capfd).splitlines()
     assert lines[0].startswith("dev   (unreadable: ")
-    found = json.loads(said(["repo", "branch", "sea.repo", "--json"], capfd))
+    found = json.loads(output_of(["repo", "branch", "sea.repo", "--json"], capfd))
     assert found[0]["snapshot"] is None
     assert "JSON" in found[0]["error"]
-    assert len(said(["repo", "log", "sea.repo", "--graph"], capfd).splitlines()) == 4
+    assert len(output_of(["repo", "log", "sea.repo", "--graph"], capfd).splitlines()) == 4
 
 
 def test_tags(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
     first, tip = repo.lookup("v1"), repo.lookup("main")
-    assert said(["repo", "tag", "sea.repo"], capfd) == f"v1  {first}\n"
-    assert said(["repo", "tag", "sea.repo", "v2"], capfd) == f"v2  {tip}\n"
-    made = json.loads(said(["repo", "tag", "sea.repo", "first", "--at", first[:6], "--json"], capfd))
+    assert output_of(["repo", "tag", "sea.repo"], capfd) == f"v1  {first}\n"
+    assert output_of(["repo", "tag", "sea.repo", "v2"], capfd) == f"v2  {tip}\n"
+    made = json.loads(output_of(["repo", "tag", "sea.repo", "first", "--at", first[:6], "--json"], capfd))
     assert made == {"name": "first", "snapshot": first}
-    found = json.loads(said(["repo", "tag", "sea.repo", "--json"], capfd))
+    found = json.loads(output_of(["repo", "tag", "sea.repo", "--json"], capfd))
     assert [tag["name"] for tag in found] == repo.tags == ["first", "v1", "v2"]

@@ -16,13 +16,13 @@ from frazil.operations.convert.report import Conversion
 
 def test_elsewhere(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "old.zr3", "new.zarr"]) == 0
-    said = capfd.readouterr()
-    assert said.out.splitlines() == [
+    output = capfd.readouterr()
+    assert output.out.splitlines() == [
         f"converted {place / 'old.zr3'} from the older draft to Zarr v3, to {place / 'new.zarr'}",
         "  2 groups, 1 array, 3 documents",
         "  1 array: 36 objects, 28.6 KiB, bytes as they are",
     ]
-    assert said.err == ""
+    assert output.err == ""
     new = frazil.open_group("new.zarr")
     assert new.attrs["title"] == "The old sea"
     np.testing.assert_array_equal(new["level1/temp"][...], TEMP)
@@ -47,27 +47,27 @@ def test_dry_run_and_in_place(place: Path, capfd: pytest.CaptureFixture[str]) ->
 
 def test_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "ocean.zarr", "ocean.zr3", "--to", "draft", "--recode", "--json"]) == 0
-    said = json.loads(capfd.readouterr().out)
-    assert {name for name in said if name not in ("arrays", "objects", "nbytes", "nbytes_recoded")} == {
+    output = json.loads(capfd.readouterr().out)
+    assert {name for name in output if name not in ("arrays", "objects", "nbytes", "nbytes_recoded")} == {
         name for name in Conversion._fields if name != "arrays"
     }
-    assert [(array["path"], array["way"]) for array in said["arrays"]] == [
+    assert [(array["path"], array["way"]) for array in output["arrays"]] == [
         ("flat", "recoded"),
         ("level1/temp", "recoded"),
     ]
-    assert said["nbytes"] == said["nbytes_recoded"] > 0
+    assert output["nbytes"] == output["nbytes_recoded"] > 0
 
 
 def test_everything_that_is_refused_in_one_line(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "sea.zarr", "new.zr3", "--to", "draft"]) == 1
-    said = capfd.readouterr().err
-    assert said.count("\n") == 1
-    assert "dimension_names" in said
+    output = capfd.readouterr().err
+    assert output.count("\n") == 1
+    assert "dimension_names" in output
     assert main(["convert", "ocean.zarr", "new.zr3", "--to", "draft"]) == 1
-    said = capfd.readouterr().err
-    assert said.count("\n") == 1
-    assert "/flat codecs[1]" in said
-    assert "/level1/temp codecs[1]" in said
+    output = capfd.readouterr().err
+    assert output.count("\n") == 1
+    assert "/flat codecs[1]" in output
+    assert "/level1/temp codecs[1]" in output
     assert not (place / "new.zr3").exists()
 
 

@@ -21,13 +21,13 @@ from frazil.stores import LocalStore, MemoryStore
 
 def test_a_group_an_array_and_what_is_said(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["copy", "ocean.zarr", "copy.zarr"]) == 0
-    said = capfd.readouterr()
+    output = capfd.readouterr()
     source = LocalStore(place / "ocean.zarr")
     nbytes = sum(source.sizes(source.list()).tolist())
-    first, second = said.out.splitlines()
+    first, second = output.out.splitlines()
     assert first == f"copied {place / 'ocean.zarr'} to {place / 'copy.zarr'}"
     assert second.startswith(f"  {len(source.list())} keys, {nbytes / 1024:.1f} KiB in ")
-    assert said.err == ""
+    assert output.err == ""
     target = LocalStore(place / "copy.zarr")
     assert {key: target.get(key) for key in target.list()} == {key: source.get(key) for key in source.list()}
     assert main(["copy", "copy.zarr", "ocean2.zarr/"]) == 0
@@ -43,16 +43,16 @@ def test_a_group_an_array_and_what_is_said(place: Path, capfd: pytest.CaptureFix
 
 def test_into_a_store_in_memory_for_programs(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["copy", "sea.zarr", "memory://cli/below", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    assert (told["kind"], told["keys"], told["found"], told["removed"], told["snapshot"]) == (
+    document = json.loads(capfd.readouterr().out)
+    assert (document["kind"], document["keys"], document["found"], document["removed"], document["snapshot"]) == (
         "hierarchy",
         10,
         0,
         0,
         None,
     )
-    assert told["nbytes"] > 0
-    assert told["seconds"] >= 0
+    assert document["nbytes"] > 0
+    assert document["seconds"] >= 0
     np.testing.assert_array_equal(frazil.open_array("memory://cli/below")[...], SEA)
     MemoryStore("cli").erase_prefix("")
 
@@ -69,11 +69,11 @@ def test_a_repository_points_of_it_and_its_branches(place: Path, capfd: pytest.C
     np.testing.assert_array_equal(frazil.open_array("salt.zarr")[...], np.arange(4))
     capfd.readouterr()
     assert main(["copy", "ocean.zarr", "copy.repo@dev/ocean", "-m", "add the ocean", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
+    document = json.loads(capfd.readouterr().out)
     repo = frazil.Repository.open("copy.repo")
     newest = next(repo.history("dev"))
-    assert (newest.id, newest.message) == (told["snapshot"], "add the ocean")
-    assert told["destination"] == f"{place / 'copy.repo'}@dev/ocean"
+    assert (newest.id, newest.message) == (document["snapshot"], "add the ocean")
+    assert document["destination"] == f"{place / 'copy.repo'}@dev/ocean"
     np.testing.assert_array_equal(repo.readonly_session("dev").root["ocean/flat"][...], np.arange(12))
     assert main(["copy", "ocean.zarr", "copy.repo@dev/ocean"]) == 1
     assert main(["copy", "sea.repo@v1", "copy.repo@dev/ocean", "--overwrite"]) == 0
@@ -82,7 +82,7 @@ def test_a_repository_points_of_it_and_its_branches(place: Path, capfd: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("source", "destination", "said"),
+    ("source", "destination", "output"),
     [
         ("nowhere", "x", "nothing is there"),
         ("ocean.zarr", "ocean.zarr/level1/copy", "inside the other"),
@@ -95,12 +95,12 @@ def test_a_repository_points_of_it_and_its_branches(place: Path, capfd: pytest.C
     ],
 )
 def test_mistakes_are_one_line(
-    place: Path, capfd: pytest.CaptureFixture[str], source: str, destination: str, said: str
+    place: Path, capfd: pytest.CaptureFixture[str], source: str, destination: str, output: str
 ) -> None:
     before = sorted(os.listdir(place))
     assert main(["copy", source, destination]) == 1
     err = capfd.readouterr().err
-    assert said in err
+    assert output in err
     assert err.count("\n") == 1
     assert sorted(os.listdir(place)) == before
 
@@ -133,7 +133,7 @@ def test_a_command_that_was_killed_is_run_again(place: Path, capfd: pytest.Captu
     there = len(LocalStore(place / "copy.repo").list()) - 1
     assert not frazil.Repository.exists("copy.repo")
     assert main(["copy", "sea.repo", "copy.repo", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
+    document = json.loads(capfd.readouterr().out)
     source, target = LocalStore(place / "sea.repo"), LocalStore(place / "copy.repo")
-    assert (told["keys"], told["found"]) == (len(source.list()) - there, there)
+    assert (document["keys"], document["found"]) == (len(source.list()) - there, there)
     assert {key: target.get(key) for key in target.list()} == {key: source.get(key) for key in source.list()}

@@ -26,9 +26,9 @@ def temp(
 @pytest.mark.parametrize("flag", [None, "--virtual", "--adopt"])
 def test_a_file_into_a_new_repository(flag: str | None, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "ocean.nc", "new.repo", *([flag] if flag else [])]) == 0
-    said = capfd.readouterr()
+    output = capfd.readouterr()
     repo = frazil.Repository.open("new.repo")
-    assert said == (f"{repo.lookup('main')}  2 arrays\n", "")
+    assert output == (f"{repo.lookup('main')}  2 arrays\n", "")
     assert next(iter(repo.history())).message == "Import ocean.nc"
     prefix = Path(os.path.realpath("ocean.nc")).parent.as_uri() + "/"
     assert np.array_equal(temp("new.repo", virtual_prefixes=[prefix] if flag == "--virtual" else []), TEMP)
@@ -77,21 +77,21 @@ def test_a_variable_that_cannot_be_imported(flag: str | None, place: Path, capfd
         for name in ("good", "other"):
             file[name] = np.ones(3, "i4")
     assert main(["import", "text.nc", "new.repo", *flags]) == 1
-    said = capfd.readouterr()
-    assert said.out == ""
-    assert "/words: " in said.err and "--skip words" in said.err
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert "/words: " in output.err and "--skip words" in output.err
     assert not (place / "new.repo").exists()
     assert main(["import", "text.nc", "new.repo", *flags, "--skip", "wrods"]) == 2
     assert "--skip wrods" in capfd.readouterr().err
     assert main(["import", "text.nc", "new.repo", *flags, "--skip", "words", "--skip", "oth*", "--json"]) == 0
-    said = capfd.readouterr()
-    document = json.loads(said.out)
+    output = capfd.readouterr()
+    document = json.loads(output.out)
     assert document["arrays"] == ["good"]
     assert [(part["file"], part["path"], part["attribute"]) for part in document["skipped"]] == [
         ("text.nc", "words", None),
         ("text.nc", "other", None),
     ]
-    assert said.err == ""
+    assert output.err == ""
     assert main(["import", "text.nc", "new2.repo", *flags, "--skip", "*"]) == 1
     assert "frazil: nothing could be imported: there is no array (key 'text.nc')" in capfd.readouterr().err
     assert not (place / "new2.repo").exists()
@@ -121,8 +121,8 @@ def test_no_repository_is_made_inside_of_another(place: Path, capfd: pytest.Capt
 
 def test_a_plain_store_with_its_layout_explained(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "ocean.nc", "new.zarr", "--dry-run"]) == 0
-    said = capfd.readouterr()
-    assert "level1/temp (3 x 40 x 50 float32): chunks 3 x 40 x 50" in said.out and said.err == ""
+    output = capfd.readouterr()
+    assert "level1/temp (3 x 40 x 50 float32): chunks 3 x 40 x 50" in output.out and output.err == ""
     assert not Path("new.zarr").exists()
     arguments = [
         "import",
@@ -136,9 +136,9 @@ def test_a_plain_store_with_its_layout_explained(place: Path, capfd: pytest.Capt
         "3,40,50",
     ]
     assert main([*arguments, "--codecs", "zstd", "--explain", "--memory", "64MiB"]) == 0
-    said = capfd.readouterr()
-    assert said.out == "1 array\n"
-    assert "chunks 1 x 40 x 25" in said.err and "as requested" in said.err
+    output = capfd.readouterr()
+    assert output.out == "1 array\n"
+    assert "chunks 1 x 40 x 25" in output.err and "as requested" in output.err
     temp = frazil.open_array("new.zarr/level1/temp")
     assert (temp.chunks, temp.shards) == ((1, 40, 25), (3, 40, 50))
     assert np.array_equal(temp[...], TEMP)

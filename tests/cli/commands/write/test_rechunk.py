@@ -33,41 +33,17 @@ def test_forms(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     )
     assert array.dimension_names == ("y", "x")
     np.testing.assert_array_equal(array[...], SEA)
-    assert (
-        main(
-            [
-                "rechunk",
-                "a.zarr",
-                "b.zarr",
-                "--shards",
-                "none",
-                "--codecs",
-                '[{"name": "gzip", "configuration": {"level": 1}}]',
-                "--json",
-            ]
-        )
-        == 0
+    gzip = '[{"name": "gzip", "configuration": {"level": 1}}]'
+    assert main(["rechunk", "a.zarr", "b.zarr", "--shards", "none", "--codecs", gzip, "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["chunks"], document["shards"], document["reads"], document["snapshot"]) == (
+        [100, 50],
+        None,
+        1.0,
+        None,
     )
-    told = json.loads(capfd.readouterr().out)
-    assert (told["chunks"], told["shards"], told["reads"], told["snapshot"]) == ([100, 50], None, 1.0, None)
-    assert (
-        main(
-            [
-                "rechunk",
-                "b.zarr",
-                "c.zarr",
-                "--chunks",
-                "auto",
-                "--shards",
-                "auto",
-                "--codecs",
-                "none",
-                "--memory",
-                "1MiB",
-            ]
-        )
-        == 0
-    )
+    layout = ["--chunks", "auto", "--shards", "auto", "--codecs", "none", "--memory", "1MiB"]
+    assert main(["rechunk", "b.zarr", "c.zarr", *layout]) == 0
     array = frazil.open_array("c.zarr")
     assert [codec.name for codec in array.codecs] == ["bytes"]
     np.testing.assert_array_equal(array[...], SEA)
@@ -84,10 +60,10 @@ def test_forms(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_repositories(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["rechunk", "sea.repo@v1/level1/temp", "sea.repo@dev/rows", "--chunks", "1,1,50"]
     assert main([*arguments, "-m", "rows", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
+    document = json.loads(capfd.readouterr().out)
     repo = frazil.Repository.open("sea.repo")
     newest = next(repo.history("dev"))
-    assert (newest.id, newest.message) == (told["snapshot"], "rows")
+    assert (newest.id, newest.message) == (document["snapshot"], "rows")
     array = frazil.open_array("sea.repo@dev/rows")
     assert array.chunks == (1, 1, 50)
     np.testing.assert_array_equal(array[...], TEMP)
@@ -154,7 +130,7 @@ def test_an_interrupt_leaves_what_the_same_command_finishes(place: Path, capfd: 
     assert main(["rechunk", "sea.zarr", "rows.zarr", "--chunks", "20,700", "--shards", "none"]) == 1
     assert "already" in capfd.readouterr().err
     assert main(["rechunk", *arguments, "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    assert told["found"] in (1, 2)
+    document = json.loads(capfd.readouterr().out)
+    assert document["found"] in (1, 2)
     np.testing.assert_array_equal(frazil.open_array("rows.zarr")[...], SEA)
     assert frazil.validate("rows.zarr").ok

@@ -23,14 +23,14 @@ PROGRAM = [sys.executable, "-m", "frazil"]
 def test_a_value_and_a_file(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["set", "sea.zarr", "10, ::-2", "7"]) == 0
     assert capfd.readouterr() == ("350 elements set\n", "")
-    wanted = SEA.copy()
-    wanted[10, ::-2] = 7
-    np.testing.assert_array_equal(frazil.open_array("sea.zarr")[...], wanted)
+    expected = SEA.copy()
+    expected[10, ::-2] = 7
+    np.testing.assert_array_equal(frazil.open_array("sea.zarr")[...], expected)
     assert main(["set", "ocean.zarr", "flat", "-3"]) == 0
     np.testing.assert_array_equal(frazil.open_array("ocean.zarr/flat")[...], [-3] * 12)
     assert main(["set", "ocean.zarr", "flat", "-3:", "5", "--json"]) == 0
-    said = capfd.readouterr().out
-    assert json.loads(said[said.index("{") :]) == {"path": "flat", "shape": [3], "nbytes": 3, "snapshot": None}
+    output = capfd.readouterr().out
+    assert json.loads(output[output.index("{") :]) == {"path": "flat", "shape": [3], "nbytes": 3, "snapshot": None}
     np.testing.assert_array_equal(frazil.open_array("ocean.zarr/flat")[8:], [-3, 5, 5, 5])
     np.save("map.npy", TEMP[1] * 2)
     assert main(["set", "ocean.zarr", "level1/temp", "[2, 0]", "map.npy"]) == 0
@@ -47,16 +47,16 @@ def test_what_get_wrote_comes_back(place: Path) -> None:
             [*PROGRAM, "set", "sea.zarr", "5:60:3, ::-1", "-"], stdin=part, check=True, capture_output=True
         )
     assert done.stderr == b""
-    wanted = np.zeros_like(SEA)
-    wanted[5:60:3] = SEA[5:60:3]
-    np.testing.assert_array_equal(frazil.open_array("sea.zarr")[...], wanted)
+    expected = np.zeros_like(SEA)
+    expected[5:60:3] = SEA[5:60:3]
+    np.testing.assert_array_equal(frazil.open_array("sea.zarr")[...], expected)
 
 
 def test_on_a_branch(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["set", "sea.repo@main", "salt", ":2", "9", "-m", "salty", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
+    document = json.loads(capfd.readouterr().out)
     newest = next(frazil.Repository.open("sea.repo").history())
-    assert (newest.id, newest.message) == (told["snapshot"], "salty")
+    assert (newest.id, newest.message) == (document["snapshot"], "salty")
     np.testing.assert_array_equal(frazil.open_array("sea.repo@main/salt")[...], [9, 9, 2, 3])
     assert main(["set", "sea.repo@main/salt", "1"]) == 0
     assert next(frazil.Repository.open("sea.repo").history()).message == "Set elements of salt"

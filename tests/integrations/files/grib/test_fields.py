@@ -73,8 +73,8 @@ def check(group: frazil.Group, dataset: object) -> None:
         assert isinstance(array, frazil.Array)
         assert array.dimension_names == variable.dims
         np.testing.assert_array_equal(array[...], variable.values)
-        wanted = {key: value for key, value in variable.attrs.items() if key != "GRIB_missingValue"}
-        assert {key: array.attrs[key] for key in wanted} == wanted
+        expected = {key: value for key, value in variable.attrs.items() if key != "GRIB_missingValue"}
+        assert {key: array.attrs[key] for key in expected} == expected
     assert group.attrs["Conventions"] == "CF-1.7" and "history" not in group.attrs
 
 

@@ -80,8 +80,8 @@ def test_files_that_were_found(name: str, tmp_path: Path, capfd: pytest.CaptureF
     else:
         assert scan_file(path).skipped, "what cannot be read is listed"
     assert main(["import", str(path), str(tmp_path / "new.repo"), "--time-limit", "1"]) == 1
-    said = capfd.readouterr().err
-    assert said.startswith("frazil: ") and "Traceback" not in said and said.count("\n") == 1
+    output = capfd.readouterr().err
+    assert output.startswith("frazil: ") and "Traceback" not in output and output.count("\n") == 1
     assert not (tmp_path / "new.repo").exists()
 
 

@@ -118,7 +118,7 @@ def test_layouts_at_their_edges(tmp_path: Path, shape: tuple[int, ...], layout: 
     scanned = write(tmp_path / "a.h5", fill)
     assert not scanned.skipped
     agrees(tmp_path / "a.h5", scanned)
-    assert bool(scanned.arrays[0].given) is (layout == "compact" and 0 not in shape)
+    assert bool(scanned.arrays[0].inline_chunks) is (layout == "compact" and 0 not in shape)
 
 
 def test_what_no_array_can_be_is_skipped_by_name(tmp_path: Path) -> None:
@@ -155,15 +155,15 @@ def test_what_no_array_can_be_is_skipped_by_name(tmp_path: Path) -> None:
     # of two names of one node, the alphabetically first is the array
     assert {array.path for array in scanned.arrays} == {"again", "enum", "fixed"}
     assert array_of(scanned, "fixed").dtype == np.dtype("S3")
-    wanted = {
+    expected = {
         "pairs": "its member 'y': its data type is HDF5's array of arrays", "named": "its member 'name' is text", "nameless": "no name in UTF-8", "vlen": "sequence of any length",
         "reference": "reference", "opaque": "opaque", "inner": "array of arrays", "empty": "null dataspace",
         "elsewhere": "external storage", "put/together": "virtual layout", "type": "named data type",
         "soft": "link", "outside": "link", "good": "another name of 'again'", "__x": "reserved", "loop/group": "another name of ''",
         "odd": "odd precision",
     }  # fmt: skip
-    assert set(found) == set(wanted)
-    for path, text in wanted.items():
+    assert set(found) == set(expected)
+    for path, text in expected.items():
         assert text in found[path], (path, found[path])
     agrees(tmp_path / "a.h5", scanned)
 
@@ -177,7 +177,7 @@ def test_text_of_any_length_and_structs_are_copied(tmp_path: Path) -> None:
     structs = np.zeros(7, struct)
     structs["x"], structs["s"], structs["b"][::2], structs["in"]["q"], structs["c"] = range(7), b"ab", True, 2.5, 1 + 2j
     words = np.array([[f"{i}-{'ä' * j}" for j in range(3)] for i in range(40)], object)
-    wanted: dict[str, Any] = {
+    expected: dict[str, Any] = {
         "flat": np.array(["a", "", "äö" * 9], object),
         "chunked": words,
         "scalar": np.array("one", object),
@@ -190,22 +190,22 @@ def test_text_of_any_length_and_structs_are_copied(tmp_path: Path) -> None:
 
     def fill(file: h5py.File) -> None:
         for name in ("flat", "scalar"):
-            file.create_dataset(name, data=wanted[name], dtype=text)
+            file.create_dataset(name, data=expected[name], dtype=text)
         file.create_dataset("chunked", data=words, dtype=text, chunks=(7, 2), compression="gzip")
         file.create_dataset("filled", (8,), text, chunks=(3,), fillvalue="none")[:2] = ["x", ""]
         file.create_dataset("unwritten", (5,), text, chunks=(3,))
-        file.create_dataset("packed", data=wanted["packed"], chunks=(3, 1), compression="gzip")
+        file.create_dataset("packed", data=expected["packed"], chunks=(3, 1), compression="gzip")
         for name in ("structs", "aligned"):
-            file.create_dataset(name, data=wanted[name])
+            file.create_dataset(name, data=expected[name])
         file.create_dataset("latin", data=np.array([b"\xe4"], object), dtype=text)
 
     scanned = write(tmp_path / "a.h5", fill)
     assert not reasons(scanned)
     assert all(array.library for array in scanned.arrays)
     done = frazil.import_file(tmp_path / "a.h5", tmp_path / "a.zarr")
-    assert set(done.arrays) == {*wanted, "latin"}
+    assert set(done.arrays) == {*expected, "latin"}
     group = frazil.open_group(tmp_path / "a.zarr")
-    for name, values in wanted.items():
+    for name, values in expected.items():
         array = group[name]
         assert isinstance(array, frazil.Array)
         np.testing.assert_array_equal(array[...], values, name)
@@ -215,7 +215,7 @@ def test_text_of_any_length_and_structs_are_copied(tmp_path: Path) -> None:
         frazil.import_file(tmp_path / "a.h5", tmp_path / "a.repo", mode="virtual", variables=["flat"])
     frazil.export_file(group, tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
-        for name, values in wanted.items():
+        for name, values in expected.items():
             there = file[name].asstr()[...] if values.dtype == object else file[name][...]
             np.testing.assert_array_equal(there, values, name)
 

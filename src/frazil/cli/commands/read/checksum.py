@@ -9,7 +9,7 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, add_virtual_prefix, open_node
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
 from frazil.operations.checksum import checksum
@@ -30,9 +30,9 @@ def run(options: Namespace) -> None:
         for path, array in arrays:
             found[path] = checksum(array, progress=report)
     if options.json:
-        say_json(dict(found))
+        print_json(dict(found))
     elif found:
-        say("\n".join(f"{made}  {one_line(path) or '.'}" for path, made in found.items()))
+        print_text("\n".join(f"{made}  {one_line(path) or '.'}" for path, made in found.items()))
 
 
 def _arrays(node: Array | Group) -> Iterator[tuple[str, Array]]:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_path, open_node_of
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.operations.usage import lines, usage
 
 
@@ -27,7 +27,7 @@ def run(options: Namespace) -> None:
     found = usage(open_node_of(options))
     if options.depth is not None:
         found = [node for node in found if not node.path or node.path.count("/") < options.depth]
-    say_result(options, [node.to_json() for node in found], "\n".join(lines(found)))
+    print_result(options, [node.to_json() for node in found], "\n".join(lines(found)))
 
 
 COMMAND = Command(

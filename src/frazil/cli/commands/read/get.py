@@ -9,7 +9,7 @@ from frazil.cli.command import Command, add_location
 from frazil.cli.decoded import add_decoded, decoded
 from frazil.cli.formats import WRITERS, abbreviated
 from frazil.cli.locations import add_selection, open_window
-from frazil.cli.output import binary_output, is_terminal, say
+from frazil.cli.output import binary_output, is_terminal, print_text
 from frazil.cli.progress import Progress
 
 
@@ -34,7 +34,7 @@ def run(options: Namespace) -> None:
     if form == "text" and not options.full:
         text = abbreviated(window)
         if output is None:
-            say(text)
+            print_text(text)
             return
         with binary_output(output) as stream:
             stream.write(f"{text}\n".encode())

@@ -9,7 +9,7 @@ from frazil.array.group import Group
 from frazil.array.info import FORMATS, table
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, open_node_of
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.errors import FrazilError
 from frazil.metadata.json_text import Json, as_json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -25,10 +25,10 @@ def run(options: Namespace) -> None:
     node = open_node_of(options)
     if isinstance(node, Array):
         info = node.info
-        say_result(options, {"kind": "array", **info.to_json()}, str(info))
+        print_result(options, {"kind": "array", **info.to_json()}, str(info))
         return
     group = _group(node)
-    say_result(options, group, _table(group))
+    print_result(options, group, _table(group))
 
 
 def _group(group: Group) -> dict[str, Json]:

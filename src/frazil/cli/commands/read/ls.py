@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, open_node_of
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.errors import NotFoundError
 from frazil.operations.listing import Entry, entries_of_node, entries_of_prefix, lines
 from frazil.stores.locations import resolve
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     found = list(_entries(options))
-    say_result(options, [entry.to_json() for entry in found], "\n".join(lines(found)))
+    print_result(options, [entry.to_json() for entry in found], "\n".join(lines(found)))
 
 
 def _entries(options: Namespace) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from frazil.array.group import Group
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, add_virtual_prefix, open_node
-from frazil.cli.output import add_json, binary_output, say, say_json
+from frazil.cli.output import add_json, binary_output, print_json, print_text
 from frazil.errors import InvalidInputError
 from frazil.operations.shards.picture import draw_shard, shard_text
 from frazil.operations.shards.shards import Shard, Shards, shards
@@ -69,9 +69,9 @@ def run(options: Namespace) -> None:
         if options.output == "-":
             return
     if options.json:
-        say_json(found.to_json())
+        print_json(found.to_json())
         return
-    say("\n".join(_lines(found, options.most, pieces=options.shard is not None)))
+    print_text("\n".join(_lines(found, options.most, pieces=options.shard is not None)))
 
 
 def _lines(found: Shards, most: int, *, pieces: bool) -> list[str]:

@@ -8,7 +8,7 @@ from frazil.array.array import Array
 from frazil.array.hierarchy.tree import Tree
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_path, is_in_repository, open_node_of
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.errors import NotFoundError
 from frazil.metadata.json_text import Json
 
@@ -38,7 +38,7 @@ def run(options: Namespace) -> None:
     else:
         below = node.tree(None if options.depth is None else options.depth - 1)
         top = {"kind": "group"}
-    say_result(options, {"": top, **below.to_json()}, str(below))
+    print_result(options, {"": top, **below.to_json()}, str(below))
 
 
 COMMAND = Command(

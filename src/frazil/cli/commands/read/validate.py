@@ -9,7 +9,7 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, add_virtual_prefix, is_in_repository, open_node
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.operations.validate.validate import validate
 
@@ -31,9 +31,9 @@ def run(options: Namespace) -> None:
     with Progress("decoding", None, shows=options.decode) as report:
         found = validate(source, path=path, decode=options.decode, repair=options.repair, progress=report)
     if options.json:
-        say_json(found.to_json())
+        print_json(found.to_json())
     else:
-        say(str(found))
+        print_text(str(found))
     if not found.ok:
         sys.stdout.flush()
         raise SystemExit(1)

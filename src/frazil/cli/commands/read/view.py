@@ -9,7 +9,7 @@ from os.path import splitext
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.decoded import add_decoded, decoded
 from frazil.cli.locations import add_selection, open_window
-from frazil.cli.output import add_json, binary_output, say_result
+from frazil.cli.output import add_json, binary_output, print_result
 from frazil.cli.progress import Progress
 from frazil.metadata.json_text import Json
 from frazil.operations.view.colours import CODES, COLOUR_MAPS
@@ -113,7 +113,7 @@ def run(options: Namespace) -> None:
     height, width = made.values.shape
     squares = f", each of {made.factor} x {made.factor} elements" if made.factor > 1 else ""
     text = "" if options.output == "-" else f"{options.output}: {width} x {height} values{squares}"
-    say_result(options, _report(options.output, made), text)
+    print_result(options, _report(options.output, made), text)
 
 
 def _report(path: str, made: Overview) -> dict[str, Json]:

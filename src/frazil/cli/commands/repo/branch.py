@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 import frazil
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.cli.refs import Point, as_json, points, points_text
 
 
@@ -34,11 +34,11 @@ def run(options: Namespace) -> None:
     repo = open_repository(options.location)
     if options.name is None:
         found = points(repo.branches, repo.lookup_branch)
-        say_result(options, [as_json(point) for point in found], points_text(found))
+        print_result(options, [as_json(point) for point in found], points_text(found))
         return
     done = _change(repo, options)
     document = {**as_json(done), **({"deleted": True} if options.delete else {})}
-    say_result(options, document, ("deleted  " if options.delete else "") + points_text([done]))
+    print_result(options, document, ("deleted  " if options.delete else "") + points_text([done]))
 
 
 def _change(repo: frazil.Repository, options: Namespace) -> Point:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.metadata.json_text import as_json
 
 
@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     difference = open_repository(options.location).diff(options.old, options.new)
     text = "" if difference.is_empty else str(difference)
-    say_result(options, as_json(difference.as_json(), "difference"), text)
+    print_result(options, as_json(difference.as_json(), "difference"), text)
 
 
 COMMAND = Command(

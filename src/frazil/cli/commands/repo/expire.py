@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from frazil.cli.command import Command, whole_number
 from frazil.cli.locations import add_repository, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 
 _AGE = re.compile(r"([0-9]{1,6})(d|h)")
 
@@ -45,7 +45,9 @@ def _time(text: str) -> timedelta | str:
         count = int(age[1])
         return timedelta(days=count) if age[2] == "d" else timedelta(hours=count)
     if "T" not in text:
-        raise ArgumentTypeError(f"{text!r} is not an age such as 30d or 12h, and no time such as 2026-01-01T00:00:00Z")
+        raise ArgumentTypeError(
+            f"{text!r} is not an age in days or hours, such as 30d or 12h, and no time such as 2026-01-01T00:00:00Z"
+        )
     return text
 
 
@@ -57,7 +59,7 @@ def run(options: Namespace) -> None:
         expire_branches=options.branches,
         dry_run=options.dry_run,
     )
-    say_result(options, done.to_json(), str(done))
+    print_result(options, done.to_json(), str(done))
 
 
 COMMAND = Command(

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from frazil.cli.command import Command, whole_number
 from frazil.cli.locations import add_repository, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Steps
 
 _HOURS = 24
@@ -36,7 +36,7 @@ def run(options: Namespace) -> None:
         done = repo.garbage_collect(
             wait=timedelta(hours=options.wait), now=options.now, dry_run=options.dry_run, progress=report
         )
-    say_result(options, done.to_json(), str(done))
+    print_result(options, done.to_json(), str(done))
 
 
 COMMAND = Command(

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 import frazil
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def run(options: Namespace) -> None:
         options.location, compatible=options.compatible, chunk_digests=options.chunk_digests
     )
     first = repo.lookup_branch(MAIN)
-    say_result(options, {"branch": MAIN, "snapshot": first}, f"{MAIN}  {first}")
+    print_result(options, {"branch": MAIN, "snapshot": first}, f"{MAIN}  {first}")
 
 
 COMMAND = Command(

@@ -13,7 +13,7 @@ import frazil
 from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.graph import draw, in_order
 from frazil.cli.locations import MAIN, open_reference
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, print_json, print_text
 from frazil.errors import DataError, MetadataError, NotFoundError, one_line
 from frazil.metadata.json_text import Json, as_json
 from frazil.record import Record
@@ -51,19 +51,19 @@ def run(options: Namespace) -> None:
         parents = {key: _parent(commit, commits) for key, commit in commits.items()}
         order = in_order(parents, {key: commit.written_ns for key, commit in commits.items()})
         if not options.json:
-            _say_graph(order, parents, commits, names, options.number)
+            _print_graph(order, parents, commits, names, options.number)
             return
         found: Iterable[tuple[str, Commit]] = [(key, commits[key]) for key in order]
     else:
         found = ((_file_id(repo, commit), commit) for commit in repo.history(MAIN if reference is None else reference))
     if options.json:
-        told = list(islice(found, None if options.number is None else options.number + 1))
-        ids = {commit.id: key for key, commit in told}  # includes the parent of the last commit shown
-        shown = told[: options.number]
-        say_json([_as_json(key, commit, names.get(key, Names()), ids) for key, commit in shown])
+        commits_and_next = list(islice(found, None if options.number is None else options.number + 1))
+        ids = {commit.id: key for key, commit in commits_and_next}  # includes the parent of the last commit shown
+        shown = commits_and_next[: options.number]
+        print_json([_as_json(key, commit, names.get(key, Names()), ids) for key, commit in shown])
         return
     for key, commit in islice(found, options.number):
-        say(_commit_text(key, commit, names.get(key, Names())))
+        print_text(_commit_text(key, commit, names.get(key, Names())))
 
 
 def _names(repo: frazil.Repository) -> dict[str, Names]:
@@ -108,7 +108,7 @@ def _parent(commit: Commit, commits: Mapping[str, Commit]) -> str | None:
     return next((key for key, other in commits.items() if other.id == commit.parent), None)
 
 
-def _say_graph(
+def _print_graph(
     order: list[str],
     parents: Mapping[str, str | None],
     commits: Mapping[str, Commit],
@@ -121,7 +121,7 @@ def _say_graph(
             if line.commit is None
             else _commit_text(line.commit, commits[line.commit], names.get(line.commit, Names()))
         )
-        say(f"{line.drawing} {text}".rstrip())
+        print_text(f"{line.drawing} {text}".rstrip())
 
 
 def _commit_text(key: str, commit: Commit, names: Names) -> str:

@@ -6,8 +6,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
+from frazil.cli.hints import with_options
 from frazil.cli.locations import add_repository, add_virtual_prefix, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Steps
 
 _OPTIONS = (
@@ -42,7 +43,7 @@ def run(options: Namespace) -> None:
             dry_run=options.dry_run,
             progress=report,
         )
-    say_result(options, done.to_json(), str(done))
+    print_result(options, done.to_json(), with_options(str(done), options.parser))
     if not done.ok:
         sys.stdout.flush()
         raise SystemExit(1)

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.metadata.json_text import as_json
 
 
@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     found = open_repository(options.location).show(options.name)
-    say_result(options, as_json(found.to_json(), "what is shown"), str(found))
+    print_result(options, as_json(found.to_json(), "what is shown"), str(found))
 
 
 COMMAND = Command(

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, whole_number
 from frazil.cli.locations import add_repository, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Steps
 
 
@@ -26,7 +26,7 @@ def run(options: Namespace) -> None:
     repo = open_repository(options.location)
     with Steps() as report:
         found = repo.stats(largest=options.largest, progress=report)
-    say_result(options, found.to_json(), str(found))
+    print_result(options, found.to_json(), str(found))
 
 
 COMMAND = Command(

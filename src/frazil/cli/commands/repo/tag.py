@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.cli.refs import Point, as_json, points, points_text
 
 
@@ -25,11 +25,11 @@ def run(options: Namespace) -> None:
     repo = open_repository(options.location)
     if options.name is None:
         found = points(repo.tags, repo.lookup_tag)
-        say_result(options, [as_json(point) for point in found], points_text(found))
+        print_result(options, [as_json(point) for point in found], points_text(found))
         return
     repo.create_tag(options.name, options.at or MAIN)
     done = Point(options.name, repo.lookup_tag(options.name))
-    say_result(options, as_json(done), points_text([done]))
+    print_result(options, as_json(done), points_text([done]))
 
 
 COMMAND = Command(

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import add_repository, add_virtual_prefix, open_repository
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Steps
 
 
@@ -45,10 +45,10 @@ def run(options: Namespace) -> None:
             progress=report,
         )
     orphans = [f"{kind}/{name}" for kind, names in found.orphan_ids.items() for name in names]
-    told = found.to_json()
+    document = found.to_json()
     if options.orphans:
-        told["orphan_names"] = list(orphans)
-    say_result(options, told, "\n".join([*(orphans if options.orphans else ()), str(found)]))
+        document["orphan_names"] = list(orphans)
+    print_result(options, document, "\n".join([*(orphans if options.orphans else ()), str(found)]))
     if not found.ok:
         sys.stdout.flush()
         raise SystemExit(1)

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_virtual_prefix, hierarchy_at, on_branch
-from frazil.cli.output import add_json, is_terminal, say_result
+from frazil.cli.output import add_json, is_terminal, print_result
 from frazil.cli.progress import Progress
 from frazil.errors import InvalidInputError
 from frazil.metadata.model import FORMATS
@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--to",
-        choices=[str(known) for known in FORMATS],
+        choices=[str(version) for version in FORMATS],
         default="3",
         help="the dialect: 3 (final Zarr v3, the default), 2 (Zarr v2), draft (December 2022), draft-2021 (its older dialect)",
     )
@@ -77,11 +77,11 @@ def run(options: Namespace) -> None:
         if target is not None and target.session.has_changes:
             target.session.discard()
     if target is None:
-        say_result(options, done.to_json(), str(done))
+        print_result(options, done.to_json(), str(done))
     else:
         done = done._replace(destination=target.name)
         text = str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}")
-        say_result(options, {**done.to_json(), "snapshot": snapshot}, text)
+        print_result(options, {**done.to_json(), "snapshot": snapshot}, text)
 
 
 COMMAND = Command(

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.operations.copy.copy import CopyTask, prepare_copy
 
@@ -53,9 +53,9 @@ def run(options: Namespace) -> None:
         if target is not None and target.session.has_changes:
             target.session.discard()
     if options.json:
-        say_json({**done.to_json(), "snapshot": snapshot})
+        print_json({**done.to_json(), "snapshot": snapshot})
     else:
-        say(str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+        print_text(str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}"))
 
 
 def _prepared(options: Namespace, source: InSession | None, target: InSession | None) -> CopyTask:

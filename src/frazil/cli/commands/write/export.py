@@ -10,7 +10,7 @@ from frazil.array.info import human
 from frazil.cli.command import Command
 from frazil.cli.layout_arguments import memory
 from frazil.cli.locations import add_virtual_prefix, open_node
-from frazil.cli.output import add_json, say_result
+from frazil.cli.output import add_json, print_result
 from frazil.cli.progress import Progress
 from frazil.late import LateModule
 from frazil.runtime import Runtime
@@ -78,7 +78,7 @@ def run(options: Namespace) -> None:
         )
     count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
     document = {"path": options.file, "format": done.format, "arrays": list(done.arrays), "nbytes": done.nbytes}
-    say_result(options, document, f"{options.file}: {done.format}, {count}, {human(done.nbytes)}")
+    print_result(options, document, f"{options.file}: {done.format}, {count}, {human(done.nbytes)}")
 
 
 COMMAND = Command(

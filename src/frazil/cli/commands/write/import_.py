@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from frazil.array.info import human
 from frazil.cli.command import Command
 from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.errors import one_line
 from frazil.late import LateModule
@@ -147,7 +147,7 @@ def run(options: Namespace) -> None:
         done = import_file.import_files(
             files, options.location, options.mode, how, options.message, report, prefixes or None, runtime
         )
-    _say(options, files, done)
+    _print_imported(options, files, done)
 
 
 def _explain(options: Namespace, files: list[FileImport], plans: list[Imported]) -> None:
@@ -164,7 +164,7 @@ def _explain(options: Namespace, files: list[FileImport], plans: list[Imported])
             extents = " x ".join(map(str, array.shape)) or "()"
             print(one_line(f"  {array.path} ({extents} {array.dtype.name}): {chosen.reason}"), file=stream)
     if options.dry_run and options.json:
-        say_json(
+        print_json(
             {
                 "snapshot": None,
                 "branch": None,
@@ -174,9 +174,9 @@ def _explain(options: Namespace, files: list[FileImport], plans: list[Imported])
         )
 
 
-def _say(options: Namespace, files: list[FileImport], done: Imported) -> None:
+def _print_imported(options: Namespace, files: list[FileImport], done: Imported) -> None:
     if options.json:
-        say_json({
+        print_json({
             "snapshot": done.snapshot, "branch": done.branch, "arrays": list(done.arrays),
             "skipped": [
                 {"file": one.file, "path": part.path, "attribute": part.attribute, "reason": part.reason}
@@ -185,7 +185,7 @@ def _say(options: Namespace, files: list[FileImport], done: Imported) -> None:
         })  # fmt: skip
         return
     count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
-    say(count if done.snapshot is None else f"{done.snapshot}  {count}")
+    print_text(count if done.snapshot is None else f"{done.snapshot}  {count}")
 
 
 def _skipped(file: str, part: Skipped) -> str:

@@ -9,7 +9,7 @@ from frazil.array.array import Array
 from frazil.cli.command import Command
 from frazil.cli.layout_arguments import codecs, extents, memory, shards
 from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.operations.array_source import open_source
 from frazil.operations.rechunk.rechunk import SAME, RechunkTask, prepare_rechunk
@@ -81,9 +81,9 @@ def run(options: Namespace) -> None:
         if target is not None and target.session.has_changes:
             target.session.discard()
     if options.json:
-        say_json({**done.to_json(), "snapshot": snapshot})
+        print_json({**done.to_json(), "snapshot": snapshot})
     else:
-        say(str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+        print_text(str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}"))
 
 
 def _snapshot(options: Namespace) -> InSession | None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_selection, on_branch, open_to_write, open_window
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, print_json, print_text
 from frazil.cli.progress import Progress
 from frazil.cli.values import open_values
 from frazil.operations.assignment import assign
@@ -47,12 +47,12 @@ def run(options: Namespace) -> None:
         if target is not None and target.session.has_changes:
             target.session.discard()
     if options.json:
-        say_json(
+        print_json(
             {"path": window.array.path, "shape": list(window.shape), "nbytes": window.nbytes, "snapshot": snapshot}
         )
     else:
         shape = " x ".join(map(str, window.shape)) or "1"
-        say(f"{shape} elements set" + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+        print_text(f"{shape} elements set" + ("" if snapshot is None else f"\n  committed as {snapshot}"))
 
 
 COMMAND = Command(

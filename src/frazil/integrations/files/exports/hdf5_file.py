@@ -74,8 +74,8 @@ def _dataset(made: Any, path: str, array: Array, stored: StoredValues) -> Any:
     )
     for name, value in array.attrs.items():
         fill = decode_fill(as_json(value, name), array.dtype) if name == FILL_ATTRIBUTE and not stored.is_text else None
-        said = _attribute(value) if fill is None else stored.of(np.asarray(fill), path)[()].astype(stored.dtype)
-        _set_attribute(dataset, path, name, said)
+        converted = _attribute(value) if fill is None else stored.of(np.asarray(fill), path)[()].astype(stored.dtype)
+        _set_attribute(dataset, path, name, converted)
     for name, value in stored.attributes.items():
         dataset.attrs[name] = value
     return dataset

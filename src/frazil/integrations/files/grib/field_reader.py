@@ -31,17 +31,17 @@ def open_grib(
 
     def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
         assert array.library is not None
-        rank, places = json.loads(array.library.address)
+        rank, fields = json.loads(array.library.address)
         before = array.shape[:rank]
 
         def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
             at = tuple([part.start for part in box[:rank]])
-            place = places[int(np.ravel_multi_index(at, before)) if rank else 0]
+            field = fields[int(np.ravel_multi_index(at, before)) if rank else 0]
             shape = [part.stop - part.start for part in box]
-            if place is None:
+            if field is None:
                 return np.full(shape, array.fill_value, array.dtype)
             try:
-                return decode_in_process(read_field(file, Field(*place), source.name), shape, source.name, TIME_LIMIT)
+                return decode_in_process(read_field(file, Field(*field), source.name), shape, source.name, TIME_LIMIT)
             except DataError as error:
                 error.key, error.path = error.key or source.name, error.path or array.path
                 raise

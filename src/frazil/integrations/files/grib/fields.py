@@ -152,8 +152,8 @@ def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
     )
     waiting: list[dict[str, Any]] = [{}]
     while waiting:
-        wanted = waiting.pop(0)
-        part = index.subindex(wanted)
+        query = waiting.pop(0)
+        part = index.subindex(query)
         part.computed_keys = index.computed_keys
         if not part.field_ids_index:
             continue
@@ -161,22 +161,22 @@ def _datasets(fields: _Fields) -> Iterator[tuple[dict[str, Any], Any]]:
             made = cfgrib.open_from_index(part, errors="raise", cache_geo_coords=False)
         except cfgrib.DatasetBuildError as error:
             if len(error.args) > 2:  # several values of a key, of which a dataset can have only one
-                waiting[:0] = [{**wanted, **more} for more in error.args[2]]
+                waiting[:0] = [{**query, **more} for more in error.args[2]]
                 continue
             # variables whose coordinates differ
             key = next((key for key in _SPLIT if len(part.header_values.get(key, ())) > 1), None)
             if key is None:
                 raise
-            waiting[:0] = [{**wanted, key: value} for value in part[key]]
+            waiting[:0] = [{**query, key: value} for value in part[key]]
             continue
-        yield wanted, made
+        yield query, made
 
 
 def _group_name(keys: Mapping[str, Any], dataset: Any, taken: Mapping[str, object]) -> str:
     """A name from the common values of the fields of a group; with a number if another group has it."""
     variables = [name for name, variable in dataset.variables.items() if hasattr(variable.data, _FIELDS)]
-    told = {**keys, _PARAMETER: "_".join(variables)} if _PARAMETER in keys else keys
-    parts = [str(value).replace("/", "_") for value in told.values() if value not in (None, "undef")]
+    named_keys = {**keys, _PARAMETER: "_".join(variables)} if _PARAMETER in keys else keys
+    parts = [str(value).replace("/", "_") for value in named_keys.values() if value not in (None, "undef")]
     name = "_".join(parts) or "others"
     return next(each for each in (name, *[f"{name}_{i}" for i in range(2, len(taken) + 3)]) if each not in taken)
 
@@ -205,11 +205,11 @@ def _scanned(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
     check_dtype(values.dtype)
     values = values.astype(values.dtype.newbyteorder("<"))
     shape = tuple([max(extent, 1) for extent in values.shape])
-    given = (((0,) * values.ndim, values.tobytes()),) if values.size else ()
+    inline_chunks = (((0,) * values.ndim, values.tobytes()),) if values.size else ()
     fill = np.zeros(1, values.dtype)[0]
     codecs = (bytes_codec(values.dtype),)
     return ScannedArray(
-        path, values.shape, values.dtype, shape, codecs, fill, attributes, names, no_chunks(values.ndim), given
+        path, values.shape, values.dtype, shape, codecs, fill, attributes, names, no_chunks(values.ndim), inline_chunks
     )
 
 
@@ -218,12 +218,12 @@ def _of_fields(path: str, data: Any, names: tuple[str, ...], attributes: dict[st
     shape = tuple(map(int, data.shape))
     check_shape(shape)
     before = shape[: len(shape) - data.geo_ndim]
-    places: list[Field | None] = [None] * math.prod(before)
+    table: list[Field | None] = [None] * math.prod(before)
     for header, fields in data.field_id_index.items():
         if len(fields) > 1:
             raise InvalidInputError(f"{len(fields)} of its fields have the same position, {tuple(map(int, header))}")
-        places[int(np.ravel_multi_index(header, before)) if before else 0] = fields[0]
-    library = Library("eccodes", json.dumps([len(before), [place and list(place) for place in places]]), _REASON)
+        table[int(np.ravel_multi_index(header, before)) if before else 0] = fields[0]
+    library = Library("eccodes", json.dumps([len(before), [field and list(field) for field in table]]), _REASON)
     chunk_shape = (*[1] * len(before), *shape[len(before) :])
     fill = np.full(1, np.nan, _DTYPE)[0]
     codecs = (bytes_codec(_DTYPE),)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 
 from frazil.errors import FormatError, FrazilError, InvalidInputError
-from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
+from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 from frazil.integrations.files.hdf5.dimensions import Dimensions
 from frazil.integrations.files.hdf5.library_reader import is_available
 from frazil.integrations.files.hdf5.types import TEXT, Filter, codecs_of, data_type_of, filter_name, load_h5py
@@ -62,7 +62,7 @@ _OTHER_LAYOUT: Final = {  # by kind of dtype, the reason why no codec here can r
     "V": "the members of its elements are stored with offsets of HDF5",
 }
 
-Given = tuple[tuple[tuple[int, ...], bytes], ...]
+InlineChunks = tuple[tuple[tuple[int, ...], bytes], ...]
 StoredChunk = tuple[tuple[int, ...], int, int, int]  # first element, mask of filters, first byte, bytes
 
 
@@ -201,7 +201,7 @@ class _Scan:
         own_fill = _fill_value(dataset, dtype)
         other = _OTHER_LAYOUT.get(dtype.kind, "")
         layout, h5d = properties.get_layout(), self.h5py.h5d
-        given: Given = ()
+        inline_chunks: InlineChunks = ()
         library: Library | None = None
         codecs: tuple[Mapping[str, Json], ...] = (bytes_codec(dtype),)
         chunk_shape = tuple([max(extent, 1) for extent in shape])
@@ -219,18 +219,18 @@ class _Scan:
             library, chunks = self._library(dataset, [], other), no_chunks(len(shape))
         elif layout == h5d.CONTIGUOUS:
             chunk_shape = split_contiguous(shape, dtype.itemsize)
-            chunks, given = self._run(dataset, dtype, chunk_shape, own_fill)
+            chunks, inline_chunks = self._run(dataset, dtype, chunk_shape, own_fill)
         elif layout == h5d.COMPACT:
             chunks = no_chunks(len(shape))
             if 0 not in shape:
-                given = (((0,) * len(shape), _stored_bytes(self.h5py, dataset, dtype)),)
+                inline_chunks = (((0,) * len(shape), _stored_bytes(self.h5py, dataset, dtype)),)
         else:
             raise InvalidInputError("it consists of parts of other datasets (a virtual layout)")
         grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunk_shape, strict=True)]
-        said = dataset.attrs.get("_FillValue")
-        fill = set_missing_values(attributes, said, dtype, path, self.skipped)
+        declared_fill = dataset.attrs.get("_FillValue")
+        fill = set_missing_values(attributes, declared_fill, dtype, path, self.skipped)
         # a chunk that is not stored has the dataset's own fill value, even if the attribute differs
-        if fill is None or library is not None or len(chunks.offsets) + len(given) < math.prod(grid):
+        if fill is None or library is not None or len(chunks.offsets) + len(inline_chunks) < math.prod(grid):
             fill = own_fill
         names = self.dimensions.names(dataset)
         return ScannedArray(
@@ -243,7 +243,7 @@ class _Scan:
             attributes,
             names,
             chunks,
-            given,
+            inline_chunks,
             layout == h5d.CHUNKED,
             library,
         )
@@ -268,9 +268,9 @@ class _Scan:
         """The positions of the chunks of a chunked dataset, in order of coordinates."""
         if not found:
             return no_chunks(len(shape))
-        firsts, _, places, sizes = zip(*found, strict=True)
+        firsts, _, offsets, sizes = zip(*found, strict=True)
         coordinates = np.array(firsts, np.int64).reshape(len(found), len(shape)) // np.array(chunk_shape, np.int64)
-        chunks = ChunkColumns(coordinates, np.array(places, np.int64), np.array(sizes, np.int64))
+        chunks = ChunkColumns(coordinates, np.array(offsets, np.int64), np.array(sizes, np.int64))
         chunks = select_chunks(chunks, np.lexsort(coordinates.T[::-1]))
         inside = np.flatnonzero((chunks.coordinates * np.array(chunk_shape) < np.array(shape)).all(axis=1))
         if inside.size < len(found):
@@ -287,15 +287,15 @@ class _Scan:
         if not self.user_block or not chunks.offsets.size:
             return 0
         first = tuple((chunks.coordinates[0] * np.array(chunk_shape, np.int64)).tolist())
-        wanted = dataset.id.read_direct_chunk(first)[1]
+        stored = dataset.id.read_direct_chunk(first)[1]
         for shift in (0, self.user_block):
-            if self._read(int(chunks.offsets[0]) + shift, int(chunks.lengths[0])) == wanted:
+            if self._read(int(chunks.offsets[0]) + shift, int(chunks.lengths[0])) == stored:
                 return shift
         raise InvalidInputError("its chunks are not at the offsets that the HDF5 library reports")
 
     def _run(
         self, dataset: h5py.Dataset, dtype: np.dtype[np.generic], chunk_shape: tuple[int, ...], fill: np.generic
-    ) -> tuple[ChunkColumns, Given]:
+    ) -> tuple[ChunkColumns, InlineChunks]:
         """The positions of the chunks of a contiguous dataset, and those that its end cuts."""
         begin = dataset.id.get_offset()
         if begin is None or dataset.id.get_storage_size() == 0:
@@ -306,7 +306,7 @@ class _Scan:
                 f"the file is cut short: its data ends at byte {layout.end}, and the file has {self.size} bytes"
             )
         chunks, tails = contiguous_chunks(layout, chunk_shape)
-        return chunks, given_tails(
+        return chunks, padded_tails(
             tails, math.prod(chunk_shape) * dtype.itemsize, np.array([fill], dtype).tobytes(), self._read
         )
 

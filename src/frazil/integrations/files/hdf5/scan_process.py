@@ -59,7 +59,7 @@ def scan_in_process(file: BinaryIO, name: str, time_limit: float, kind: str = HD
     if not _HAS_PROCESSES:  # so there is no limit
         return _scan(kind, file, name, state, far=far, step=lambda: None)
     path = name if far else os.path.abspath(name)  # this process may have moved to another folder
-    found = _ask((kind, path, name, state, far, time_limit), file, name, time_limit)
+    found = _run_task((kind, path, name, state, far, time_limit), file, name, time_limit)
     assert isinstance(found, ScannedFile)
     return found
 
@@ -68,16 +68,16 @@ def decode_in_process(message: bytes, shape: Sequence[int], name: str, time_limi
     """grib.decode_field in another process. name: of the file, in messages. Raises its errors, and FormatError if eccodes takes longer or ends its process."""
     if not _HAS_PROCESSES:
         return decode_field(message, shape)
-    found = _ask((_FIELD, message, tuple(shape), time_limit), None, name, time_limit)
+    found = _run_task((_FIELD, message, tuple(shape), time_limit), None, name, time_limit)
     assert isinstance(found, np.ndarray)
     return found
 
 
-def _ask(task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
+def _run_task(task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
     """The answer of the other process. If it is an error, raises it."""
     process = _idle.pop() if _idle else _Process()
     try:
-        found = process.ask(task, file, name, time_limit)
+        found = process.run_task(task, file, name, time_limit)
     except BaseException:
         process.end()
         raise
@@ -118,7 +118,7 @@ class _Process:
             )
         self.owner: Final = os.getpid()
 
-    def ask(self, task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
+    def run_task(self, task: tuple[object, ...], file: BinaryIO | None, name: str, time_limit: float) -> object:
         """The answer to a task: a result or an error."""
         library = _LIBRARIES[str(task[0])]
         try:

@@ -125,16 +125,16 @@ def _complex(h5py: ModuleType, kind: object) -> np.dtype[np.generic] | None:
     real, imaginary = (_number(h5py, kind.get_member_type(i)) for i in range(2))  # type: ignore[attr-defined]
     if real is None or real != imaginary or real.kind != "f" or real.itemsize < 4:
         return None
-    places = [kind.get_member_offset(i) for i in range(2)]  # type: ignore[attr-defined]
-    if places != [0, real.itemsize] or kind.get_size() != 2 * real.itemsize:  # type: ignore[attr-defined]
+    offsets = [kind.get_member_offset(i) for i in range(2)]  # type: ignore[attr-defined]
+    if offsets != [0, real.itemsize] or kind.get_size() != 2 * real.itemsize:  # type: ignore[attr-defined]
         return None
     return np.dtype(f"{real.str[0]}c{2 * real.itemsize}")
 
 
 def filter_name(number: int, name: bytes) -> str:
     """The name of a filter for messages."""
-    known = _FILTERS.get(number) or name.decode(errors="replace").strip("\0")
-    return f"{known} (filter {number})" if known else f"filter {number}"
+    text = _FILTERS.get(number) or name.decode(errors="replace").strip("\0")
+    return f"{text} (filter {number})" if text else f"filter {number}"
 
 
 def codecs_of(filters: Sequence[Filter], dtype: np.dtype[np.generic]) -> tuple[Mapping[str, Json], ...] | str:

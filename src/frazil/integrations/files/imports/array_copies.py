@@ -114,8 +114,8 @@ def joined(group: str, path: str) -> str:
 
 def _digest(copies: Sequence[ArrayCopy]) -> str:
     """A digest of the planned writes, so that a run with other arguments does not continue this one."""
-    told: Final = repr([(copy.path, copy.array.shape, *copy.layout[:3]) for copy in copies])
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    planned: Final = repr([(copy.path, copy.array.shape, *copy.layout[:3]) for copy in copies])
+    return hashlib.sha256(planned.encode()).hexdigest()[:32]
 
 
 def _is_same(found: Journal | None, journal: Journal, store: Store, root: str) -> bool:

@@ -29,8 +29,8 @@ def open_arrays(
     """Each array of the file, by path. prefixes: of locations that chunks may be read from, beside the folder of the file; files: closes the files that
     libraries open. Raises InvalidInputError if a library is missing."""
     own = {} if scanned.refers or source.container is not None else {source.prefix: None}
-    places = {**own, **(prefixes if isinstance(prefixes, Mapping) else dict.fromkeys(prefixes or ()))}
-    session = Repository.create(MemoryStore(), virtual_prefixes=places, runtime=runtime).writable_session()
+    allowed = {**own, **(prefixes if isinstance(prefixes, Mapping) else dict.fromkeys(prefixes or ()))}
+    session = Repository.create(MemoryStore(), virtual_prefixes=allowed, runtime=runtime).writable_session()
     native = [array for array in scanned.arrays if array.library is None]
     found = session.root.create_arrays({array.path: array.arguments() for array in native}) if native else {}
     arrays: dict[str, Array] = dict(found)

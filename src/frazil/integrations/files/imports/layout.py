@@ -53,33 +53,40 @@ def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> A
     extents that do not fit the array."""
     stored = array.chunk_shape if array.chunked else None
     is_text, itemsize = array.dtype.kind == "O", element_nbytes(array.dtype)
-    asked = _asked(options.chunks, array, "chunks")
-    if asked is not None:
-        chunks, reason = asked, "as requested"
+    requested = _requested(options.chunks, array, "chunks")
+    if requested is not None:
+        chunks, reason = requested, "as requested"
     elif options.chunks == SAME:
         chunks, reason = array.chunk_shape, "as in the file"
     else:
         chunks, reason = choose_chunks(array.shape, itemsize, stored)
     size = prod(chunks) * itemsize
-    told = f"chunks {_text(chunks)} of {human(size)}: {reason}"
-    wanted = _asked(options.shards, array, "shards")
-    if wanted is not None and isinstance(options.shards, Mapping):  # others are whole, so whole chunks here
-        wanted = tuple([-(-extent // chunk) * chunk for extent, chunk in zip(wanted, chunks, strict=True)])
+    summary = f"chunks {_text(chunks)} of {human(size)}: {reason}"
+    requested_shards = _requested(options.shards, array, "shards")
+    if requested_shards is not None and isinstance(options.shards, Mapping):  # others are whole, so whole chunks here
+        requested_shards = tuple(
+            [-(-extent // chunk) * chunk for extent, chunk in zip(requested_shards, chunks, strict=True)]
+        )
     if options.shards is None:
-        return ArrayLayout(chunks, None, _codecs(array, options), told)
-    if wanted is not None:
-        return ArrayLayout(chunks, wanted, _codecs(array, options), f"{told}; shards {_text(wanted)}: as requested")
+        return ArrayLayout(chunks, None, _codecs(array, options), summary)
+    if requested_shards is not None:
+        return ArrayLayout(
+            chunks,
+            requested_shards,
+            _codecs(array, options),
+            f"{summary}; shards {_text(requested_shards)}: as requested",
+        )
     if is_text:
-        return ArrayLayout(chunks, None, _codecs(array, options), f"{told}; no shards, as text may be of any length")
+        return ArrayLayout(chunks, None, _codecs(array, options), f"{summary}; no shards, as text may be of any length")
     shards = choose_shards(array.shape, chunks, itemsize, stored, budget)
     if shards is None:
-        return ArrayLayout(chunks, None, _codecs(array, options), f"{told}; no shards, as there is one chunk")
+        return ArrayLayout(chunks, None, _codecs(array, options), f"{summary}; no shards, as there is one chunk")
     held = human(prod(shards) * itemsize)
     return ArrayLayout(
         chunks,
         shards,
         _codecs(array, options),
-        f"{told}; shards {_text(shards)} of {held}: neighbours in the order of the file",
+        f"{summary}; shards {_text(shards)} of {held}: neighbours in the order of the file",
     )
 
 
@@ -129,7 +136,7 @@ def choose_shards(
     return tuple(shards)
 
 
-def _asked(extents: Extents, array: ScannedArray, name: str) -> tuple[int, ...] | None:
+def _requested(extents: Extents, array: ScannedArray, name: str) -> tuple[int, ...] | None:
     """The extents that the user gives for this array; None if they are to be chosen. Raises InvalidInputError."""
     if extents is None or isinstance(extents, str):
         if extents not in (None, AUTO, *([SAME] if name == "chunks" else [])):

@@ -21,9 +21,9 @@ def check_references(arrays: Sequence[ScannedArray], file: str) -> None:
     """Refuses arrays with chunks that no codec here decodes. Raises InvalidInputError."""
     refused = [array for array in arrays if array.library is not None]
     if refused:
-        told = "; ".join([f"/{array.path}: {array.library.reason}" for array in refused[:10] if array.library])
+        reasons = "; ".join([f"/{array.path}: {array.library.reason}" for array in refused[:10] if array.library])
         raise InvalidInputError(
-            f"{len(refused)} variable{'s' * (len(refused) > 1)} can only be copied: {told}",
+            f"{len(refused)} variable{'s' * (len(refused) > 1)} can only be copied: {reasons}",
             key=file,
             hint=f"copy the values, or leave these out with skip={[array.path for array in refused[:10]]!r}",
         )
@@ -50,5 +50,5 @@ def set_references(
                 chunks.lengths,
                 check={source.location: state},  # the state that was scanned: no request is needed
             )
-    for coordinates, value in array.given:
+    for coordinates, value in array.inline_chunks:
         session.store.set("/".join(part for part in (path, "c", *map(str, coordinates)) if part), value)

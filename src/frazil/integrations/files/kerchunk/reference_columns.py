@@ -31,7 +31,7 @@ class ChunkReferences(Record):
 
     columns: ChunkColumns
     urls: tuple[str, ...]
-    given: tuple[tuple[tuple[int, ...], bytes], ...]
+    inline_chunks: tuple[tuple[tuple[int, ...], bytes], ...]
 
 
 class Targets:
@@ -121,7 +121,7 @@ def virtual_array(
         attributes,
         array.dimension_names,
         found.columns,
-        found.given,
+        found.inline_chunks,
         chunked=True,
         urls=found.urls,
     )

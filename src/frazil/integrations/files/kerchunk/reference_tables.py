@@ -65,7 +65,7 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
     numbers: list[NDArray[np.int64]] = []
     ranges: list[NDArray[np.int64]] = []
     urls: list[str] = []
-    given: list[tuple[tuple[int, ...], bytes]] = []
+    inline_chunks: list[tuple[tuple[int, ...], bytes]] = []
     for first in range(0, count, rows):
         beside = source.beside(f"{path}/refs.{first // rows}.parq")
         table = _table(beside, min(rows, count - first), rows)
@@ -75,7 +75,9 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
         for row, text in enumerate(texts):
             if text is not None and targets[row] is None:
                 at = np.unravel_index(first + row, tuple(grid))
-                given.append((tuple([int(part) for part in at]), text if isinstance(text, bytes) else text.encode()))
+                inline_chunks.append(
+                    (tuple([int(part) for part in at]), text if isinstance(text, bytes) else text.encode())
+                )
         there = np.array([i for i, target in enumerate(targets) if target is not None], np.int64)
         spans = np.array([offsets, lengths], np.int64)[:, there]
         whole = np.flatnonzero((spans == 0).all(axis=0))
@@ -91,7 +93,7 @@ def read_tables(source: Source, path: str, grid: Sequence[int], rows: int, place
     spans = np.concatenate([np.zeros((2, 0), np.int64), *ranges], axis=1)
     coordinates = np.stack(np.unravel_index(flat, tuple(grid)), axis=1) if grid else np.zeros((len(flat), 0))
     columns = ChunkColumns(np.ascontiguousarray(coordinates, np.int64), spans[0].copy(), spans[1].copy())
-    return ChunkReferences(columns, tuple(urls), tuple(given))
+    return ChunkReferences(columns, tuple(urls), tuple(inline_chunks))
 
 
 def _table(source: Source, rows: int, most: int) -> dict[str, list[Any]] | None:

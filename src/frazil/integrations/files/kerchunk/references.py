@@ -173,13 +173,13 @@ def _chunks(
 ) -> ChunkReferences:
     """The chunks among the references below an array. Raises FormatError, InvalidInputError for an invalid place, StoreError."""
     rows: list[tuple[tuple[int, ...], str, int, int]] = []
-    given: list[tuple[tuple[int, ...], bytes]] = []
+    inline_chunks: list[tuple[tuple[int, ...], bytes]] = []
     for key, value in below.items():
         coordinates = array.chunk_key_encoding.decode(key, array.ndim)
         if coordinates is None or any(at >= extent for at, extent in zip(coordinates, array.grid_shape, strict=True)):
             continue  # a document, or a key outside of the array, which is never read
         if isinstance(value, str):
-            given.append((coordinates, _inline(value, prefix + key, name)))
+            inline_chunks.append((coordinates, _inline(value, prefix + key, name)))
         elif isinstance(value, list) and len(value) in (1, 3) and isinstance(value[0], str):
             offset, length = (0, targets.size(value[0])) if len(value) == 1 else value[1:]
             if any(
@@ -197,7 +197,7 @@ def _chunks(
         np.array([row[2] for row in rows], np.int64),
         np.array([row[3] for row in rows], np.int64),
     )
-    return ChunkReferences(columns, tuple([row[1] for row in rows]), tuple(given))
+    return ChunkReferences(columns, tuple([row[1] for row in rows]), tuple(inline_chunks))
 
 
 def _inline(value: str, key: str, name: str) -> bytes:

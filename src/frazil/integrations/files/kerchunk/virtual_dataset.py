@@ -143,11 +143,11 @@ def _loaded(path: str, variable: Any, skipped: list[Skipped]) -> ScannedArray:
     values = np.asarray(variable.values)
     check_dtype(values.dtype)
     values = values.astype(values.dtype.newbyteorder("<"))
-    said = variable.attrs.get(FILL_ATTRIBUTE)
+    declared_fill = variable.attrs.get(FILL_ATTRIBUTE)
     attributes = _attributes(
         [(name, value) for name, value in variable.attrs.items() if name != FILL_ATTRIBUTE], path, skipped
     )
-    fill = set_missing_values(attributes, said, values.dtype, path, skipped)
+    fill = set_missing_values(attributes, declared_fill, values.dtype, path, skipped)
     return ScannedArray(
         path,
         values.shape,

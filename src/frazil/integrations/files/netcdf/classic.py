@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
-from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
+from frazil.integrations.files.contiguous import Layout, contiguous_chunks, padded_tails, split_contiguous
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.netcdf.header import STREAMING, TYPES, Attribute, Header, Variable, parse_header
 from frazil.integrations.files.scanned import (
@@ -133,13 +133,13 @@ def _scanned(
     if layout.stride is not None:
         chunk_shape = (1, *chunk_shape)
     chunks, tails = contiguous_chunks(layout, chunk_shape)
-    said = next((values for name, _, values in variable.attributes if name == "_FillValue"), None)
+    declared_fill = next((values for name, _, values in variable.attributes if name == "_FillValue"), None)
     others = [attribute for attribute in variable.attributes if attribute.name != "_FillValue"]
     attributes = _attributes(others, variable.name, skipped)
-    fill = set_missing_values(attributes, said, dtype, variable.name, skipped)
+    fill = set_missing_values(attributes, declared_fill, dtype, variable.name, skipped)
     if fill is None:
         fill = np.array([_FILL[variable.type]]).astype(dtype)[0] if dtype.kind != "S" else np.zeros(1, dtype)[0]
-    given = given_tails(
+    inline_chunks = padded_tails(
         tails,
         math.prod(chunk_shape) * layout.itemsize,
         np.array([fill], dtype).tobytes(),
@@ -156,7 +156,7 @@ def _scanned(
         attributes,
         names,
         chunks,
-        given,
+        inline_chunks,
     )
 
 

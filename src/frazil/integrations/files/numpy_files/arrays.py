@@ -158,8 +158,8 @@ def _member(
         check_shape(header.shape)
     except InvalidInputError as error:
         return (), (Skipped(path, None, error.message),)
-    turn = slice(None, None, -1 if header.fortran else 1)
-    chunk_shape = split_contiguous(header.shape[turn], header.dtype.itemsize)[turn]
+    axis_order = slice(None, None, -1 if header.fortran else 1)
+    chunk_shape = split_contiguous(header.shape[axis_order], header.dtype.itemsize)[axis_order]
     library = Library("zip", member.filename, "it is compressed as a whole")
     array = ScannedArray(
         path,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PAGE: Final = 2**16  # smallest request in bytes
-_AHEAD: Final = 16  # most pages that are prefetched when a file is read sequentially
+_MAX_PREFETCH: Final = 16  # most pages that are prefetched when a file is read sequentially
 _KEPT: Final = 2**9  # pages
 _LARGE: Final = 2**20  # bytes of a read that is not cached, as data is read once; and of a file that is not small
 
@@ -41,7 +41,7 @@ class RangedFile(PositionedFile):
         super().__init__()
         self._store, self._keys, self.name = store, [key], name
         self._pages: dict[int, bytes] = {}  # in order of use, the most recent last
-        self._next, self._ahead = -1, 1  # the page behind those fetched last, and the number to fetch next
+        self._next, self._prefetch_count = -1, 1  # the page behind those fetched last, and the number to fetch next
         self.failure: FrazilError | None = None
         self.requests, self.bytes_read = 1, 0
         self.size, self.version = _look_up(store, key, name)
@@ -60,23 +60,23 @@ class RangedFile(PositionedFile):
         if length >= _LARGE:
             return self._fetch([(start, length)])[0]
         first, last = start // PAGE, (start + length - 1) // PAGE
-        wanted = range(first, last + 1)
-        if any(page not in self._pages for page in wanted):
-            self._load([page for page in wanted if page not in self._pages])
-        for page in wanted:  # moves them to the end, as the most recently used
+        pages = range(first, last + 1)
+        if any(page not in self._pages for page in pages):
+            self._load([page for page in pages if page not in self._pages])
+        for page in pages:  # moves them to the end, as the most recently used
             self._pages[page] = self._pages.pop(page)
-        found = b"".join([self._pages[page] for page in wanted]) if first != last else self._pages[first]
+        found = b"".join([self._pages[page] for page in pages]) if first != last else self._pages[first]
         while len(self._pages) > _KEPT:
             del self._pages[next(iter(self._pages))]
         return memoryview(found)[start - first * PAGE :][:length]
 
     def _load(self, pages: list[int]) -> None:
         """Fetches pages, ascending; also the following ones if the file is read sequentially, and at first all of a small file."""
-        self._ahead = min(self._ahead * 2, _AHEAD) if pages[0] == self._next else 1
+        self._prefetch_count = min(self._prefetch_count * 2, _MAX_PREFETCH) if pages[0] == self._next else 1
         end = -(-self.size // PAGE)
         if not self._pages and self.size <= _LARGE:
             pages = list(range(end))
-        pages += [page for page in range(pages[-1] + 1, pages[-1] + self._ahead) if page < end]
+        pages += [page for page in range(pages[-1] + 1, pages[-1] + self._prefetch_count) if page < end]
         pages = [page for page in pages if page not in self._pages]
         self._next = pages[-1] + 1
         cuts = [i for i in range(1, len(pages)) if pages[i] != pages[i - 1] + 1]

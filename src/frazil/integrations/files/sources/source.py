@@ -88,7 +88,7 @@ def state_of(file: BinaryIO, source: Source | None = None) -> FileCheck:
     if isinstance(file, RangedFile):
         if source is None or source.container is None:
             return FileCheck(file.size)
-        return source.container.seen(source.key, file.version, file.size)
+        return source.container.file_check(source.key, file.version, file.size)
     try:
         found = os.fstat(file.fileno())
     except OSError as error:

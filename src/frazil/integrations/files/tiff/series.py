@@ -87,7 +87,7 @@ def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
     return ScannedFile(kind, state, {"": {}}, tuple(arrays), tuple(skipped))
 
 
-def _scanned(tiff: Any, series: Any, path: str, place: str, file: BinaryIO, size: int) -> ScannedArray:
+def _scanned(tiff: Any, series: Any, path: str, address: str, file: BinaryIO, size: int) -> ScannedArray:
     """Raises InvalidInputError for a series that cannot be an array here."""
     dtype = np.dtype(series.dtype).newbyteorder(tiff.byteorder)
     shape = tuple(map(int, series.shape))
@@ -107,7 +107,7 @@ def _scanned(tiff: Any, series: Any, path: str, place: str, file: BinaryIO, size
     whole = not inner
     chunk_shape = (*[1] * (len(shape) - len(inner)), *inner) if inner else shape
     reason = _undecodable(page, dtype, shape, inner)
-    library = Library("tifffile", f"{place}/{'whole' if whole else 'pages'}", reason) if reason else None
+    library = Library("tifffile", f"{address}/{'whole' if whole else 'pages'}", reason) if reason else None
     chunks = no_chunks(len(shape)) if library else _tiles(series, shape, chunk_shape, len(inner), size)
     codec = _CODECS.get(int(page.compression))
     codecs = (bytes_codec(dtype), *([codec] if codec else []))
@@ -204,12 +204,12 @@ def _read_tiles(series: Any, box: tuple[slice, ...]) -> NDArray[np.generic]:
     values = np.zeros([part.stop - part.start for part in box], series.dtype)
     sizes, grid = keyframe.chunks, keyframe.chunked
     spans = [range(part.start // size, -(-part.stop // size)) for part, size in zip(inner, sizes, strict=True)]
-    for place in product(*[range(part.start, part.stop) for part in outer]):
-        number = int(np.ravel_multi_index(place, series.shape[: len(outer)])) if place else 0
+    for outer_index in product(*[range(part.start, part.stop) for part in outer]):
+        number = int(np.ravel_multi_index(outer_index, series.shape[: len(outer)])) if outer_index else 0
         page = series.pages[number]
         if page is None:
             continue
-        into = values[tuple([at - part.start for at, part in zip(place, outer, strict=True)])]
+        into = values[tuple([at - part.start for at, part in zip(outer_index, outer, strict=True)])]
         for tile in product(*spans):
             row = int(np.ravel_multi_index(tile, grid))
             decoded = _tile(keyframe, page, row)
@@ -242,8 +242,8 @@ def _tile(keyframe: Any, page: Any, row: int) -> NDArray[np.generic] | None:
 def _shape_of(decoded: NDArray[np.generic], sizes: Sequence[int]) -> tuple[int, ...]:
     """The shape of a decoded tile (depth, length, width, samples) without dimensions that pages do not have; the last strip is shorter than the others."""
     squeezed = [extent for extent in decoded.shape if extent != 1]
-    wanted = [size for size in sizes if size != 1]
-    if len(squeezed) == len(wanted):
+    expected = [size for size in sizes if size != 1]
+    if len(squeezed) == len(expected):
         found = iter(squeezed)
         return tuple([1 if size == 1 else next(found) for size in sizes])
     return tuple(sizes) if decoded.size == math.prod(sizes) else (decoded.size // math.prod(sizes[1:]), *sizes[1:])
